@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.engine.health import EngineHealth
-from edgecron.model import Cause, Execution, Reason, Status, WaitsFor
-from edgecron.standing import Idle, find_idle
+from edgecron.model.choices import Cause, Reason, Status, WaitsFor
+from edgecron.model.run import Execution
+from edgecron.model.standing import Idle, find_idle
 from support.clock import FakeClock
 from support.olddatabases import everything
 from support.scene import NOW, ZONE, Scene, local_zone, make_scene

@@ -13,7 +13,7 @@ may go on for longer than seconds; its docstring is its help, examples first.
     waiting.py   run --wait                        defaults.py     those that were not given
     topics/      texts of help                     elsewhere.py    the database of another machine
 
-What is said of values in plain words, here and on the dashboard, lies in `edgecron.words`.
+What is said of values in plain words, here and on the dashboard, lies in `edgecron.views.words`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def run(argv: Sequence[str]) -> int:
 
     0 ok, 1 failed, 2 bad usage or input, 3 no such thing, 4 already there, 5 database unusable.
     """
+    from edgecron.base.errors import EdgecronError
     from edgecron.cli.session import Session
-    from edgecron.errors import EdgecronError
 
     session = Session()
     try:
@@ -52,7 +52,7 @@ def run(argv: Sequence[str]) -> int:
         # Of `run --wait` a 0 would say that the job did well, which goes on.
         return 0 if session.error_exit is None else session.error_exit
     except OSError as error:
-        from edgecron.words.phrases import os_words
+        from edgecron.base.errors import os_words
 
         session.show_error(EdgecronError(os_words(error)))
         return 1 if session.error_exit is None else session.error_exit

@@ -21,10 +21,11 @@ from edgecron.cli import wanted, wantedjob
 from edgecron.cli.defaults import with_defaults
 from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
-from edgecron.words.phrases import next_sentence
+from edgecron.views.phrases import next_sentence
 
 if TYPE_CHECKING:
-    from edgecron.model import Job, Schedule
+    from edgecron.model.options import Job
+    from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 
 TAKES_ARGV = True
@@ -37,10 +38,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.clock import SystemClock, now
-    from edgecron.model import Policies, ScheduleSpec
+    from edgecron.base.checks import check_name
+    from edgecron.base.clock import SystemClock, now
+    from edgecron.model.options import Policies
+    from edgecron.model.schedule import ScheduleSpec
     from edgecron.triggers import check_zone
-    from edgecron.validity import check_name
 
     check_name(args.name, what="schedule name")
     args = with_defaults(cli, args)
@@ -67,7 +69,7 @@ def run(cli: Session, args: Namespace) -> int:
         client.limit_group(*limit)
         schedule = client.schedule(schedule.name)
     if cli.is_json:
-        from edgecron.objects import schedule_object
+        from edgecron.views.json_objects import schedule_object
 
         cli.put_json([schedule_object(schedule)])
     else:
@@ -99,7 +101,7 @@ def describe_all(triggers: list[Trigger]) -> str:
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:
     """Say what was taken as it is, but may not be what was meant."""
-    from edgecron.words.cautions import find_missing_command, secret_words
+    from edgecron.views.cautions import find_missing_command, secret_words
 
     for trigger in triggers:
         for warning in trigger.warnings:
@@ -121,8 +123,8 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
     """Warn if the jitter of a schedule is longer than its interval."""
     if not schedule.spec.policies.jitter_s:
         return
-    from edgecron.timetext import to_ms
-    from edgecron.timing import jitter_warning, timing_of
+    from edgecron.base.timetext import to_ms
+    from edgecron.planning.times import jitter_warning, timing_of
 
     client = cli.client()
     timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")

@@ -25,17 +25,17 @@ from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import InvalidDocument, UsageError
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.session import Session
-from edgecron.errors import InvalidDocument, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from edgecron.api.unchanged import PlanMemory
-    from edgecron.documents.comparing import Step
-    from edgecron.documents.document import Document
-    from edgecron.remote import Face
+    from edgecron.client.face import Face
+    from edgecron.client.unchanged import PlanMemory
+    from edgecron.formats.document import Document
+    from edgecron.formats.document_plan import Step
 
 USAGE = "FILE|- [--dry-run] [--prune] [--json]"
 _DRY = "nothing is written: this was a dry run"
@@ -51,8 +51,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.plans import counted_words
-    from edgecron.documents.comparing import APPLY, Action
-    from edgecron.documents.reading import MOST_BYTES
+    from edgecron.formats.document_plan import APPLY, Action
+    from edgecron.formats.document_reading import MOST_BYTES
 
     content = read_file(args.file, most_bytes=MOST_BYTES)
     origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
@@ -99,7 +99,7 @@ def _find_memory(
     """The memory of such plans; None if there can be none, or the whole plan must be shown."""
     if cli.is_json or cli.remote_url() is not None or not cli.has_database():
         return None
-    from edgecron.api.unchanged import PlanMemory
+    from edgecron.client.unchanged import PlanMemory
 
     return PlanMemory(cli.local_client(), content, origin=origin, is_pruned=is_pruned)
 
@@ -108,7 +108,7 @@ def _remember(
     cli: Session, content: bytes, document: Document, origin: str, *, is_pruned: bool
 ) -> None:
     """Let the next apply of the same document find at once that it changes nothing."""
-    from edgecron.api.slicing import WHOLE
+    from edgecron.client.slicing import WHOLE
 
     if len(document.wanted) > WHOLE:
         memory = _find_memory(cli, content, origin, is_pruned=is_pruned)
@@ -127,7 +127,7 @@ def _planner(cli: Session, *, is_dry: bool) -> Iterator[Face]:
     cli.check_folder()
     from tempfile import TemporaryDirectory
 
-    from edgecron.api import Client
+    from edgecron.client import Client
 
     with TemporaryDirectory() as folder, Client(f"{folder}/dry-run.db") as empty:
         yield empty
@@ -143,15 +143,15 @@ def _put(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
 
 
 def _read(content: bytes) -> Document:
-    from edgecron.clock import SystemClock, now
-    from edgecron.documents.reading import read_document
+    from edgecron.base.clock import SystemClock, now
+    from edgecron.formats.document_reading import read_document
 
     return read_document(content, now=now(SystemClock()), is_portable=True)
 
 
 def need_consent(cli: Session, removed: list[Step]) -> None:
     """Ask before everything that a file has made is removed. Raises UsageError for a no."""
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     what = count_words(len(removed), "schedule")
     if not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
@@ -168,7 +168,7 @@ def need_consent(cli: Session, removed: list[Step]) -> None:
 
 def _warn_of_jitter(cli: Session, client: Face, steps: Collection[Step]) -> None:
     from edgecron.cli.add import warn_of_jitter
-    from edgecron.documents.comparing import Action
+    from edgecron.formats.document_plan import Action
 
     for step in steps:
         is_new = step.action in (Action.CREATE, Action.CHANGE)
@@ -177,7 +177,7 @@ def _warn_of_jitter(cli: Session, client: Face, steps: Collection[Step]) -> None
 
 
 def _warn_of_secrets(cli: Session, document: Document) -> None:
-    from edgecron.documents.values import is_secret_name
+    from edgecron.formats.option_texts import is_secret_name
 
     for wanted in document.wanted:
         for name in wanted.spec.job.env:

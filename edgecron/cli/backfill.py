@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.backfilling import Backfill, PastFire
+    from edgecron.planning.backfill import Backfill, PastFire
 
 USAGE = "NAME FROM TO [--dry-run] [--priority low|normal|high|N] [--yes] [--json]"
 _MOST_UNASKED = 100
@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.documents.values import read_priority, read_time
+    from edgecron.formats.option_texts import read_priority, read_time
 
     client = cli.client(must_exist=True)
     priority = None if args.priority is None else read_priority(args.priority, "--priority")
@@ -65,7 +65,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _agrees(cli: Session, plan: Backfill) -> bool:
     from edgecron.cli.options import UsageError
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
     if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -95,7 +95,7 @@ def _progress_of(cli: Session) -> Any:
 
 def _put_plan(cli: Session, plan: Backfill) -> None:
     if cli.is_json:
-        from edgecron.words.acts import undecided_lines
+        from edgecron.views.acts import undecided_lines
 
         cli.put_json(
             [
@@ -104,7 +104,7 @@ def _put_plan(cli: Session, plan: Backfill) -> None:
                 *(_fire_object(plan, fire, "leave", "active") for fire in plan.active),
             ]
         )
-        for line in undecided_lines(cli, plan, zone=cli.zone()):
+        for line in undecided_lines(cli.command, plan, zone=cli.zone()):
             cli.say(f"edgecron: {line}")
         return
 
@@ -116,7 +116,7 @@ def _put_plan(cli: Session, plan: Backfill) -> None:
 def _fire_object(
     plan: Backfill, fire: PastFire, action: str, reason: str | None
 ) -> dict[str, object]:
-    from edgecron.timetext import format_instant
+    from edgecron.base.timetext import format_instant
 
     return {
         "schedule": plan.schedule.name,
@@ -132,11 +132,11 @@ def _fire_object(
 def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
     client = cli.client()
     if cli.is_json:
-        from edgecron.objects import execution_object
+        from edgecron.views.json_objects import execution_object
 
         cli.put_json(execution_object(client.execution(id_)) for id_ in ids)
         return
-    from edgecron.words.acts import left_lines, queued_words
+    from edgecron.views.acts import left_lines, queued_words
 
     name = plan.schedule.name
     cli.put(queued_words(name, ids))
@@ -145,20 +145,20 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
     lost = len(plan.wanted) - len(ids)
     if lost:
         cli.put(f"  {lost} had a run of their own by then")
-    for line in left_lines(cli, plan, zone=cli.zone()):
+    for line in left_lines(cli.command, plan, zone=cli.zone()):
         cli.put(f"  {line}")
 
 
 def _lines(cli: Session, plan: Backfill) -> list[str]:
     """What would be queued, the first ten and the last ten, and what is left out and why."""
-    from edgecron.words.acts import left_lines
-    from edgecron.words.phrases import count_words
+    from edgecron.views.acts import left_lines
+    from edgecron.views.phrases import count_words
 
     name, wanted = plan.schedule.name, plan.wanted
     if not wanted:
         return [
             f"nothing to backfill of {name}",
-            *(f"  {line}" for line in left_lines(cli, plan, zone=cli.zone())),
+            *(f"  {line}" for line in left_lines(cli.command, plan, zone=cli.zone())),
         ]
     lines = [f"{count_words(len(wanted), 'run')} of {name}, one after the other:"]
     if len(wanted) <= 2 * _SHOWN:
@@ -167,11 +167,11 @@ def _lines(cli: Session, plan: Backfill) -> list[str]:
         lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[:_SHOWN]]
         lines.append(f"  ... {len(wanted) - 2 * _SHOWN} more ...")
         lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[-_SHOWN:]]
-    return [*lines, *left_lines(cli, plan, zone=cli.zone())]
+    return [*lines, *left_lines(cli.command, plan, zone=cli.zone())]
 
 
 def _fire_words(cli: Session, plan: Backfill, fire: PastFire) -> str:
-    from edgecron.words.times import full_time
+    from edgecron.views.times import full_time
 
     time = full_time(fire.plan_at, plan.schedule.spec.timezone, zone=cli.zone())
     scope = f"  {fire.scope[0]}:{fire.scope[1]}" if fire.scope[1] else ""

@@ -20,11 +20,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import EdgecronError
 from edgecron.cli.session import Session
-from edgecron.errors import EdgecronError
 
 if TYPE_CHECKING:
-    from edgecron.copies import Backup
+    from edgecron.client.copies import Backup
 
 LIVES_LONG = True
 USAGE = "FILE|FOLDER|- [--force] [--json]"
@@ -74,7 +74,7 @@ def _refuse_stdout(cli: Session, args: Namespace) -> None:
 
 def _words(done: Backup) -> str:
     from edgecron.cli.copywords import contents_words
-    from edgecron.words.phrases import size_words
+    from edgecron.views.phrases import size_words
 
     where = "stdout" if done.path is None else str(done.path)
     size = size_words(done.size_bytes)
@@ -82,7 +82,7 @@ def _words(done: Backup) -> str:
 
 
 def _object(done: Backup) -> dict[str, Any]:
-    from edgecron.objects import instant
+    from edgecron.views.json_objects import instant
 
     return {
         "file": None if done.path is None else str(done.path),

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.errors import EdgecronError
-    from edgecron.model import Execution
+    from edgecron.base.errors import EdgecronError
+    from edgecron.model.run import Execution
 
 USAGE = "RUN|NAME... [--json]"
 _MOST_ID = 2**63 - 1
@@ -32,8 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.errors import Conflict, SupervisorUnavailable
-    from edgecron.words.acts import cancelled_words
+    from edgecron.base.errors import Conflict, SupervisorUnavailable
+    from edgecron.views.acts import cancelled_words
 
     client = cli.client(must_exist=True)
     numbers = list(dict.fromkeys(one for word in args.runs for one in _numbers(cli, word)))
@@ -47,7 +47,7 @@ def run(cli: Session, args: Namespace) -> int:
         except (Conflict, SupervisorUnavailable) as error:
             refused.append(error)  # The others are still to be ended.
     if cli.is_json and (cancelled or not refused):
-        from edgecron.objects import execution_object
+        from edgecron.views.json_objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in cancelled)
     elif not cli.is_json:
@@ -64,7 +64,7 @@ def run(cli: Session, args: Namespace) -> int:
 def _numbers(cli: Session, word: str) -> list[int]:
     """The run of a number, or those of a schedule that are active or wait. Raises NotFound."""
     from edgecron.cli.options import read_count
-    from edgecron.model import ACTIVE
+    from edgecron.model.choices import ACTIVE
 
     if word.isascii() and word.isdigit():  # No name is digits alone.
         return [read_count(word, what="RUN", most=_MOST_ID)]

@@ -17,8 +17,8 @@ from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from edgecron.base.values import dataclass
 from edgecron.cli.session import Session
-from edgecron.values import dataclass
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
@@ -51,9 +51,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    from edgecron.base.clock import SystemClock, now
     from edgecron.cli.options import read_count
-    from edgecron.clock import SystemClock, now
-    from edgecron.documents.values import read_time
+    from edgecron.formats.option_texts import read_time
 
     limit = read_count(args.limit, what="-n", least=0, most=_MOST)
     timezone = "local" if args.tz is None else args.tz
@@ -63,7 +63,7 @@ def run(cli: Session, args: Namespace) -> int:
         start = read_time(args.from_at, what="--from", timezone=timezone, now=at, is_past_ok=True)
     reading = _read(args, timezone=timezone, start=start, limit=limit, now=at)
     if cli.is_json:
-        from edgecron.timetext import format_instant
+        from edgecron.base.timetext import format_instant
 
         cli.put_json(
             [
@@ -87,9 +87,9 @@ def _read(
 ) -> _Reading:
     from datetime import timedelta
 
-    from edgecron.timetext import to_ms
+    from edgecron.base.checks import check_name
+    from edgecron.base.timetext import to_ms
     from edgecron.triggers import TriggerKind, clock_change_notes, describe, parse_trigger
-    from edgecron.validity import check_name
 
     if args.name is not None:
         check_name(args.name, what="schedule name")
@@ -145,8 +145,8 @@ def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
 
     from edgecron.cli.screen import paint, room_on_screen
     from edgecron.triggers import load_zone
-    from edgecron.words.letters import glyph
-    from edgecron.words.times import distance
+    from edgecron.views.letters import glyph
+    from edgecron.views.times import distance
 
     is_colored = cli.use_color(sys.stdout)
     cli.put(f"{paint(reading.trigger.text, 'bold', is_on=is_colored)}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from edgecron.base.timetext import from_ms
 from edgecron.engine.events import Event, EventKind
-from edgecron.timetext import from_ms
-from edgecron.words.times import local_time, short_duration
+from edgecron.views.times import local_time, short_duration
 
 
 def clock_notes(event: Event, zone: tzinfo) -> list[str]:

@@ -63,7 +63,7 @@ def _words(cli: Session, kind: str) -> Iterable[str]:
         from edgecron.triggers.zones import zone_names
 
         return sorted(zone_names())
-    from edgecron.errors import EdgecronError
+    from edgecron.base.errors import EdgecronError
 
     try:
         path = cli.database_path()

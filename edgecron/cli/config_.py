@@ -26,8 +26,8 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgecron.config import Config
-    from edgecron.config.settings import Setting
+    from edgecron.formats.config import Config
+    from edgecron.formats.config_settings import Setting
 
 USAGE = "[show [SECTION|KEY] [--changed]] | path | check [FILE] | init [FILE]"
 
@@ -77,7 +77,7 @@ def _show(cli: Session, args: Namespace) -> None:
 
 def _wanted(what: str | None) -> list[Setting]:
     """All settings, those of a section, or one. Raises UsageError for what is neither."""
-    from edgecron.config.settings import SECTIONS, SETTINGS
+    from edgecron.formats.config_settings import SECTIONS, SETTINGS
 
     if what is None:
         return list(SETTINGS.values())
@@ -96,7 +96,7 @@ def _wanted(what: str | None) -> list[Setting]:
 
 def _setting_object(cli: Session, setting: Setting) -> dict[str, Any]:
     """A setting as JSON has it. Raises InvalidInput where a variable can't be read."""
-    from edgecron.config import variable_of
+    from edgecron.formats.config import variable_of
 
     config = cli.config()
     given = config.find(setting.key)
@@ -125,7 +125,7 @@ def _shown(setting: Mapping[str, Any]) -> str:
 
 
 def _path(cli: Session, args: Namespace) -> None:
-    from edgecron.config import find_places
+    from edgecron.formats.config import find_places
 
     _refuse_argument(args)
     places = [
@@ -151,11 +151,11 @@ def _path(cli: Session, args: Namespace) -> None:
 
 def _check(cli: Session, args: Namespace) -> None:
     """Read a file, or all that is looked at and the variables; InvalidInput tells what is wrong."""
-    from edgecron.config import Config
-    from edgecron.config.defaults import option_defaults
-    from edgecron.config.files import read_file
-    from edgecron.config.settings import SETTINGS
-    from edgecron.paths import resolve_path
+    from edgecron.base.paths import resolve_path
+    from edgecron.formats.config import Config
+    from edgecron.formats.config_defaults import option_defaults
+    from edgecron.formats.config_files import read_file
+    from edgecron.formats.config_settings import SETTINGS
 
     if args.what is None:
         config = cli.config()
@@ -172,8 +172,8 @@ def _check(cli: Session, args: Namespace) -> None:
     elif not checked:
         cli.say("there is no file, and every setting has its default or a variable's value")
     else:
-        from edgecron.safetext import clean
-        from edgecron.words.phrases import count_words
+        from edgecron.base.safetext import clean
+        from edgecron.views.phrases import count_words
 
         for file, each in zip(config.files, checked, strict=True):
             words = count_words(len(file.values), "setting")
@@ -193,10 +193,10 @@ def _check_dashboard(config: Config) -> None:
 
 
 def _init(cli: Session, args: Namespace) -> None:
-    from edgecron.config import find_places
-    from edgecron.config.example import example_text
-    from edgecron.paths import resolve_path
-    from edgecron.safetext import clean
+    from edgecron.base.paths import resolve_path
+    from edgecron.base.safetext import clean
+    from edgecron.formats.config import find_places
+    from edgecron.formats.config_example import example_text
 
     if args.what is not None:
         path, is_system = resolve_path(args.what, what="configuration path"), False
@@ -214,10 +214,9 @@ def _init(cli: Session, args: Namespace) -> None:
 
 def _write_new(path: Path, text: str, *, is_system: bool) -> None:
     """Write a file that was not there. Raises AlreadyExists if it was, and InvalidInput."""
-    from edgecron.errors import AlreadyExists, InvalidInput
-    from edgecron.paths import make_folders
-    from edgecron.safefiles import check_folder, write_new
-    from edgecron.words.phrases import os_words
+    from edgecron.base.errors import AlreadyExists, InvalidInput, os_words
+    from edgecron.base.files import check_folder, write_new
+    from edgecron.base.paths import make_folders
 
     check_folder(path.parent)
     try:

@@ -16,7 +16,7 @@ _PARTS = 100
 
 def contents_words(contents: Contents) -> str:
     """`12 schedules and 4,711 runs`."""
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     return f"{count_words(contents.schedules, 'schedule')} and {_runs(contents.runs)}"
 

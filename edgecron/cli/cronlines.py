@@ -8,13 +8,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import InvalidInput
 from edgecron.cli.files import STDIN
 from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from edgecron.crontab import Entry
+    from edgecron.formats.crontab import Entry
 
 MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 
@@ -23,7 +23,7 @@ def part_from_cron(
     cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
 ) -> None:
     """Say that cron still runs the lines, and comment them out where that is wanted."""
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     lines = [entry.line for entry in entries]
     shown = count_words(len(lines), "line")
@@ -52,7 +52,7 @@ def refuse_comment_out(file: str) -> None:
 
 def _why_not_writable(file: str) -> str | None:
     """What to do instead of changing a file in place; None where that can be done."""
-    from edgecron.crontab import find_spool_owner
+    from edgecron.formats.crontab import find_spool_owner
 
     if file == STDIN:
         return "crontab -e"
@@ -68,8 +68,8 @@ def _why_not_writable(file: str) -> str | None:
 
 def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
     """Replace the file at once, keeping its mode and owner, if it is still as it was read."""
-    from edgecron.crontab import comment_out
-    from edgecron.safefiles import write_whole
+    from edgecron.base.files import write_whole
+    from edgecron.formats.crontab import comment_out
 
     path = os.path.realpath(file)
     with open(path, "rb") as crontab:

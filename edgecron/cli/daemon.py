@@ -54,8 +54,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.base.timetext import format_instant
 from edgecron.cli.session import Session
-from edgecron.timetext import format_instant
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
     from edgecron.engine.pulse import Pulse
-    from edgecron.model import OnShutdown
-    from edgecron.retention import Retention
-    from edgecron.upcoming import UpcomingFire
+    from edgecron.model.choices import OnShutdown
+    from edgecron.planning.forecast import UpcomingFire
+    from edgecron.planning.retention import Retention
 
     class RunLimits(TypedDict):
         output_cap_bytes: int
@@ -130,7 +130,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.transitions import as_json
-    from edgecron.model import OnShutdown
+    from edgecron.model.choices import OnShutdown
 
     max_running = cli.setting("limits.max_running", flag=args.max_running)
     burst = cli.setting("limits.burst", flag=args.burst)
@@ -191,12 +191,12 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _feed_of_service_manager(cli: Session) -> Pulse | None:
     """What tells a service manager that the engine is ready and at work, where one listens."""
-    from edgecron.notify import SOCKET
+    from edgecron.engine.sd_notify import SOCKET
 
     if SOCKET not in os.environ:
         return None
-    from edgecron.clock import SystemClock
-    from edgecron.notify.opening import take_feed
+    from edgecron.base.clock import SystemClock
+    from edgecron.engine.sd_opening import take_feed
 
     return take_feed(clock=SystemClock(), warn=cli.warn)
 
@@ -241,15 +241,15 @@ def _let_go_of_log() -> None:
 
 def _retention(cli: Session) -> Retention:
     """What the engine keeps of the past."""
-    from edgecron.config.retention import retention_values
-    from edgecron.retention import Retention
+    from edgecron.formats.config_retention import retention_values
+    from edgecron.planning.retention import Retention
 
     return Retention(**retention_values(cli.config()))
 
 
 def _finish_apply(cli: Session) -> None:
     """Carry out what is left of an apply that was killed."""
-    from edgecron.api import Client
+    from edgecron.client import Client
 
     with Client(cli.database_path()) as client:
         count = client.finish_apply()
@@ -286,11 +286,10 @@ def open_host(
     `on_shutdown` None leaves what runs; `clock_wait_ms` None waits without end for a clock that
     can be trusted.
     """
-    from edgecron.clock import SystemClock
+    from edgecron.base.clock import SystemClock
+    from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
     from edgecron.engine.host import EngineHost
-    from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
-    from edgecron.model import OnShutdown
-    from edgecron.words.phrases import os_words
+    from edgecron.model.choices import OnShutdown
 
     try:
         return EngineHost(
@@ -338,7 +337,7 @@ def stop_on_signals(
     stay so.
     On a terminal a second Ctrl-C ends what runs first, unless it is being ended already.
     """
-    from edgecron.model import OnShutdown
+    from edgecron.model.choices import OnShutdown
 
     had_terminal = sys.stdin.isatty()
     may_stop_runs = is_terminal and on_shutdown is not OnShutdown.STOP
@@ -374,7 +373,7 @@ def stop_on_signals(
 def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown) -> int | None:
     """The bound of a wait. One of a file is for when there is a wait, one of an option for now."""
     from edgecron.cli.options import UsageError
-    from edgecron.model import OnShutdown
+    from edgecron.model.choices import OnShutdown
 
     if on_shutdown is not OnShutdown.WAIT and args.shutdown_timeout not in (None, "none"):
         raise UsageError(
@@ -388,7 +387,7 @@ def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown)
 def _has_said_stopping(cli: Session, event: Event) -> bool:
     """Say what becomes of what runs, and what the next Ctrl-C does; False of any other event."""
     from edgecron.engine.events import EventKind
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     count = event.details.get("runs")
     if event.kind is not EventKind.ENGINE_STOPPING or not isinstance(count, int):
@@ -422,8 +421,8 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
 def _say_start_in_words(
     cli: Session, database: Path, *, is_new: bool, count: int, first: UpcomingFire | None
 ) -> None:
-    from edgecron.words.phrases import count_words, is_overdue
-    from edgecron.words.times import distance, near_time
+    from edgecron.views.phrases import count_words, is_overdue
+    from edgecron.views.times import distance, near_time
 
     coming = "nothing to come"
     if first is not None:

@@ -24,11 +24,11 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from types import FrameType
 
-    from edgecron.api import Client
     from edgecron.cli.transitions import Line
+    from edgecron.client import Client
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
-    from edgecron.model import Schedule, ScheduleSpec
+    from edgecron.model.schedule import Schedule, ScheduleSpec
 
 LIVES_LONG = True
 USAGE = "[--seconds N]"
@@ -63,10 +63,10 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _play(cli: Session, database: Path, seconds: int) -> None:
-    from edgecron.api import Client
     from edgecron.cli.daemon import open_host
     from edgecron.cli.transitions import readable
-    from edgecron.model import OnShutdown
+    from edgecron.client import Client
+    from edgecron.model.choices import OnShutdown
 
     line = readable(
         zone=cli.zone(), is_colored=cli.use_color(sys.stdout), name_columns=_NAME_COLUMNS
@@ -92,7 +92,9 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
 
 
 def _spec(name: str, trigger: str, line: str, timeout_s: float | None) -> ScheduleSpec:
-    from edgecron.model import Job, JobKind, Policies, ScheduleSpec
+    from edgecron.model.choices import JobKind
+    from edgecron.model.options import Job, Policies
+    from edgecron.model.schedule import ScheduleSpec
 
     return ScheduleSpec(
         name=name,
@@ -105,7 +107,7 @@ def _spec(name: str, trigger: str, line: str, timeout_s: float | None) -> Schedu
 
 def _introduce(cli: Session, schedules: list[Schedule], seconds: int) -> None:
     from edgecron.cli.screen import table
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     cli.put(
         f"{count_words(len(schedules), 'schedule')} in a throw-away database,"
@@ -139,8 +141,8 @@ def _report(event: Event, line: Line) -> None:
 
 def _sum_up(cli: Session, client: Client) -> None:
     from edgecron.cli.screen import table
-    from edgecron.model import Status
-    from edgecron.words.phrases import count_words
+    from edgecron.model.choices import Status
+    from edgecron.views.phrases import count_words
 
     rows, styles = [], []
     total = 0
@@ -234,7 +236,7 @@ def _throw_away_folder() -> Iterator[Path]:
 
 def _wait_for_supervisor(database: Path, supervisor_id: str) -> None:
     """Wait until the supervisor has left the folder, or it would write into it once more."""
-    from edgecron.paths import state_dir
+    from edgecron.base.paths import state_dir
     from edgecron.supervisor.files import lock_is_held, lock_path
 
     for _ in range(_END_LOOKS):

@@ -39,8 +39,8 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.checkup import Finding
-    from edgecron.checkup.takeover import TakenOver
+    from edgecron.client.doctor import Finding
+    from edgecron.client.takeover import TakenOver
     from edgecron.engine.peers import EngineState
 
 USAGE = "[--deep | --repair | --take-over PID [--yes] | --trust-clock] [--json]"
@@ -82,9 +82,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _check(cli: Session, *, is_deep: bool) -> int:
-    from edgecron.checkup import CheckStatus, Checkup, check_all
-    from edgecron.checkup.finding import problem
-    from edgecron.errors import DatabaseUnusable, NotFound
+    from edgecron.base.errors import DatabaseUnusable, NotFound
+    from edgecron.client.doctor import CheckStatus, Checkup, check_all
+    from edgecron.client.finding import problem
 
     try:
         client = cli.local_client(must_exist=True)
@@ -112,10 +112,10 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
 
 
 def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
-    from edgecron.checkup import CheckStatus
     from edgecron.cli.screen import paint
-    from edgecron.words.letters import glyph
-    from edgecron.words.phrases import count_words
+    from edgecron.client.doctor import CheckStatus
+    from edgecron.views.letters import glyph
+    from edgecron.views.phrases import count_words
 
     is_colored = cli.use_color(sys.stdout)
     signs = {
@@ -145,13 +145,8 @@ def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
 
 
 def _take_over(cli: Session, pid: int, args: Namespace) -> int:
-    from edgecron.checkup.takeover import (
-        end_engine,
-        get_stalled,
-        running_of,
-        take_over_runs,
-    )
     from edgecron.cli.options import UsageError
+    from edgecron.client.takeover import end_engine, get_stalled, running_of, take_over_runs
 
     client = cli.local_client(must_exist=True)
     state = get_stalled(client, pid)
@@ -178,7 +173,7 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
 
 def _repair(cli: Session) -> int:
     """Mend the rows that refer to what is missing, where no history is lost by it."""
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     repaired = cli.local_client(must_exist=True).repair_orphans()
     if cli.is_json:
@@ -195,7 +190,7 @@ def _repair(cli: Session) -> int:
 
 def _trust_clock(cli: Session) -> int:
     """Take what the clock says for the truth, and say what was taken for it before."""
-    from edgecron.timetext import format_instant
+    from edgecron.base.timetext import format_instant
 
     was, now = cli.local_client(must_exist=True).trust_clock()
     if cli.is_json:
@@ -209,7 +204,7 @@ def _trust_clock(cli: Session) -> int:
 
 def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     """Say what is about to happen, and ask."""
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     pid = state.info.pid
     cli.say(f"engine pid {pid} is stalled: {state.why}")
@@ -221,7 +216,7 @@ def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
 
 
 def _put_taken(cli: Session, done: TakenOver) -> None:
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     if done.settled:
         cli.put(f"{count_words(len(done.settled), 'end')} of its runs put on record")

@@ -10,7 +10,7 @@ import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from edgecron.errors import InvalidInput, UsageError
+from edgecron.base.errors import InvalidInput, UsageError
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
@@ -88,7 +88,7 @@ class Draft:
                 check=False,
             )
         except (OSError, ValueError) as error:
-            from edgecron.words.phrases import os_words
+            from edgecron.base.errors import os_words
 
             raise InvalidInput(
                 f"the editor {command[0]!r}{whose} can't be started:"

@@ -19,14 +19,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.values import replace
 from edgecron.cli import wanted, wantedjob
 from edgecron.cli.add import warn_of, warn_of_jitter, warn_of_zone
 from edgecron.cli.session import Session
 from edgecron.model.options import NONE
-from edgecron.values import replace
 
 if TYPE_CHECKING:
-    from edgecron.model import ScheduleSpec
+    from edgecron.model.schedule import ScheduleSpec
     from edgecron.triggers import Trigger
 
 TAKES_ARGV = True
@@ -41,8 +41,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.plans import put_changed
-    from edgecron.documents.comparing import FieldChange, find_changes
-    from edgecron.documents.keys import schedule_table
+    from edgecron.formats.document_keys import schedule_table
+    from edgecron.formats.document_plan import FieldChange, find_changes
 
     client = cli.client(must_exist=True)
     if not wanted.is_anything_given(args):

@@ -7,21 +7,21 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import EdgecronError, InvalidDocument, UsageError
 from edgecron.cli.draft import Draft, is_editor_set
-from edgecron.errors import EdgecronError, InvalidDocument, UsageError
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
-    from edgecron.documents.comparing import FieldChange, Step
-    from edgecron.model import Schedule
+    from edgecron.formats.document_plan import FieldChange, Step
+    from edgecron.model.schedule import Schedule
 
 _QUESTION = "e: edit again, s: keep the text in a file and leave, d: drop it [e] "
 
 
 def edit_text(cli: Session, name: str) -> int:
     """Let a person change a schedule in an editor. Returns the exit code."""
-    from edgecron.documents.writing import write_for_editing
-    from edgecron.errors import ChangedByOthers
+    from edgecron.base.errors import ChangedByOthers
+    from edgecron.formats.document_writing import write_for_editing
 
     client = cli.client(must_exist=True)
     schedule = client.schedule(name)
@@ -66,9 +66,9 @@ def _is_on_terminal() -> bool:
 
 def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
     """What the text changes of the schedule. Raises Conflict where others changed it meanwhile."""
-    from edgecron.documents.comparing import compare_one, need_unchanged
-    from edgecron.documents.reading import read_document
-    from edgecron.values import replace
+    from edgecron.base.values import replace
+    from edgecron.formats.document_plan import compare_one, need_unchanged
+    from edgecron.formats.document_reading import read_document
 
     client = cli.client()
     document = read_document(content, now=client.now(), known=opened.spec.triggers)
@@ -98,7 +98,7 @@ def _say_wrong(cli: Session, error: EdgecronError, *, is_last: bool) -> None:
 
 def _wrong_words(error: EdgecronError) -> list[str]:
     """What is wrong, for the top of the text: at its lines as they then are."""
-    from edgecron.safetext import clean
+    from edgecron.base.safetext import clean
 
     if not (isinstance(error, InvalidDocument) and error.problems):
         message = re.sub(r"at line (\d+)", lambda at: f"at line {int(at[1]) + 1}", error.message)
@@ -137,8 +137,8 @@ def _put_unchanged(cli: Session, name: str) -> int:
 def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, ...]) -> None:
     from edgecron.cli.add import warn_of, warn_of_jitter
     from edgecron.cli.plans import put_changed
-    from edgecron.documents.keys import TRIGGERS
-    from edgecron.model import JobKind
+    from edgecron.formats.document_keys import TRIGGERS
+    from edgecron.model.choices import JobKind
 
     put_changed(cli, schedule, changes)
     keys = {change.key for change in changes}

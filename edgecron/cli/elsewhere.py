@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.errors import NotSupported, UsageError
+from edgecron.base.errors import NotSupported, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgecron.config import Config
-    from edgecron.remote.client import HttpLines, RemoteClient
-    from edgecron.remote.lines import Lines
+    from edgecron.client.remote import HttpLines, RemoteClient
+    from edgecron.client.remote_lines import Lines
+    from edgecron.formats.config import Config
 
 # They work on files and processes of the machine that they run on.
 LOCAL_VERBS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
@@ -40,15 +40,15 @@ def lines_to(config: Config, url: str, *, warn: Callable[[str], None]) -> HttpLi
 
     `warn` is told where the token travels in the open.
     """
-    from edgecron.remote.client import HttpLines
-    from edgecron.remote.places import read_server
+    from edgecron.client.remote import HttpLines
+    from edgecron.client.remote_places import read_server
 
     given = config.find("url")
     server = read_server(url, what="--url" if given is None else given.what)
     token_file = config.find("token_file")
     if token_file is None:
         return HttpLines(server)
-    from edgecron.tokens import read_token
+    from edgecron.base.tokens import read_token
 
     token = read_token(str(token_file.text))
     if server.is_open:
@@ -69,13 +69,13 @@ def opener(
     With `is_patient` they wait, as long as that says so, for one that has ended to come back, and
     `tell` is told.
     """
-    from edgecron.clock import SystemClock
-    from edgecron.remote.client import RemoteClient
-    from edgecron.remote.servertime import ServerTime
+    from edgecron.base.clock import SystemClock
+    from edgecron.client.remote import RemoteClient
+    from edgecron.client.remote_time import ServerTime
 
     lines: Lines = lines_to(config, url, warn=warn)
     if is_patient is not None:
-        from edgecron.remote.patience import PatientLines
+        from edgecron.client.remote_patience import PatientLines
 
         lines = PatientLines(lines, tell=tell, is_patient=is_patient)
     time = ServerTime(SystemClock())

@@ -17,11 +17,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgecron.model import Schedule
+    from edgecron.model.schedule import Schedule
 
 USAGE = "[NAME...] [-o FILE] [--crontab|--json]"
 
@@ -39,7 +39,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--crontab and --json are both given, expected one of them")
     schedules = _find(cli, args.names)
     if cli.is_json:
-        from edgecron.documents.keys import schedule_table
+        from edgecron.formats.document_keys import schedule_table
 
         objects = [{"name": one.name, **schedule_table(one)} for one in schedules]
         cli.put_json(objects)
@@ -48,14 +48,14 @@ def run(cli: Session, args: Namespace) -> int:
     _warn_of_secrets(cli, schedules)
     _put(cli, text, file=args.output)
     if args.output is not None:
-        from edgecron.words.phrases import count_words
+        from edgecron.views.phrases import count_words
 
         cli.say(f"wrote {count_words(len(schedules), 'schedule')} to {args.output}")
     return 0
 
 
 def _document(schedules: list[Schedule]) -> str:
-    from edgecron.documents.writing import write_document
+    from edgecron.formats.document_writing import write_document
 
     return write_document(schedules)
 
@@ -64,7 +64,7 @@ def _crontab(schedules: list[Schedule]) -> str:
     import os
     import pwd
 
-    from edgecron.crontab.writing import write_crontab
+    from edgecron.formats.crontab_writing import write_crontab
 
     try:
         owner = pwd.getpwuid(os.geteuid()).pw_name
@@ -100,7 +100,7 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
 
 
 def _warn_of_secrets(cli: Session, schedules: list[Schedule]) -> None:
-    from edgecron.documents.values import is_secret_name
+    from edgecron.formats.option_texts import is_secret_name
 
     for schedule in schedules:
         for name in schedule.spec.job.env:

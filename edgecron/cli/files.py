@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from edgecron.errors import EdgecronError, InvalidInput, NotFound
+from edgecron.base.errors import EdgecronError, InvalidInput, NotFound
 
 STDIN = "-"  # in the place of a file
 
@@ -23,7 +23,7 @@ def read_file(file: str, *, most_bytes: int) -> bytes:
     except FileNotFoundError:
         raise NotFound(f"file {file!r} does not exist") from None
     except (OSError, ValueError) as error:
-        from edgecron.words.phrases import os_words
+        from edgecron.base.errors import os_words
 
         raise InvalidInput(
             f"file {file!r} can't be read: {os_words(error, is_named=True)}"
@@ -39,8 +39,8 @@ def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) ->
     """
     from pathlib import Path
 
-    from edgecron.safefiles import write_whole
-    from edgecron.words.phrases import os_words
+    from edgecron.base.errors import os_words
+    from edgecron.base.files import write_whole
 
     try:
         write_whole(Path(file).absolute(), parts, mode=mode)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import NotFound
 from edgecron.cli.printing import OF_BOTH, Printer, last_lines, only, pieces_of, put_pieces
 from edgecron.cli.session import Session
-from edgecron.errors import NotFound
-from edgecron.model import ACTIVE, Execution, Status
-from edgecron.words.engines import stalled_engine_words
-from edgecron.words.runs import PRINTS_ELSEWHERE, end_words, prints_elsewhere, state_words
+from edgecron.client.engine_words import stalled_engine_words
+from edgecron.client.run_words import PRINTS_ELSEWHERE, end_words, prints_elsewhere, state_words
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.run import Execution
 
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
-    from edgecron.remote import LaterRunsFace
+    from edgecron.client.face import LaterRunsFace
 
 
 class LogFollower:
@@ -83,7 +84,7 @@ class LogFollower:
             return None
 
     def _follow_next(self, execution: Execution) -> None:
-        from edgecron.words.times import near_time
+        from edgecron.views.times import near_time
 
         started = execution.started_at or execution.claimed_at or execution.due_at
         time = near_time(started, zone=self._cli.zone(), now=self._cli.client().now())

@@ -9,9 +9,9 @@ import argparse
 import re
 from enum import StrEnum
 
+from edgecron.base.values import NamedTuple
 from edgecron.cli.options import parser_of
 from edgecron.cli.verbs import VERBS
-from edgecron.values import NamedTuple
 
 _LITERAL = re.compile(r"[a-z][a-z0-9-]*")
 _EVERYWHERE = "everywhere"  # the group of the global options
@@ -133,7 +133,7 @@ def _words(verb: str, action: argparse.Action, metavar: str) -> Words:
         if key in _KINDS:
             return Words(metavar, choices, _KINDS[key])
     if metavar == "STATUS":
-        from edgecron.model import Status
+        from edgecron.model.choices import Status
 
         return Words(metavar, tuple(status.value for status in Status))
     # What stands in brackets is added to a word: NAME[:success|failure|any].

@@ -6,13 +6,13 @@ import os
 import sys
 from argparse import Namespace
 
+from edgecron.base.values import NamedTuple
 from edgecron.cli.everyday import EVERYDAY, EXIT_CODES, USAGE
 from edgecron.cli.options import UsageError, parser_of, refuse_help
 from edgecron.cli.session import Session
 from edgecron.cli.terminals import CANT_MOVE
 from edgecron.cli.topics import TOPICS
 from edgecron.cli.verbs import VERBS
-from edgecron.values import NamedTuple
 
 _MAN = "--man"
 _NO_PAGER = "--no-pager"
@@ -71,8 +71,8 @@ def _has_paged(cli: Session, text: str) -> bool:
     """Show a text in a pager; False where there is none, or no terminal for it."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "") in CANT_MOVE:
         return False
-    from edgecron.errors import EdgecronError
-    from edgecron.paging import page, pager_command
+    from edgecron.base.errors import EdgecronError
+    from edgecron.base.pager import page, pager_command
 
     try:
         command = pager_command(os.environ)

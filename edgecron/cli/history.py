@@ -23,8 +23,8 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.model import Execution
-    from edgecron.remote import Face
+    from edgecron.client.face import Face
+    from edgecron.model.run import Execution
 
 USAGE = "[NAME] [--status STATUS] [--cause CAUSE] [-n N] [--before RUN] [--json]"
 _MOST = 10_000
@@ -34,7 +34,7 @@ _MOST_ID = 2**63 - 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
-    from edgecron.model import Cause, Status
+    from edgecron.model.choices import Cause, Status
 
     parser.add_argument(
         "--status", action="append", metavar="STATUS", help=f"of these only: {', '.join(Status)}"
@@ -47,10 +47,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.browsing import RunPage
     from edgecron.cli.list_ import warn_of_unreadable
     from edgecron.cli.options import read_count
-    from edgecron.model import Cause, Status
+    from edgecron.model.browsing import RunPage
+    from edgecron.model.choices import Cause, Status
 
     limit = read_count(args.limit, what="-n", most=_MOST)
     statuses = _read_choices(Status, args.status, what="--status")
@@ -75,7 +75,7 @@ def run(cli: Session, args: Namespace) -> int:
         if args.name is not None:
             say_removed(cli, client, args.name)
     if cli.is_json:
-        from edgecron.objects import execution_object
+        from edgecron.views.json_objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in executions)
     elif client is not None and executions:
@@ -99,7 +99,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def say_removed(cli: Session, client: Face, name: str) -> None:
     """Say of a schedule that it was removed, where that is so."""
-    from edgecron.words.times import near_time
+    from edgecron.views.times import near_time
 
     removed_at = client.removed_at(name)
     if removed_at is not None and not cli.is_json:
@@ -113,7 +113,7 @@ def _put_by_schedule(
     """Runs as a table; those of a removed schedule of this name in a table of their own."""
     from itertools import groupby
 
-    from edgecron.words.times import near_time
+    from edgecron.views.times import near_time
 
     removals = [] if name is None else client.removals(name)
     if removals and name is not None and client.removed_at(name) is not None:
@@ -131,7 +131,7 @@ def _put_by_schedule(
 
 def _say_pruned(cli: Session, client: Face, name: str) -> None:
     """Say of a schedule that its older runs are not there any more, where that is so."""
-    from edgecron.errors import Unreadable
+    from edgecron.base.errors import Unreadable
 
     if client.removed_at(name) is not None:
         return
@@ -139,7 +139,7 @@ def _say_pruned(cli: Session, client: Face, name: str) -> None:
     with suppress(Unreadable):
         pruned_until = client.schedule(name).pruned_until
     if pruned_until is not None:
-        from edgecron.words.times import local_time
+        from edgecron.views.times import local_time
 
         until = local_time(pruned_until, zone=cli.zone())
         cli.say(f"retention has removed runs of times up to {until}")
@@ -148,9 +148,9 @@ def _say_pruned(cli: Session, client: Face, name: str) -> None:
 def put_executions(cli: Session, client: Face, executions: list[Execution]) -> None:
     """Runs as a table on stdout."""
     from edgecron.cli.screen import STATUS_STYLES, table
-    from edgecron.words.phrases import note_words, status_words
-    from edgecron.words.runs import is_planned_earlier
-    from edgecron.words.times import near_time, short_duration
+    from edgecron.client.run_words import is_planned_earlier
+    from edgecron.views.phrases import note_words, status_words
+    from edgecron.views.times import near_time, short_duration
 
     now, zone = client.now(), cli.zone()
     plans = [
@@ -192,7 +192,7 @@ def put_executions(cli: Session, client: Face, executions: list[Execution]) -> N
 
 def _shown_time(execution: Execution) -> datetime:
     """When it started; else when it is due, or was to be."""
-    from edgecron.model import Status
+    from edgecron.model.choices import Status
 
     is_queued = execution.status is Status.QUEUED
     return execution.started_at or (execution.due_at if is_queued else execution.plan_at)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import UsageError
 
 if TYPE_CHECKING:
     from edgecron.http.serving import HttpService
@@ -21,9 +21,9 @@ def serving(
     Raises InvalidInput, also where nothing can be served at that place when it begins, and
     NotSupported where a package is missing.
     """
+    from edgecron.base.tokens import read_token
     from edgecron.http.places import read_place
     from edgecron.http.serving import HttpService, check_served
-    from edgecron.tokens import read_token
 
     if place is None:
         raise UsageError(
@@ -51,8 +51,8 @@ def _serving(cli: Session, service: HttpService) -> Iterator[None]:
 
 def _audience_words(service: HttpService) -> str | None:
     """Who else on this machine may ask, None where that goes without saying."""
+    from edgecron.base.paths import is_root
     from edgecron.http.serving import Audience
-    from edgecron.paths import is_root
 
     return {
         Audience.OWN_USERS: f"of this machine's users it answers {'' if is_root() else 'you and '}"

@@ -22,18 +22,19 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn
 
+from edgecron.base.errors import InvalidCrontab, InvalidInput
+from edgecron.base.values import NamedTuple
 from edgecron.cli.cronlines import MOST_BYTES, own_name, part_from_cron, refuse_comment_out
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import InvalidCrontab, InvalidInput
-from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
-    from edgecron.crontab import Crontab, Entry
-    from edgecron.crontab.values import Match
-    from edgecron.documents.comparing import Step
-    from edgecron.model import Policies, Schedule, ScheduleSpec
+    from edgecron.formats.crontab import Crontab, Entry
+    from edgecron.formats.crontab_values import Match
+    from edgecron.formats.document_plan import Step
+    from edgecron.model.options import Policies
+    from edgecron.model.schedule import Schedule, ScheduleSpec
 
 USAGE = (
     "crontab|anacrontab FILE|- [--system|--user-format] [--take crontab|edgecron] [--again]"
@@ -87,7 +88,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.warn(str(warning))
     done = _import(cli, args, content, crontab)
     if cli.is_json:
-        from edgecron.objects import schedule_object
+        from edgecron.views.json_objects import schedule_object
 
         cli.put_json(schedule_object(schedule) for schedule in (*done.added, *done.changed))
     else:
@@ -137,7 +138,7 @@ def _read(file: str) -> bytes:
 
 
 def _parse(args: Namespace, content: bytes) -> Crontab:
-    from edgecron.crontab import find_spool_owner, is_system_path, read_crontab
+    from edgecron.formats.crontab import find_spool_owner, is_system_path, read_crontab
 
     is_anacron = args.format == "anacrontab" or os.path.basename(args.file) == "anacrontab"
     owner = None if args.file == STDIN else find_spool_owner(args.file)
@@ -172,10 +173,10 @@ class _Done(NamedTuple):
 
 def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> _Done:
     from edgecron.cli.apply import need_consent
-    from edgecron.config.defaults import default_policies, option_defaults
-    from edgecron.crontab import find_new
-    from edgecron.crontab.identity import find_gone, imprint_of, match_entries
-    from edgecron.model import Imported
+    from edgecron.formats.config_defaults import default_policies, option_defaults
+    from edgecron.formats.crontab import find_new
+    from edgecron.formats.crontab_identity import find_gone, imprint_of, match_entries
+    from edgecron.model.schedule import Imported
 
     client, source = cli.client(), _source_of(args.file)
     schedules = {schedule.id: schedule for schedule in client.schedules()}
@@ -236,7 +237,7 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
 
 def _source_of(file: str) -> str:
     """Whose crontab it is, or which file: the same for a spooled crontab and `crontab -l`."""
-    from edgecron.crontab import find_spool_owner
+    from edgecron.formats.crontab import find_spool_owner
 
     owner = own_name() if file == STDIN else find_spool_owner(file)
     return os.path.realpath(file) if owner is None else f"crontab of {owner}"
@@ -277,23 +278,23 @@ def _choose_changes(
 
 
 def _change_step(match: Match, schedule: Schedule) -> Step:
-    from edgecron.crontab.identity import take_line
-    from edgecron.documents.comparing import compare_one
-    from edgecron.documents.document import Wanted
+    from edgecron.formats.crontab_identity import take_line
+    from edgecron.formats.document import Wanted
+    from edgecron.formats.document_plan import compare_one
 
     return compare_one(Wanted(spec=take_line(schedule.spec, match)), schedule)
 
 
 def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
     """The lines that an earlier import made comments of, as they were."""
-    from edgecron.crontab import put_back
+    from edgecron.formats.crontab import put_back
 
     before, numbers = put_back(content)
     return [one for one in _parse(args, before).entries if one.line in numbers] if numbers else []
 
 
 def _prune_steps(gone: list[Schedule]) -> list[Step]:
-    from edgecron.documents.comparing import Action, Step
+    from edgecron.formats.document_plan import Action, Step
 
     return [Step(action=Action.REMOVE, name=one.name, schedule=one) for one in gone]
 
@@ -327,7 +328,7 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
 
     So it does of zone, folder and variables, if only by what it leaves out: cron's own then.
     """
-    from edgecron.values import replace
+    from edgecron.base.values import replace
 
     if spec.policies.jitter_s:
         policies = replace(policies, jitter_s=spec.policies.jitter_s)
@@ -336,8 +337,8 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
 
 def _put(cli: Session, done: _Done) -> None:
     from edgecron.cli.screen import table
-    from edgecron.standing import standing_of
-    from edgecron.words.phrases import count_words, job_words, next_words, trigger_words
+    from edgecron.model.standing import standing_of
+    from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
 
     added, known = done.added, done.known
     now, zone = cli.client().now(), cli.zone()

@@ -17,15 +17,15 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.browsing import Choice
-    from edgecron.remote import Face
-    from edgecron.standing import Standing
+    from edgecron.client.face import Face
+    from edgecron.model.browsing import Choice
+    from edgecron.model.standing import Standing
 
 USAGE = (
     "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME] [--json]"
@@ -64,7 +64,7 @@ def read_limit(cli: Session, text: str | None) -> int | None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.browsing import Choice, SchedulePage
+    from edgecron.model.browsing import Choice, SchedulePage
 
     limit = read_limit(cli, args.limit)
     choice = Choice(tuple(args.words), args.group, args.failed, args.paused)
@@ -79,7 +79,7 @@ def run(cli: Session, args: Namespace) -> int:
     asked_limit = None if limit is None else limit + 1  # One more tells whether there are more.
     client = cli.find_client()
     if cli.is_json:
-        from edgecron.objects import schedule_object
+        from edgecron.views.json_objects import schedule_object
 
         found = SchedulePage([], [])
         if client is not None:
@@ -110,8 +110,8 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _list_groups(cli: Session, choice: Choice) -> int:
     """Each group of the chosen schedules, by name."""
-    from edgecron.browsing import SchedulePage
-    from edgecron.words.acts import is_held
+    from edgecron.model.browsing import SchedulePage
+    from edgecron.views.acts import is_held
 
     client = cli.find_client()
     page = SchedulePage([], []) if client is None else client.schedule_page(choice=choice)
@@ -155,7 +155,7 @@ def _list_groups(cli: Session, choice: Choice) -> int:
 
 def warn_of_unreadable(cli: Session, what: str, names: Sequence[str]) -> None:
     """Name the runs or schedules that are not shown because their rows can't be read."""
-    from edgecron.words.phrases import unreadable_words
+    from edgecron.views.phrases import unreadable_words
 
     words = unreadable_words(what, names)
     if words:
@@ -189,7 +189,7 @@ def say_empty(cli: Session) -> None:
 
 def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
     from edgecron.cli.screen import STATUS_STYLES, table
-    from edgecron.words.phrases import last_words, next_words, trigger_words
+    from edgecron.views.phrases import last_words, next_words, trigger_words
 
     now, zone = client.now(), cli.zone()
     is_clock_trusted = client.clock_state().is_trusted
@@ -224,8 +224,8 @@ def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:
     """One sign for how a schedule stands, and its style."""
-    from edgecron.standing import Idle, find_idle
-    from edgecron.words.letters import glyph
+    from edgecron.model.standing import Idle, find_idle
+    from edgecron.views.letters import glyph
 
     idle = find_idle(standing, now=now)
     if idle is Idle.VANISHED:

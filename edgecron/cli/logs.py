@@ -18,13 +18,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import NotFound
 from edgecron.cli.session import Session
-from edgecron.errors import NotFound
 
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
-    from edgecron.model import Execution
-    from edgecron.remote import Face
+    from edgecron.client.face import Face
+    from edgecron.model.run import Execution
 
 LIVES_LONG = True
 USAGE = "RUN|NAME [-f] [-n LINES] [--stream stdout|stderr] [--times] [--result] [--json]"
@@ -90,8 +90,8 @@ def find_shown(cli: Session, word: str) -> Execution:
 def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | None) -> None:
     """What a run has printed up to now, and on stderr what else is to be known of it."""
     from edgecron.cli.printing import OF_BOTH, Printer, chunk_objects, last_lines, put_pieces
-    from edgecron.model import ACTIVE, Status
-    from edgecron.words.runs import PRINTS_ELSEWHERE, prints_elsewhere, state_words
+    from edgecron.client.run_words import PRINTS_ELSEWHERE, prints_elsewhere, state_words
+    from edgecron.model.choices import ACTIVE, Status
 
     pieces = _pieces_of_run(cli.client(), execution, args.stream)
     shown = last_lines(pieces or (), lines)
@@ -117,7 +117,7 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
 def _pieces_of_run(client: Face, execution: Execution, stream: str | None) -> list[Piece] | None:
     """What a run has printed on a stream, or on both; None where nothing of it is there."""
     from edgecron.cli.printing import only, pieces_of
-    from edgecron.model import Status
+    from edgecron.model.choices import Status
 
     output = client.output(execution.id)
     if output is not None and output.removed_at is None:
@@ -130,9 +130,9 @@ def _pieces_of_run(client: Face, execution: Execution, stream: str | None) -> li
 
 def _say_queued(cli: Session, execution: Execution) -> None:
     """Say which newer run of the schedule is still to start."""
-    from edgecron.model import Status
-    from edgecron.words.phrases import count_words
-    from edgecron.words.runs import queued_words
+    from edgecron.client.run_words import queued_words
+    from edgecron.model.choices import Status
+    from edgecron.views.phrases import count_words
 
     found = cli.client().history(execution.schedule, statuses=(Status.QUEUED,), limit=1000)
     newer = [one for one in found[::-1] if one.id > execution.id]
@@ -160,7 +160,7 @@ def put_result(cli: Session, execution: Execution) -> None:
 
 
 def _no_result_words(execution: Execution) -> str:
-    from edgecron.model import ACTIVE
+    from edgecron.model.choices import ACTIVE
 
     if execution.status in ACTIVE:
         return "has not ended yet, and its result comes with its end"
@@ -182,7 +182,7 @@ def _refuse_beside_result(args: Namespace) -> None:
 
 def _refreshed(client: Face, execution: Execution) -> Execution:
     """A run as it is now: it may have ended with no engine there to write it down."""
-    from edgecron.model import Status
+    from edgecron.model.choices import Status
 
     if execution.status is not Status.RUNNING:
         return execution

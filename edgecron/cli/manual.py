@@ -139,7 +139,7 @@ def _verb(verb: VerbGrammar) -> Iterator[str]:
 
 def _settings() -> Iterator[str]:
     """Every setting with its default, by the sections of a file."""
-    from edgecron.config.settings import SECTIONS, SETTINGS
+    from edgecron.formats.config_settings import SECTIONS, SETTINGS
 
     yield from _lines(
         "A flag comes before a variable, that before your file, that before the system's file,"

@@ -18,8 +18,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import NotSupported, UsageError
 
 USAGE = "[--allow-changes] [--reveal]"
 LIVES_LONG = True
@@ -38,11 +38,11 @@ def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         raise UsageError("mcp speaks its own protocol, and gives no --json")
     try:
-        from edgecron.cli.assistants.serving import serve
+        from edgecron.cli.mcp_serving import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("edgecron"):
             raise
-        from edgecron.bundle import hint_for_extra
+        from edgecron.base.bundle import hint_for_extra
 
         raise NotSupported(
             "tools for assistants need the mcp package, which is not installed",

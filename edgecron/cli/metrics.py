@@ -26,8 +26,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import Any
 
+from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import UsageError
 
 USAGE = "[--per-schedule] [-o FILE | --json]"
 _FILE_MODE = (
@@ -52,7 +52,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(_samples(cli, url, per_schedule=args.per_schedule))
         return 0
     if url is None:
-        from edgecron.metrics import exposition_parts
+        from edgecron.client.metrics import exposition_parts
 
         _, parts = exposition_parts(
             cli.local_client(must_exist=True), None, per_schedule=args.per_schedule
@@ -74,7 +74,7 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     import json
 
     from edgecron.cli.elsewhere import lines_to
-    from edgecron.wire.faults import fault_of
+    from edgecron.client.wire_faults import fault_of
 
     line = lines_to(cli.config(), url, warn=cli.caution).open()
     try:
@@ -90,7 +90,7 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
 
 def _samples(cli: Session, url: str | None, *, per_schedule: bool) -> Iterator[dict[str, Any]]:
     """Every sample as an object, the same from here and from a server."""
-    from edgecron.metrics import OPENMETRICS, find_families, read_families
+    from edgecron.client.metrics import OPENMETRICS, find_families, read_families
 
     if url is None:
         found = find_families(cli.local_client(must_exist=True), per_schedule=per_schedule)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.model import ACTIVE, Execution, Status
-from edgecron.values import NamedTuple
-from edgecron.words.times import near_time, short_duration
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.run import Execution
+from edgecron.views.times import near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.remote import Face
+    from edgecron.client.face import Face
 
 _MOST_ACTIVE = 1000  # that are watched; of others the end alone is not told
 _PAGE = 500
@@ -59,7 +60,7 @@ class NewsReader:
         return found
 
     def _find(self, execution_id: int) -> Execution | None:
-        from edgecron.errors import NotFound
+        from edgecron.base.errors import NotFound
 
         try:
             return self._client.execution(execution_id)
@@ -97,7 +98,7 @@ def news_lines(news: Sequence[News], *, zone: tzinfo, now: datetime) -> list[str
 
 
 def _line(news: News, *, zone: tzinfo, now: datetime) -> str:
-    from edgecron.words.phrases import failure_words, status_words
+    from edgecron.views.phrases import failure_words, status_words
 
     run = news.run
     start = f"{run.schedule}, run {run.id},"

@@ -16,8 +16,8 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.remote import Face
-    from edgecron.upcoming import UpcomingFire
+    from edgecron.client.face import Face
+    from edgecron.planning.forecast import UpcomingFire
 
 USAGE = "[NAME] [-n N] [--json]"
 _MOST = 10_000
@@ -38,7 +38,7 @@ def run(cli: Session, args: Namespace) -> int:
         client = cli.find_client()
     fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
     if cli.is_json:
-        from edgecron.objects import fire_object
+        from edgecron.views.json_objects import fire_object
 
         cli.put_json(fire_object(fire) for fire in fires)
     elif client is not None and fires:
@@ -54,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _put_table(cli: Session, client: Face, fires: list[UpcomingFire]) -> None:
     from edgecron.cli.screen import table
-    from edgecron.words.times import distance, local_time
+    from edgecron.views.times import distance, local_time
 
     now, zone = client.now(), cli.zone()
     is_trusted = client.clock_state().is_trusted
@@ -80,8 +80,8 @@ def _put_table(cli: Session, client: Face, fires: list[UpcomingFire]) -> None:
 
 
 def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
-    from edgecron.words.phrases import moved_words
-    from edgecron.words.times import short_duration
+    from edgecron.views.phrases import moved_words
+    from edgecron.views.times import short_duration
 
     if fire.is_moved:
         return moved_words(fire, zone=zone, now=now)
@@ -98,7 +98,7 @@ def _say_nothing_to_come(cli: Session, client: Face, name: str | None) -> None:
             f" {cli.command('list')}"
         )
         return
-    from edgecron.words.phrases import next_sentence
+    from edgecron.views.phrases import next_sentence
 
     schedule = client.schedule(name)
     is_trusted = client.clock_state().is_trusted

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.model import Schedule
+    from edgecron.model.schedule import Schedule
 
 USAGE = "NAME...|--group G|--all [--until TIME] [--json]"
 
@@ -27,8 +27,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.documents.values import read_time
-    from edgecron.words.acts import paused_words
+    from edgecron.formats.option_texts import read_time
+    from edgecron.views.acts import paused_words
 
     client = cli.client(must_exist=True)
     names = chosen_names(cli, args)
@@ -58,8 +58,8 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
     Raises UsageError unless exactly one of names, group and all is given, and NotFound for a name
     or a group that no schedule has.
     """
-    from edgecron.browsing import Choice
-    from edgecron.errors import NotFound, UsageError
+    from edgecron.base.errors import NotFound, UsageError
+    from edgecron.model.browsing import Choice
 
     client = cli.client()
     if (bool(args.names), args.group is not None, args.all).count(True) != 1:
@@ -84,7 +84,7 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
     """What was done to schedules, each in words."""
     if cli.is_json:
-        from edgecron.objects import schedule_object
+        from edgecron.views.json_objects import schedule_object
 
         cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return

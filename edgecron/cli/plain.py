@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import EdgecronError
 from edgecron.cli.session import Session
-from edgecron.errors import EdgecronError
 
 if TYPE_CHECKING:
     from edgecron.cli.news import NewsReader
@@ -214,9 +214,9 @@ class PlainDashboard:
 
     def _tell_failures(self) -> None:
         """The failures before the last one, which is told with how it stands."""
-        from edgecron.model import Status
-        from edgecron.words.phrases import status_words
-        from edgecron.words.times import distance
+        from edgecron.model.choices import Status
+        from edgecron.views.phrases import status_words
+        from edgecron.views.times import distance
 
         try:
             client = self._cli.find_client()
@@ -243,7 +243,7 @@ def _read_line() -> str:
     """A line, shown as a terminal would have shown it; empty at the end."""
     line = sys.stdin.readline()
     if line and not sys.stdin.isatty():
-        from edgecron.safetext import clean
+        from edgecron.base.safetext import clean
 
         _write(clean(line.rstrip("\n")) + "\n")
     return line

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from edgecron.base.errors import InvalidDocument
     from edgecron.cli.session import Session
-    from edgecron.documents.comparing import Action, FieldChange, Step
-    from edgecron.errors import InvalidDocument
-    from edgecron.model import Schedule
+    from edgecron.formats.document_plan import Action, FieldChange, Step
+    from edgecron.model.schedule import Schedule
 
 MOST_TOLD = 20  # of what is wrong with a document, or left alone by it
 _STYLES = {"create": "green", "change": "yellow", "remove": "red"}
@@ -23,7 +23,7 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
     What came from elsewhere is named where it might have been removed.
     """
     from edgecron.cli.screen import paint
-    from edgecron.documents.comparing import PRUNABLE, Action
+    from edgecron.formats.document_plan import PRUNABLE, Action
 
     is_colored = cli.use_color(sys.stdout)
     for step in steps:
@@ -32,7 +32,7 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
             continue
         cli.put(paint(f"{_SIGNS[action]} {action} {step.name}", _STYLES[action], is_on=is_colored))
         if step.action is Action.CREATE and step.wanted is not None:
-            from edgecron.words.phrases import job_words
+            from edgecron.views.phrases import job_words
 
             spec = step.wanted.spec
             cli.put(f"    {', '.join(spec.triggers)}: {job_words(spec)}")
@@ -66,8 +66,8 @@ def _may_be_secret(change: FieldChange) -> bool:
 
 def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
     """Changes for a log: values of environment, payload and stdin as ***."""
-    from edgecron.documents.comparing import SECRET
-    from edgecron.values import replace
+    from edgecron.base.values import replace
+    from edgecron.formats.document_plan import SECRET
 
     return [
         replace(
@@ -83,7 +83,7 @@ def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
 
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
     """A schedule that was changed, what of it, and its next run; and where that does not last."""
-    from edgecron.words.engines import reverting_words
+    from edgecron.client.engine_words import reverting_words
 
     changes = list(changes)
     kept = [one.key for one in changes if _may_be_secret(one) and one.old is not None]
@@ -96,11 +96,11 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     if reverting is not None:
         cli.say(f"edgecron: note: {reverting}")
     if cli.is_json:
-        from edgecron.objects import schedule_object
+        from edgecron.views.json_objects import schedule_object
 
         cli.put_json([schedule_object(schedule)])
         return
-    from edgecron.words.phrases import next_sentence
+    from edgecron.views.phrases import next_sentence
 
     client = cli.client()
     is_trusted = client.clock_state().is_trusted
@@ -111,8 +111,8 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
 
 def change_words(change: FieldChange) -> tuple[str, str]:
     """What a key said and what it will say: its default where it is not named."""
-    from edgecron.documents.keys import default_of
-    from edgecron.documents.toml import write_value
+    from edgecron.formats.document_keys import default_of
+    from edgecron.formats.toml import write_value
 
     words = []
     for value in (change.old, change.new):
@@ -132,7 +132,7 @@ def count_actions(steps: Iterable[Step]) -> str:
 
 def counted_words(counts: Mapping[Action, int]) -> str:
     """The same of how many steps do what."""
-    from edgecron.documents.comparing import Action
+    from edgecron.formats.document_plan import Action
 
     words = {
         Action.CREATE: "to create",

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from edgecron.values import replace
+from edgecron.base.values import replace
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from edgecron.attempt import Output, OutputChunk, Stream
     from edgecron.cli.session import Session
+    from edgecron.model.claim import Output, OutputChunk, Stream
 
     # A chunk, and the number of bytes before it that were printed and not kept.
     Piece = tuple[int, OutputChunk]
@@ -26,8 +26,8 @@ class Printer:
     """
 
     def __init__(self, *, zone: tzinfo | None = None, to: TextIO | None = None) -> None:
-        from edgecron.attempt import Stream
-        from edgecron.safetext import StreamCleaner
+        from edgecron.base.safetext import StreamCleaner
+        from edgecron.model.claim import Stream
 
         self._to = to or sys.stdout
         self.is_on_terminal = self._to.isatty()
@@ -71,7 +71,7 @@ class Printer:
         self._last = text or self._last
 
     def _timed(self, chunk: OutputChunk, zone: tzinfo) -> bytes:
-        from edgecron.timetext import from_ms
+        from edgecron.base.timetext import from_ms
 
         time = from_ms(chunk.at_ms).astimezone(zone).isoformat(" ", "milliseconds")[:23]
         mark = f"{time} {chunk.stream.name.lower().removeprefix('std')}  ".encode()
@@ -93,7 +93,7 @@ class StreamPrinter:
     """What a run prints on its stdout and stderr, on ours; `is_silent`: nowhere."""
 
     def __init__(self, cli: Session, *, is_silent: bool = False) -> None:
-        from edgecron.attempt import Stream
+        from edgecron.model.claim import Stream
 
         self._cli = cli
         self._is_silent = is_silent
@@ -188,7 +188,7 @@ def chunk_objects(execution_id: int, pieces: Sequence[Piece]) -> Iterator[dict[s
     """Chunks as JSON. A letter that lies in two of them is the later one's."""
     from codecs import getincrementaldecoder
 
-    from edgecron.timetext import format_ms
+    from edgecron.base.timetext import format_ms
 
     lasts = _last_of_streams(pieces)
     decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}

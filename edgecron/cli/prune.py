@@ -37,7 +37,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgecron.retention import Pruned, Removed, Retention
+    from edgecron.planning.retention import Pruned, Removed, Retention
 
 LIVES_LONG = True
 USAGE = "[--forget] [NAME] [--dry-run] [limits] [--compact] [--json]"
@@ -66,8 +66,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.options import UsageError
-    from edgecron.config.retention import retention_values
-    from edgecron.retention import Retention
+    from edgecron.formats.config_retention import retention_values
+    from edgecron.planning.retention import Retention
 
     if args.name is not None and args.database_bytes is not None:
         raise UsageError(
@@ -131,7 +131,7 @@ def _forget(cli: Session, args: Namespace) -> int:
 
 def _retention(args: Namespace, configured: Retention) -> Retention:
     """What is to be kept: as configured, but for what was said otherwise."""
-    from edgecron.values import replace
+    from edgecron.base.values import replace
 
     readers: dict[str, Callable[[str, str], Any]] = {
         "output_age": _read_age,
@@ -155,8 +155,8 @@ def _retention(args: Namespace, configured: Retention) -> Retention:
 
 
 def _read_age(text: str, what: str) -> float:
-    from edgecron.errors import InvalidDuration
-    from edgecron.timetext import parse_duration_ms
+    from edgecron.base.errors import InvalidDuration
+    from edgecron.base.timetext import parse_duration_ms
 
     try:
         return parse_duration_ms(text) / 1000
@@ -165,7 +165,7 @@ def _read_age(text: str, what: str) -> float:
 
 
 def _read_size(text: str, what: str) -> int:
-    from edgecron.sizetext import parse_size
+    from edgecron.base.sizetext import parse_size
 
     return parse_size(text, what=what)
 
@@ -195,7 +195,7 @@ class _Progress:
 
 
 def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) -> None:
-    from edgecron.words.phrases import size_words
+    from edgecron.views.phrases import size_words
 
     if not pruned.has_ages and (retention.output_age_s or retention.history_age_s):
         cli.warn(
@@ -232,8 +232,8 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
 
 def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str]:
     from edgecron.cli.screen import table
-    from edgecron.retention import Kind
-    from edgecron.words.phrases import size_words
+    from edgecron.planning.retention import Kind
+    from edgecron.views.phrases import size_words
 
     nouns = {
         Kind.RUN: "run",
@@ -251,9 +251,9 @@ def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str
 
 
 def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:
-    from edgecron.retention import Kind, Reason, output_limit
-    from edgecron.words.phrases import size_words
-    from edgecron.words.times import seconds_words
+    from edgecron.planning.retention import Kind, Reason, output_limit
+    from edgecron.views.phrases import size_words
+    from edgecron.views.times import seconds_words
 
     is_output = removed.kind is Kind.OUTPUT
     if removed.reason is Reason.AGE:

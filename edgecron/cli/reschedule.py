@@ -25,18 +25,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.documents.values import read_time
+    from edgecron.formats.option_texts import read_time
 
     client = cli.client(must_exist=True)
     before = client.schedule(args.name)
     instant = read_time(args.time, what="TIME", timezone="local", now=client.now())
     schedule = client.reschedule(args.name, instant)
     if cli.is_json:
-        from edgecron.objects import schedule_object
+        from edgecron.views.json_objects import schedule_object
 
         cli.put_json([schedule_object(schedule)])
     else:
-        from edgecron.words.acts import rescheduled_words
+        from edgecron.views.acts import rescheduled_words
 
         zone, now = cli.zone(), client.now()
         is_trusted = client.clock_state().is_trusted

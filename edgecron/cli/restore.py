@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.copies import Restoration, Restored
+    from edgecron.client.copies import Restoration, Restored
     from edgecron.store.copying import StoredCommand
 
 USAGE = "FILE [--skip-missed] [--take-over] [--yes] [--json]"
@@ -71,9 +71,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) -> None:
     """Show what would run as us, and as whom else. Raises EdgecronError unless it may."""
-    from edgecron.copies.places import own_name
-    from edgecron.errors import EdgecronError
-    from edgecron.safetext import clean
+    from edgecron.base.errors import EdgecronError
+    from edgecron.base.safetext import clean
+    from edgecron.client.copy_places import own_name
 
     lines = []
     for one in restoration.commands:
@@ -127,7 +127,7 @@ def _agrees(cli: Session, restoration: Restoration) -> bool:
 
 def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
     from edgecron.cli.copywords import contents_words
-    from edgecron.words.phrases import count_words
+    from edgecron.views.phrases import count_words
 
     lines = [f"restored {contents_words(done.contents)} to {done.database}"]
     if done.aside is not None:

@@ -18,7 +18,7 @@ from edgecron.cli.pause import add_choice_arguments, chosen_names, put_changed
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.model import Schedule
+    from edgecron.model.schedule import Schedule
 
 USAGE = "NAME...|--group G|--all [--now] [--json]"
 
@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.words.acts import is_held, resumed_words
+    from edgecron.views.acts import is_held, resumed_words
 
     client = cli.client(must_exist=True)
     changed, is_trusted = [], client.clock_state().is_trusted
@@ -57,7 +57,7 @@ def _fire(cli: Session, changed: list[tuple[Schedule, str]]) -> int:
 
     fired = [fire_now(cli, schedule.name) for schedule, _ in changed]
     if cli.is_json:
-        from edgecron.objects import execution_object, schedule_object
+        from edgecron.views.json_objects import execution_object, schedule_object
 
         cli.put_json(
             schedule_object(schedule) | {"runs": [execution_object(run) for run in runs]}

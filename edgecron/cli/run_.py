@@ -31,10 +31,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
-from edgecron.words.runs import blocking_words
+from edgecron.client.run_words import blocking_words
 
 if TYPE_CHECKING:
-    from edgecron.model import Execution
+    from edgecron.model.run import Execution
 
 LIVES_LONG = True
 USAGE = "NAME [--payload JSON] [--wait [--result]] [--json]"
@@ -66,13 +66,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool) -> int:
     """Fire it, and follow it in each of its scopes, one after the other; our exit code."""
+    from edgecron.base.errors import EdgecronError
     from edgecron.cli.printing import StreamPrinter
-    from edgecron.cli.waiting import (
-        Waiter,
-        refuse_absent_program,
-        refuse_without_engine_elsewhere,
-    )
-    from edgecron.errors import EdgecronError
+    from edgecron.cli.waiting import Waiter, refuse_absent_program, refuse_without_engine_elsewhere
 
     schedule = cli.client().schedule(name)
     refuse_absent_program(cli, schedule)
@@ -112,7 +108,7 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
         url = cli.remote_url()
         if url is not None:
             # Somebody waits no longer for an answer, and what was asked may have been heard.
-            from edgecron.remote.judging import LOOK, NOT_KNOWN
+            from edgecron.client.remote_answers import LOOK, NOT_KNOWN
 
             cli.say(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
         raise
@@ -120,8 +116,8 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
 
 def tell_fired(cli: Session, executions: list[Execution]) -> int:
     """Say why a fire was left out, and what it lacks to be run; our exit code."""
-    from edgecron.errors import ServerLost
-    from edgecron.model import Status
+    from edgecron.base.errors import ServerLost
+    from edgecron.model.choices import Status
 
     try:
         _tell_what_lacks(cli, executions)
@@ -132,7 +128,7 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
 
 
 def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
-    from edgecron.model import Status
+    from edgecron.model.choices import Status
 
     skipped = [execution for execution in executions if execution.status is Status.SKIPPED]
     # Of a thousand scopes the first few say why: to find out costs a look at the history each.
@@ -149,7 +145,7 @@ def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
 
 def put_fired(cli: Session, executions: list[Execution]) -> None:
     """What became of a fire, a line for each of its runs."""
-    from edgecron.words.acts import fired_words
+    from edgecron.views.acts import fired_words
 
     for execution in executions:
         cli.put(fired_words(execution))
@@ -157,7 +153,7 @@ def put_fired(cli: Session, executions: list[Execution]) -> None:
 
 def _put(cli: Session, executions: list[Execution]) -> None:
     if cli.is_json:
-        from edgecron.objects import execution_object
+        from edgecron.views.json_objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in executions)
     else:
@@ -172,8 +168,8 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
     """
     from edgecron.cli.logs import put_result
     from edgecron.cli.options import OWN_ERROR
-    from edgecron.model import Reason, Status
-    from edgecron.words.phrases import failure_words, status_words
+    from edgecron.model.choices import Reason, Status
+    from edgecron.views.phrases import failure_words, status_words
 
     if result and not cli.is_json and (execution.result or execution.status is Status.SUCCESS):
         put_result(cli, execution)

@@ -9,17 +9,17 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import EdgecronError, InvalidDocument, InvalidInput
+from edgecron.base.files import is_checked
+from edgecron.base.ownership import find_weakness
 from edgecron.cli.files import read_file
 from edgecron.cli.session import Session
-from edgecron.clock import SystemClock
-from edgecron.documents.comparing import APPLY, PRUNABLE, Action, Step
-from edgecron.documents.document import Document
-from edgecron.documents.reading import MOST_BYTES, read_document
+from edgecron.client.face import Face
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.errors import EdgecronError, InvalidDocument, InvalidInput
-from edgecron.ownership import find_weakness
-from edgecron.remote import Face
-from edgecron.safefiles import is_checked
+from edgecron.formats.document import Document
+from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Step
+from edgecron.formats.document_reading import MOST_BYTES, read_document
 
 _JOIN_S = 10.0
 _KINDS = {

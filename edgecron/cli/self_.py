@@ -30,8 +30,8 @@ from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.bundle import Bundle
-    from edgecron.bundle.folders import Folder
+    from edgecron.base.bundle import Bundle
+    from edgecron.base.bundle_folders import Folder
 
 USAGE = "[show|clean|remove] [--yes] [--json]"
 _PACKAGE_LIST = "/var/lib/dpkg/info/edgecron.list"
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.bundle import find_bundle
+    from edgecron.base.bundle import find_bundle
 
     actions = {"show": _show, "clean": _clean, "remove": _remove}
     if args.action not in actions:
@@ -56,7 +56,7 @@ def run(cli: Session, args: Namespace) -> int:
     if bundle is not None:
         return actions[args.action](cli, bundle, args)
     if args.action != "show":
-        from edgecron.errors import NotSupported
+        from edgecron.base.errors import NotSupported
 
         raise NotSupported(
             f"this edgecron is a package of {sys.executable}, and unpacks nothing",
@@ -68,7 +68,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _show_package(cli: Session) -> None:
     import edgecron
-    from edgecron.safetext import clean
+    from edgecron.base.safetext import clean
 
     home = os.path.dirname(os.path.abspath(edgecron.__file__))
     if cli.is_json:
@@ -81,8 +81,8 @@ def _show_package(cli: Session) -> None:
 
 
 def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
-    from edgecron.bundle.folders import find_folders
-    from edgecron.safetext import clean
+    from edgecron.base.bundle_folders import find_folders
+    from edgecron.base.safetext import clean
 
     program, folders = _program(bundle), find_folders(bundle)
     licences = os.path.join(bundle.folder, "_internal", "licences")
@@ -125,7 +125,7 @@ def _object(folder: Folder) -> dict[str, Any]:
 
 
 def _size(size_bytes: int) -> str:
-    from edgecron.words.phrases import size_words
+    from edgecron.views.phrases import size_words
 
     return size_words(size_bytes)
 
@@ -146,7 +146,7 @@ def _pids(folder: Folder) -> str:
 
 def _clean(cli: Session, bundle: Bundle, args: Namespace) -> int:
     """Remove what nobody runs; the rest is named, and is no failure."""
-    from edgecron.bundle.folders import find_folders, remove_folder
+    from edgecron.base.bundle_folders import find_folders, remove_folder
 
     others = [folder for folder in find_folders(bundle) if not folder.is_current]
     removed = [folder for folder in others if remove_folder(folder)]
@@ -155,7 +155,7 @@ def _clean(cli: Session, bundle: Bundle, args: Namespace) -> int:
 
 
 def _tell(cli: Session, removed: list[Folder], *, kept: list[Folder]) -> None:
-    from edgecron.safetext import clean
+    from edgecron.base.safetext import clean
 
     if cli.is_json:
         cli.put_json(
@@ -171,9 +171,9 @@ def _tell(cli: Session, removed: list[Folder], *, kept: list[Folder]) -> None:
 
 
 def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
-    from edgecron.bundle.folders import find_folders, remove_folder, remove_own
-    from edgecron.errors import Conflict
-    from edgecron.safetext import clean
+    from edgecron.base.bundle_folders import find_folders, remove_folder, remove_own
+    from edgecron.base.errors import Conflict
+    from edgecron.base.safetext import clean
 
     if bundle.is_installed or bundle.has_file:
         _refuse_packaged(bundle)
@@ -219,7 +219,7 @@ def _refuse_packaged(bundle: Bundle) -> None:
         except OSError:
             return
     if is_packaged:
-        from edgecron.errors import NotSupported
+        from edgecron.base.errors import NotSupported
 
         place = bundle.file or bundle.folder
         raise NotSupported(
@@ -233,7 +233,7 @@ def _refuse_of_others(bundle: Bundle) -> None:
     owners = (os.lstat(folder).st_uid, os.lstat(bundle.file).st_uid)
     is_sticky = bool(os.lstat(folder).st_mode & stat.S_ISVTX) and os.geteuid() not in (0, *owners)
     if not os.access(folder, os.W_OK) or is_sticky:
-        from edgecron.errors import Conflict
+        from edgecron.base.errors import Conflict
 
         raise Conflict(
             f"{bundle.file} can't be removed by you: {folder} is another user's",

@@ -29,12 +29,12 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import NotSupported, UsageError
 
 if TYPE_CHECKING:
-    from edgecron.service.planning import Deed
-    from edgecron.service.wanted import Manager, Scope, Service
+    from edgecron.cli.service_planning import Deed
+    from edgecron.cli.service_wanted import Manager, Scope, Service
 
 USAGE = (
     "install|uninstall|status|print [--user|--system] [--name NAME] [--program PATH]"
@@ -109,8 +109,8 @@ def _check(cli: Session, args: Namespace) -> None:
 def _manager(args: Namespace, *, needed: bool) -> Manager:
     """Whose files are meant. Raises NotSupported where one is `needed` and none is here."""
     from edgecron.cli.options import read_choice
-    from edgecron.service.managers import find_manager
-    from edgecron.service.wanted import Manager
+    from edgecron.cli.service_managers import find_manager
+    from edgecron.cli.service_wanted import Manager
 
     here = find_manager()
     if args.manager is not None:
@@ -139,9 +139,11 @@ def _manager(args: Namespace, *, needed: bool) -> Manager:
 
 
 def _print(cli: Session, args: Namespace) -> int:
+    from edgecron.cli import service_launchd as launchd
+    from edgecron.cli import service_scripts as scripts
+    from edgecron.cli import service_systemd as systemd
+    from edgecron.cli.service_wanted import Manager
     from edgecron.cli.wantedservice import wanted_service
-    from edgecron.service import launchd, scripts, systemd
-    from edgecron.service.wanted import Manager
 
     service, manager = wanted_service(cli, args), _manager(args, needed=False)
     if args.strict and manager is not Manager.SYSTEMD:
@@ -162,10 +164,10 @@ def _print(cli: Session, args: Namespace) -> int:
 
 def _install(cli: Session, args: Namespace) -> int:
     from edgecron import __version__
+    from edgecron.cli.service_program import check_program
+    from edgecron.cli.service_wanted import Manager
     from edgecron.cli.serviceplans import launchd_deeds, systemd_deeds, warn_of_strangers
     from edgecron.cli.wantedservice import check_http, wanted_service
-    from edgecron.service.program import check_program
-    from edgecron.service.wanted import Manager
 
     manager = _manager(args, needed=not args.dry_run)
     service = wanted_service(cli, args)
@@ -186,9 +188,9 @@ def _install(cli: Session, args: Namespace) -> int:
 
 
 def _uninstall(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.service_wanted import Manager, Scope, Service
     from edgecron.cli.serviceplans import launchd_deeds, lingers, systemd_deeds
     from edgecron.cli.wantedservice import scope_of
-    from edgecron.service.wanted import Manager, Scope, Service
 
     manager = _manager(args, needed=not args.dry_run)
     service = Service(program=("/",), scope=Scope(scope_of(args)), name=args.name)
@@ -218,8 +220,8 @@ def _status(cli: Session, args: Namespace) -> int:
 
 def _refuse_rights(args: Namespace, scope: Scope) -> None:
     """Raise NotSupported where only root may do this."""
-    from edgecron.paths import is_root
-    from edgecron.service.wanted import Scope
+    from edgecron.base.paths import is_root
+    from edgecron.cli.service_wanted import Scope
 
     if scope is Scope.SYSTEM and not is_root() and not args.dry_run:
         raise NotSupported(
@@ -229,8 +231,8 @@ def _refuse_rights(args: Namespace, scope: Scope) -> None:
 
 
 def _carry_out(cli: Session, args: Namespace, deeds: list[Deed]) -> None:
+    from edgecron.cli.service_managers import carry_out
     from edgecron.cli.servicewords import deed_lines, deed_object
-    from edgecron.service.managers import carry_out
 
     def tell(deed: Deed) -> None:
         if not cli.is_json:
@@ -250,8 +252,8 @@ def _carry_out(cli: Session, args: Namespace, deeds: list[Deed]) -> None:
 
 
 def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
+    from edgecron.cli.service_wanted import Scope
     from edgecron.cli.serviceplans import lingers
-    from edgecron.service.wanted import Scope
 
     if not has_changed:
         cli.say(f"{service.id} is installed as it should be")

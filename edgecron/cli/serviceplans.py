@@ -7,18 +7,18 @@ from argparse import Namespace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import NotSupported
 from edgecron.cli.session import Session
-from edgecron.errors import NotSupported
 
 if TYPE_CHECKING:
-    from edgecron.service.places import Places
-    from edgecron.service.planning import Deed, UnitState, Wish
-    from edgecron.service.wanted import Service
+    from edgecron.cli.service_places import Places
+    from edgecron.cli.service_planning import Deed, UnitState, Wish
+    from edgecron.cli.service_wanted import Service
 
 
 def warn_of_strangers(cli: Session, service: Service) -> None:
-    from edgecron.service.program import find_strangers
-    from edgecron.service.wanted import Scope
+    from edgecron.cli.service_program import find_strangers
+    from edgecron.cli.service_wanted import Scope
 
     if service.scope is Scope.SYSTEM and (found := find_strangers(service.program[0])):
         cli.warn(
@@ -28,8 +28,8 @@ def warn_of_strangers(cli: Session, service: Service) -> None:
 
 
 def systemd_deeds(cli: Session, args: Namespace, service: Service) -> list[Deed]:
-    from edgecron.service.managers import see
-    from edgecron.service.planning import (
+    from edgecron.cli.service_managers import see
+    from edgecron.cli.service_planning import (
         FileChanged,
         Wish,
         plan_systemd_install,
@@ -60,8 +60,8 @@ def systemd_deeds(cli: Session, args: Namespace, service: Service) -> list[Deed]
 
 def _ask(args: Namespace, wish: Wish) -> tuple[bool, UnitState | None]:
     """Whether there is a systemd to ask, and how it has the unit. Raises NotSupported."""
-    from edgecron.service.managers import ask_systemd, find_manager
-    from edgecron.service.wanted import Manager
+    from edgecron.cli.service_managers import ask_systemd, find_manager
+    from edgecron.cli.service_wanted import Manager
 
     if args.root is not None:
         return False, None
@@ -75,10 +75,10 @@ def _ask(args: Namespace, wish: Wish) -> tuple[bool, UnitState | None]:
 
 
 def launchd_deeds(args: Namespace, service: Service) -> list[Deed]:
-    from edgecron.service.launchd import label, plist
-    from edgecron.service.managers import ask, see
-    from edgecron.service.planning import Wish, plan_launchd_install, plan_launchd_uninstall
-    from edgecron.service.wanted import Scope
+    from edgecron.cli.service_launchd import label, plist
+    from edgecron.cli.service_managers import ask, see
+    from edgecron.cli.service_planning import Wish, plan_launchd_install, plan_launchd_uninstall
+    from edgecron.cli.service_wanted import Scope
 
     path = places_of(args).plist(service)
     domain = "system" if service.scope is Scope.SYSTEM else f"gui/{os.getuid()}"
@@ -92,7 +92,7 @@ def launchd_deeds(args: Namespace, service: Service) -> list[Deed]:
 
 def places_of(args: Namespace) -> Places:
     """The folders of this machine, or of the one below --root."""
-    from edgecron.service.places import Places
+    from edgecron.cli.service_places import Places
 
     home = Path.home()
     named = os.environ.get("XDG_CONFIG_HOME", "")

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import EdgecronError
+from edgecron.cli.service_wanted import Manager, Scope, Service
 from edgecron.cli.session import Session
-from edgecron.errors import EdgecronError
-from edgecron.service.wanted import Manager, Scope, Service
 
 if TYPE_CHECKING:
-    from edgecron.service.places import Places
+    from edgecron.cli.service_places import Places
 
 _NOT_INSTALLED = 3  # as of anything that is not there
 
@@ -58,9 +58,9 @@ def _facts(service: Service, manager: Manager) -> dict[str, Any]:
 
 
 def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
-    from edgecron.service.managers import ask_systemd, find_manager, see
-    from edgecron.service.marking import is_ours, was_ours
-    from edgecron.service.quoting import read_exec_line
+    from edgecron.cli.service_managers import ask_systemd, find_manager, see
+    from edgecron.cli.service_marking import is_ours, was_ours
+    from edgecron.cli.service_quoting import read_exec_line
 
     facts = _facts(service, Manager.SYSTEMD)
     seen = see([places.unit(service), *places.packaged_units(service)])
@@ -87,9 +87,9 @@ def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
 def _launchd_facts(service: Service, places: Places) -> dict[str, Any]:
     import plistlib
 
-    from edgecron.service.launchd import label
-    from edgecron.service.managers import ask, see
-    from edgecron.service.marking import is_ours, was_ours
+    from edgecron.cli.service_launchd import label
+    from edgecron.cli.service_managers import ask, see
+    from edgecron.cli.service_marking import is_ours, was_ours
 
     facts = _facts(service, Manager.LAUNCHD)
     path = places.plist(service)
@@ -125,8 +125,8 @@ def _command_facts(words: tuple[str, ...]) -> dict[str, Any]:
 
 def _engine_facts(cli: Session, named: str | None) -> dict[str, Any]:
     """What its database says: whether an engine is at work."""
-    from edgecron.api import Client
-    from edgecron.paths import database_path, is_there
+    from edgecron.base.paths import database_path, is_there
+    from edgecron.client import Client
 
     path = cli.own_database_path() if named is None else database_path(named)
     facts: dict[str, Any] = {"database": str(path), "engine_alive": False, "engine_pid": None}

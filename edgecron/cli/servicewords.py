@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from edgecron.service.planning import (
+from edgecron.cli.service_planning import (
     Call,
     Deed,
     MakeLink,

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
-    from edgecron.api import Client
-    from edgecron.config import Config
-    from edgecron.errors import EdgecronError
-    from edgecron.model import Schedule
-    from edgecron.remote import Face
+    from edgecron.base.errors import EdgecronError
+    from edgecron.client import Client
+    from edgecron.client.face import Face
+    from edgecron.formats.config import Config
+    from edgecron.model.schedule import Schedule
 
 
 _MOST_INDENTED = 200  # objects that a person may read
@@ -56,7 +56,7 @@ class Session:
     def config(self) -> Config:
         """What flags, variables and files say. Raises InvalidInput where one of them is wrong."""
         if self._config is None:
-            from edgecron.config import load
+            from edgecron.formats.config import load
 
             flags = {
                 "database": self.database,
@@ -100,7 +100,7 @@ class Session:
 
     def own_database_path(self) -> Path:
         """The same, also where another machine's is asked."""
-        from edgecron.paths import database_path
+        from edgecron.base.paths import database_path
 
         given = self.config().find("database")
         return database_path(None if given is None else str(given.text))
@@ -143,10 +143,10 @@ class Session:
             return lambda must_exist: opened()
         from contextlib import suppress
 
-        from edgecron.api import Client
-        from edgecron.api.opening import BUSY_WAIT_S
-        from edgecron.errors import EdgecronError
-        from edgecron.paths import is_there
+        from edgecron.base.errors import EdgecronError
+        from edgecron.base.paths import is_there
+        from edgecron.client import Client
+        from edgecron.client.opening import BUSY_WAIT_S
         from edgecron.triggers.zones import use_zone_of_engines
 
         path, wait_s = self.database_path(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
@@ -166,7 +166,7 @@ class Session:
         """The same of this machine. Raises NotSupported where it is another machine's."""
         self.database_path()
         client = self.client(must_exist=must_exist)
-        from edgecron.api import Client
+        from edgecron.client import Client
 
         assert isinstance(client, Client)
         return client
@@ -182,7 +182,7 @@ class Session:
         if self.remote_url() is None:
             from contextlib import suppress
 
-            from edgecron.errors import EdgecronError
+            from edgecron.base.errors import EdgecronError
 
             # A run whose engine and supervisor are gone has ended: every command says so. If that
             # can't be written now, the command shows what is on record, or its own error.
@@ -192,12 +192,12 @@ class Session:
 
     def has_database(self) -> bool:
         """Whether the database is there; a server of another machine counts as one."""
-        from edgecron.paths import is_there
+        from edgecron.base.paths import is_there
 
         return self.remote_url() is not None or is_there(self.database_path())
 
     def _no_database(self) -> EdgecronError:
-        from edgecron.errors import NotFound
+        from edgecron.base.errors import NotFound
 
         path, given = self.database_path(), self.config().find("database")
         if given is None:
@@ -212,14 +212,14 @@ class Session:
 
         A mistyped path must not become a new database: only the default folder is created.
         """
-        from edgecron.paths import database_path, is_there
+        from edgecron.base.paths import database_path, is_there
 
         path, given = self.database_path(), self.config().find("database")
         if given is None or path == database_path() or is_there(path.parent):
             return
         from shlex import quote
 
-        from edgecron.errors import NotFound
+        from edgecron.base.errors import NotFound
 
         raise NotFound(
             f"database {path} can't be created: its folder does not exist"
@@ -244,7 +244,7 @@ class Session:
         if self._zone is None:
             from datetime import UTC
 
-            from edgecron.errors import UnknownTimezone
+            from edgecron.base.errors import UnknownTimezone
             from edgecron.triggers import load_zone, local_zone_name
 
             try:
@@ -269,8 +269,8 @@ class Session:
     def put(self, text: str = "") -> None:
         """Data, on stdout: lines, coloured by `screen.paint` or not at all, cleaned here."""
         if not (text.isascii() and text.isprintable()):
+            from edgecron.base.safetext import clean
             from edgecron.cli.screen import clean_painted
-            from edgecron.safetext import clean
 
             is_colored = self.use_color(sys.stdout)
             text = clean_painted(text) if is_colored else clean(text, keep="\n")
@@ -305,8 +305,8 @@ class Session:
 
     def say(self, text: str) -> None:
         """Words for a person, on stderr, cleaned here."""
+        from edgecron.base.safetext import clean
         from edgecron.cli.streams import tell
-        from edgecron.safetext import clean
 
         tell(clean(text, keep="\n"))
 
@@ -320,8 +320,8 @@ class Session:
 
     def ask(self, question: str) -> bool:
         """Whether a person at the terminal says yes."""
+        from edgecron.base.safetext import clean
         from edgecron.cli.streams import tell
-        from edgecron.safetext import clean
 
         try:
             tell(clean(question), end="")
@@ -410,7 +410,7 @@ class Session:
     def warn_without_engine(self, client: Face, schedule: Schedule | None = None) -> None:
         """Say that nothing will fire, and what to do, where no engine is alive and at work for a
         schedule; None is a command."""
-        from edgecron.words.engines import absence_advice, find_living, stalled_words
+        from edgecron.client.engine_words import absence_advice, find_living, stalled_words
 
         states = find_living(client, schedule)
         if not states and schedule is not None and schedule.spec.queue != "command":
@@ -428,7 +428,7 @@ class Session:
 
 def _json_text(value: object, stream: TextIO, *, indent: int | None = None) -> str:
     """JSON in the letters that a stream has, and of these only what a terminal can be sent."""
-    from edgecron.safetext import clean_json
+    from edgecron.base.safetext import clean_json
 
     is_ascii = not _is_utf8(stream)
     return clean_json(json.dumps(value, ensure_ascii=is_ascii, indent=indent))

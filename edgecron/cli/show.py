@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.outlook import Outlook
-    from edgecron.remote import Face
+    from edgecron.client.face import Face
+    from edgecron.views.outlook import Outlook
 
 USAGE = "NAME|RUN [--reveal] [--json]"
 _UPCOMING = 5
@@ -42,12 +42,17 @@ def run(cli: Session, args: Namespace) -> int:
     client.take_over()
     if args.name.isascii() and args.name.isdigit():  # No name is digits alone.
         return _show_run(cli, client, args.name, is_masked=not args.reveal)
-    from edgecron.objects import MASK
+    from edgecron.views.json_objects import MASK
 
     outlook = client.outlook(args.name, upcoming=_UPCOMING)
     schedule = outlook.schedule
     if cli.is_json:
-        from edgecron.objects import mask_values, outlook_object, schedule_details, state_object
+        from edgecron.views.json_objects import (
+            mask_values,
+            outlook_object,
+            schedule_details,
+            state_object,
+        )
 
         details = schedule_details(schedule, outlook.upcoming)
         details["state"] = state_object(client.state(schedule.name))
@@ -69,14 +74,14 @@ def _show_run(cli: Session, client: Face, text: str, *, is_masked: bool) -> int:
 
     run = client.execution(read_run(text))
     if cli.is_json:
-        from edgecron.objects import execution_object, mask_values
+        from edgecron.views.json_objects import execution_object, mask_values
 
         shown = execution_object(run)
         cli.put_json([mask_values(shown) if is_masked else shown])
         return 0
-    from edgecron.objects import MASK
-    from edgecron.words.reasons import run_sentence
-    from edgecron.words.runs import run_lines
+    from edgecron.client.reason_words import run_sentence
+    from edgecron.client.run_words import run_lines
+    from edgecron.views.json_objects import MASK
 
     now, zone = client.now(), cli.zone()
     mask = MASK if is_masked else None
@@ -89,8 +94,8 @@ def _show_run(cli: Session, client: Face, text: str, *, is_masked: bool) -> int:
 
 
 def _put(cli: Session, title: str, lines: list[tuple[str, str]]) -> None:
+    from edgecron.base.safetext import clean
     from edgecron.cli.screen import paint
-    from edgecron.safetext import clean
 
     is_colored = cli.use_color(sys.stdout)
     cli.put(paint(title, "bold", is_on=is_colored))
@@ -102,8 +107,8 @@ def _put(cli: Session, title: str, lines: list[tuple[str, str]]) -> None:
 def _lines(
     cli: Session, client: Face, outlook: Outlook, *, mask: str | None
 ) -> list[tuple[str, str]]:
-    from edgecron.words.prospects import prospect_lines
-    from edgecron.words.schedules import (
+    from edgecron.client.outlook_words import prospect_lines
+    from edgecron.client.schedule_words import (
         bound_lines,
         job_lines,
         policy_words,

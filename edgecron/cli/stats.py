@@ -23,17 +23,17 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import UsageError
+from edgecron.base.values import replace
 from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
-from edgecron.errors import UsageError
-from edgecron.values import replace
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.model import Schedule
-    from edgecron.remote import Face
-    from edgecron.tallies import Spread, Tallied, Tally
+    from edgecron.client.face import Face
+    from edgecron.model.schedule import Schedule
+    from edgecron.views.statistics import Spread, Tallied, Tally
 
 USAGE = "[NAME] [--since DURATION|TIME] [-n N|all] [--after NAME] [--json]"
 _SINCE = "7d"
@@ -96,7 +96,7 @@ def run(cli: Session, args: Namespace) -> int:
             words = ["stats", "--since", args.since] if args.since != _SINCE else ["stats"]
             say_more(cli, words, after=names[len(found.by_name) - 1], limit=args.limit)
     if found.cut_at is not None and not cli.is_json:
-        from edgecron.words.times import local_time
+        from edgecron.views.times import local_time
 
         cut = local_time(found.cut_at, zone=cli.zone())
         cli.say(f"there is more: only the newest are counted, from {cut} on")
@@ -105,7 +105,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _find_schedules(client: Face, found: Tallied, name: str | None) -> dict[str, Schedule]:
     """The living schedules that are shown, by name."""
-    from edgecron.errors import NotFound, Unreadable
+    from edgecron.base.errors import NotFound, Unreadable
 
     names = list(found.by_name) if name is None else [name]
     if len(names) > PAGE:
@@ -122,8 +122,8 @@ def _read_since(text: str, *, now: datetime) -> datetime:
     """An instant in the past, by a duration or a time. Raises InvalidDuration or InvalidTime."""
     from datetime import timedelta
 
-    from edgecron.errors import InvalidTime
-    from edgecron.timetext import format_instant, parse_duration_ms
+    from edgecron.base.errors import InvalidTime
+    from edgecron.base.timetext import format_instant, parse_duration_ms
     from edgecron.triggers import parse_when
 
     if text[:1].isdigit() and " " not in text and text[-1:].isalpha() and text[-1:] not in "zZ":
@@ -139,8 +139,8 @@ def _read_since(text: str, *, now: datetime) -> datetime:
 
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     from edgecron.cli.screen import table
-    from edgecron.model import Status
-    from edgecron.words.times import local_time
+    from edgecron.model.choices import Status
+    from edgecron.views.times import local_time
 
     if not found.by_name:
         since = local_time(found.since, zone=cli.zone())
@@ -191,9 +191,9 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
 
 def _put_one(cli: Session, client: Face, found: Tallied, schedule: Schedule | None) -> None:
     from edgecron.cli.screen import paint
-    from edgecron.model import Status
-    from edgecron.words.phrases import size_words
-    from edgecron.words.times import local_time
+    from edgecron.model.choices import Status
+    from edgecron.views.phrases import size_words
+    from edgecron.views.times import local_time
 
     tally = found.total
     counts = [f"{count:,} {status}" for status, count in tally.counts.items()]
@@ -232,7 +232,7 @@ def _rate(tally: Tally) -> str:
 
 
 def _cells(spread: Spread | None) -> tuple[str, str, str]:
-    from edgecron.words.times import short_duration
+    from edgecron.views.times import short_duration
 
     if spread is None:
         return "-", "-", "-"
@@ -253,8 +253,8 @@ def _spread_words(spread: Spread | None) -> str:
 def _object(
     found: Tallied, name: str | None, tally: Tally, schedule: Schedule | None
 ) -> dict[str, Any]:
-    from edgecron.model import Status
-    from edgecron.objects import instant
+    from edgecron.model.choices import Status
+    from edgecron.views.json_objects import instant
 
     took, late = tally.duration_ms, tally.late_ms
     ended = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
+    from edgecron.client.face import Face
     from edgecron.engine.peers import EngineState
-    from edgecron.model import Execution
-    from edgecron.remote import Face
-    from edgecron.upcoming import UpcomingFire
+    from edgecron.model.run import Execution
+    from edgecron.planning.forecast import UpcomingFire
 
 USAGE = "[--json]"
 _MOST_RUNS = 20
@@ -46,10 +46,11 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put(cli: Session, client: Face) -> None:
+    from edgecron.base.timetext import from_ms
     from edgecron.cli.screen import paint
-    from edgecron.model import Status
-    from edgecron.timetext import from_ms
-    from edgecron.words.phrases import (
+    from edgecron.client.outlook_words import late_words
+    from edgecron.model.choices import Status
+    from edgecron.views.phrases import (
         count_words,
         failure_words,
         is_overdue,
@@ -58,8 +59,7 @@ def _put(cli: Session, client: Face) -> None:
         size_words,
         status_words,
     )
-    from edgecron.words.prospects import late_words
-    from edgecron.words.times import clock_set_words, distance, near_time
+    from edgecron.views.times import clock_set_words, distance, near_time
 
     now, zone = client.now(), cli.zone()
     is_colored = cli.use_color(sys.stdout)
@@ -147,9 +147,9 @@ def _put(cli: Session, client: Face) -> None:
 
 def _start_words(cli: Session, client: Face, fire: UpcomingFire | None) -> str:
     """What to start, as nobody is alive: an engine, and the program whose function comes next."""
-    from edgecron.errors import NotFound
-    from edgecron.model import COMMAND_QUEUE
-    from edgecron.words.engines import runner_words
+    from edgecron.base.errors import NotFound
+    from edgecron.client.engine_words import runner_words
+    from edgecron.model.choices import COMMAND_QUEUE
 
     daemon = cli.command("daemon")
     queue = COMMAND_QUEUE
@@ -193,9 +193,9 @@ def _left_words(client: Face, execution: Execution, states: list[EngineState]) -
 
 
 def _object(client: Face) -> dict[str, Any]:
-    from edgecron.model import Status
-    from edgecron.objects import execution_object, fire_object, late_object
-    from edgecron.timetext import format_ms
+    from edgecron.base.timetext import format_ms
+    from edgecron.model.choices import Status
+    from edgecron.views.json_objects import execution_object, fire_object, late_object
 
     counts = client.active_counts()
     fire, failure = _next_fire(client), _last_failure(client)
@@ -250,7 +250,7 @@ def _absent_object(path: Path) -> dict[str, Any]:
 
 
 def _engine_object(state: EngineState) -> dict[str, Any]:
-    from edgecron.objects import instant
+    from edgecron.views.json_objects import instant
 
     return {
         "id": state.info.id,
@@ -264,7 +264,7 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
 
 
 def _running(client: Face) -> list[Execution]:
-    from edgecron.model import Status
+    from edgecron.model.choices import Status
 
     return client.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
 
@@ -274,7 +274,7 @@ def _next_fire(client: Face) -> UpcomingFire | None:
 
 
 def _last_failure(client: Face) -> Execution | None:
-    from edgecron.model import Status
+    from edgecron.model.choices import Status
 
     found = client.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
     return found[0] if found else None

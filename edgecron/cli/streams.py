@@ -19,8 +19,7 @@ def raise_lost(error: OSError) -> NoReturn:
     """Raise what it means that stdout took no more: BrokenPipeError, or words of ours."""
     if isinstance(error, BrokenPipeError):
         raise error
-    from edgecron.errors import EdgecronError
-    from edgecron.words.phrases import os_words
+    from edgecron.base.errors import EdgecronError, os_words
 
     drop(sys.stdout)
     raise EdgecronError(f"what was to be shown can't be written: {os_words(error)}") from error
@@ -40,6 +39,6 @@ def show_crash(
     """A defect of ours, on stderr, for the report of it; what it quotes is cleaned."""
     from traceback import format_exception
 
-    from edgecron.safetext import clean
+    from edgecron.base.safetext import clean
 
     tell(clean("".join(format_exception(kind, error, trace)), keep="\n"), end="")

@@ -7,7 +7,7 @@ import sys
 
 TYPE_CHECKING = False  # As type checkers read it; `typing` would cost more than all the rest.
 if TYPE_CHECKING:
-    from edgecron.errors import UsageError
+    from edgecron.base.errors import UsageError
 
 CANT_MOVE = ("dumb", "unknown", "")
 
@@ -19,7 +19,7 @@ def may_show_dashboard() -> bool:
 
 def find_unfit() -> UsageError | None:
     """Why the dashboard can't be drawn here, and what to do instead; None where it can."""
-    from edgecron.errors import UsageError
+    from edgecron.base.errors import UsageError
 
     # It reads keys from stdin and draws on stderr; stdout is looked at since whoever redirects it
     # wants text.

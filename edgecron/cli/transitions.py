@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 
+from edgecron.base.safetext import clean
+from edgecron.base.timetext import format_ms, from_ms
 from edgecron.cli.clockwords import clock_notes
 from edgecron.cli.screen import STATUS_STYLES, paint
 from edgecron.engine.events import Event, EventKind
-from edgecron.safetext import clean
-from edgecron.timetext import format_ms, from_ms
-from edgecron.words.letters import display_width, glyph
-from edgecron.words.phrases import size_words, waiting_words
-from edgecron.words.times import short_duration
+from edgecron.views.letters import display_width, glyph
+from edgecron.views.phrases import size_words, waiting_words
+from edgecron.views.times import short_duration
 
 Line = Callable[[Event], str]
 

@@ -32,8 +32,8 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from edgecron.clock import Clock
-    from edgecron.remote import Face
+    from edgecron.base.clock import Clock
+    from edgecron.client.face import Face
     from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
@@ -96,7 +96,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _refuse_nonsense(cli: Session, args: Namespace) -> None:
-    from edgecron.errors import UsageError
+    from edgecron.base.errors import UsageError
 
     if cli.is_json:
         raise UsageError(
@@ -142,7 +142,7 @@ def _dashboard(
     from edgecron.tui.themes import theme_of
 
     def defaults() -> Mapping[str, object]:
-        from edgecron.config.defaults import option_defaults
+        from edgecron.formats.config_defaults import option_defaults
 
         return option_defaults(config)
 
@@ -166,14 +166,14 @@ def _dashboard(
 
 def _openers(cli: Session) -> tuple[Callable[[], Face], Callable[[bool], Face], Clock]:
     """What opens the database to read, and to write, and the clock that its times are told by."""
-    from edgecron.clock import SystemClock
+    from edgecron.base.clock import SystemClock
 
     own = SystemClock()
     url = cli.remote_url()
     if url is not None:
         from edgecron.cli.elsewhere import lines_to
-        from edgecron.remote.client import RemoteClient
-        from edgecron.remote.servertime import ServerTime
+        from edgecron.client.remote import RemoteClient
+        from edgecron.client.remote_time import ServerTime
 
         lines, theirs = lines_to(cli.config(), url, warn=cli.caution), ServerTime(own)
 

@@ -30,11 +30,11 @@ def run(cli: Session, args: Namespace) -> int:
         for schedule in client.undo_removal(name)
     ]
     if cli.is_json:
-        from edgecron.objects import schedule_object
+        from edgecron.views.json_objects import schedule_object
 
         cli.put_json(schedule_object(schedule) for schedule in restored)
     else:
-        from edgecron.words.phrases import next_sentence
+        from edgecron.views.phrases import next_sentence
 
         zone, is_trusted = cli.zone(), client.clock_state().is_trusted
         for schedule in restored:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.values import NamedTuple
+from edgecron.base.values import NamedTuple
 
 
 class Verb(NamedTuple):

@@ -11,14 +11,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
-from edgecron.words.engines import stalled_engine_words
-from edgecron.words.runs import end_words, queued_words
+from edgecron.client.engine_words import stalled_engine_words
+from edgecron.client.run_words import end_words, queued_words
 
 if TYPE_CHECKING:
-    from edgecron.attempt import OutputChunk
+    from edgecron.client.face import FollowerFace
     from edgecron.engine.host import EngineHost
-    from edgecron.model import Execution, Schedule, WaitsFor
-    from edgecron.remote import FollowerFace
+    from edgecron.model.choices import WaitsFor
+    from edgecron.model.claim import OutputChunk
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule
 
     # A chunk, and the number of bytes before it that were printed and not kept.
     Put = Callable[[Iterable[tuple[int, OutputChunk]]], object]
@@ -39,7 +41,7 @@ class Waiter:
         self, cli: Session, schedule: Schedule, *, put: Put, end_line: Callable[[], object]
     ) -> None:
         if cli.remote_url() is None:
-            import edgecron.following  # noqa: F401 - before the run begins, which prints at once
+            import edgecron.client.follow  # noqa: F401 - before the run begins, which prints at once
         self._cli = cli
         self._schedule = schedule
         self._put = put
@@ -63,7 +65,7 @@ class Waiter:
 
     def leave(self, executions: Iterable[Execution]) -> None:
         """Stop waiting for fires: what nobody is there to run is withdrawn, the rest goes on."""
-        from edgecron.errors import ServerLost
+        from edgecron.base.errors import ServerLost
 
         for execution in executions:
             try:
@@ -73,7 +75,7 @@ class Waiter:
                 self._cli.say(f"edgecron: run {execution.id} was asked for, and may go on: {look}")
 
     def _leave_one(self, execution: Execution) -> None:
-        from edgecron.model import ACTIVE, Status
+        from edgecron.model.choices import ACTIVE, Status
 
         client = self._cli.client()
         last = client.execution(execution.id)
@@ -98,7 +100,7 @@ class Waiter:
 
     def _follow_elsewhere(self, execution_id: int) -> Execution | None:
         """Follow it to its end; None where it is due and nobody is there to run it."""
-        from edgecron.model import ACTIVE, Status
+        from edgecron.model.choices import ACTIVE, Status
 
         client = self._cli.client()
         was_due, looks = False, 0
@@ -133,8 +135,8 @@ class Waiter:
 
     def _check_running(self, execution: Execution, follower: FollowerFace) -> None:
         """Write its end where nobody else does; say once who does not look after it."""
-        from edgecron.errors import DatabaseBusy
-        from edgecron.model import Status
+        from edgecron.base.errors import DatabaseBusy
+        from edgecron.model.choices import Status
 
         if follower.is_due_for_check:
             # Its end may be on record with no engine there to take it over.
@@ -161,8 +163,8 @@ class Waiter:
 
         Where that can't be, it is not left for an engine to come upon later.
         """
-        from edgecron.errors import EdgecronError
-        from edgecron.model import COMMAND_QUEUE, Status
+        from edgecron.base.errors import EdgecronError
+        from edgecron.model.choices import COMMAND_QUEUE, Status
 
         if self._schedule.spec.queue != COMMAND_QUEUE:
             # It was alive when the run was queued.
@@ -196,7 +198,7 @@ class Waiter:
 
     def _drive(self, host: EngineHost, follower: FollowerFace) -> Execution | None:
         """Step until the run has ended; None where another engine has taken it."""
-        from edgecron.model import ACTIVE, Status
+        from edgecron.model.choices import ACTIVE, Status
 
         client = self._cli.client()
         must_step = True
@@ -220,7 +222,7 @@ class Waiter:
             must_step = is_heard or follower.is_due_for_check or host.engine.has_changed()
 
     def _step(self, host: EngineHost, *, may_wait: bool) -> None:
-        from edgecron.errors import DatabaseBusy
+        from edgecron.base.errors import DatabaseBusy
 
         try:
             host.engine.step()
@@ -232,7 +234,7 @@ class Waiter:
 
     def _end_here(self, host: EngineHost, follower: FollowerFace) -> None:
         """End what we run ourselves; a second Ctrl-C leaves that to its supervisor."""
-        from edgecron.errors import EdgecronError
+        from edgecron.base.errors import EdgecronError
 
         self._cli.say(
             f"edgecron: ending run {follower.execution_id};"
@@ -249,7 +251,7 @@ class Waiter:
         self._checks += 1
         if self._checks < _CHECKS_BEFORE_WORDS:
             return
-        from edgecron.words.prospects import find_active
+        from edgecron.client.outlook_words import find_active
 
         found = find_active(self._cli.client(), execution)
         if found is None or found.waits_for is self._said_waits_for:
@@ -261,9 +263,9 @@ class Waiter:
 
 def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
     """Raise NotSupported where only a program that does not run could run what is queued."""
-    from edgecron.errors import NotSupported
-    from edgecron.model import COMMAND_QUEUE
-    from edgecron.words.engines import absence_words, removal_words, runner_words
+    from edgecron.base.errors import NotSupported
+    from edgecron.client.engine_words import absence_words, removal_words, runner_words
+    from edgecron.model.choices import COMMAND_QUEUE
 
     queue = schedule.spec.queue
     if queue == COMMAND_QUEUE or _has_engine(cli, schedule):
@@ -284,7 +286,7 @@ def refuse_without_engine_elsewhere(cli: Session, schedule: Schedule) -> None:
     be run from here."""
     url = cli.remote_url()
     if url is not None and not _has_engine(cli, schedule):
-        from edgecron.errors import NotSupported
+        from edgecron.base.errors import NotSupported
 
         raise NotSupported(
             f"no engine is at work on the database of {url}, and it can't be run from here",

@@ -9,11 +9,11 @@ from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from edgecron.documents import values
-from edgecron.errors import UsageError
-from edgecron.model import Policies, ScheduleSpec
-from edgecron.model.options import NONE, OPTIONS, POLICIES, Group, Option, OptionType
-from edgecron.values import replace
+from edgecron.base.errors import UsageError
+from edgecron.base.values import replace
+from edgecron.formats import option_texts as values
+from edgecron.model.options import NONE, OPTIONS, POLICIES, Group, Option, OptionType, Policies
+from edgecron.model.schedule import ScheduleSpec
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
@@ -94,7 +94,7 @@ def read_triggers(
 
 def keep_uncleared(args: Namespace, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Triggers without those of a kind that `none` clears."""
-    from edgecron.documents.keys import trigger_key
+    from edgecron.formats.document_keys import trigger_key
 
     cleared = {key for key in _TRIGGERS if NONE in (getattr(args, key) or ())}
     return tuple(text for text in texts if trigger_key(text) not in cleared)

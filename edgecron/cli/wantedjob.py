@@ -6,18 +6,18 @@ import os
 from argparse import Namespace
 from typing import Any
 
-from edgecron.documents.counts import read_count
-from edgecron.documents.values import (
+from edgecron.base.errors import UsageError
+from edgecron.base.values import replace
+from edgecron.formats.counts import read_count
+from edgecron.formats.option_texts import (
     check_user,
     check_variable,
     is_secret_name,
     read_payload,
     read_user,
 )
-from edgecron.errors import UsageError
-from edgecron.model import Job, JobKind
-from edgecron.model.options import JOB_OPTIONS, NONE, Option, OptionType
-from edgecron.values import replace
+from edgecron.model.choices import JobKind
+from edgecron.model.options import JOB_OPTIONS, NONE, Job, Option, OptionType
 
 
 def read_job(args: Namespace, before: Job | None) -> Job:

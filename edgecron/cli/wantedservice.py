@@ -6,15 +6,15 @@ import os
 import sys
 from argparse import Namespace
 
+from edgecron.base.paths import is_root, resolve_path, user_config_path
+from edgecron.cli.service_wanted import Scope, Service
 from edgecron.cli.session import Session
-from edgecron.paths import is_root, resolve_path, user_config_path
-from edgecron.service.wanted import Scope, Service
 
 
 def wanted_service(cli: Session, args: Namespace) -> Service:
     """What is to be run. Raises InvalidInput."""
-    from edgecron.bundle import find_bundle
-    from edgecron.service.program import find_binary, find_program
+    from edgecron.base.bundle import find_bundle
+    from edgecron.cli.service_program import find_binary, find_program
 
     bundle, scope = find_bundle(), Scope(scope_of(args))
     if args.program is not None:
@@ -47,9 +47,9 @@ def check_http(cli: Session, service: Service) -> None:
     """Refuse now what the daemon would refuse when it starts. Raises InvalidInput, NotSupported."""
     if service.http is None:
         return
+    from edgecron.base.tokens import read_token
     from edgecron.http.places import read_place
     from edgecron.http.serving import check_served
-    from edgecron.tokens import read_token
 
     if service.token_file is not None:
         read_token(service.token_file)

@@ -15,16 +15,10 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
     """
     import os
 
-    from edgecron.paths import is_root
-    from edgecron.tokens import read_token
+    from edgecron.base.paths import is_root
+    from edgecron.base.tokens import read_token
     from edgecron.tui.ownengine import engine_environment
-    from edgecron.tui.web import (
-        check_served,
-        read_place,
-        serve,
-        session_command,
-        users_of,
-    )
+    from edgecron.tui.web import check_served, read_place, serve, session_command, users_of
 
     where = read_place(place)
     token = None if cli.token_file is None else read_token(cli.token_file)
@@ -53,12 +47,7 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
 
 
 def _start_engine(cli: Session, closing: ExitStack) -> None:
-    from edgecron.tui.ownengine import (
-        OwnEngine,
-        engine_command,
-        engine_environment,
-        find_refusal,
-    )
+    from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
 
     def ended(last: str | None) -> None:
         if last is not None:

@@ -22,9 +22,9 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.explaining import Explanation
-    from edgecron.model import Execution
-    from edgecron.remote import Face
+    from edgecron.client.face import Face
+    from edgecron.model.run import Execution
+    from edgecron.views.explanation import Explanation
 
 USAGE = "NAME [TIME|RUN] | RUN [--json]"
 
@@ -46,7 +46,7 @@ def run(cli: Session, args: Namespace) -> int:
         return _why_now(cli, client, args.name)
     if args.time.isascii() and args.time.isdigit():
         return _why_run(cli, client, args.time, of=args.name)
-    from edgecron.documents.values import read_time
+    from edgecron.formats.option_texts import read_time
 
     at = read_time(args.time, what="TIME", timezone="local", now=client.now(), is_past=True)
     found = client.explain(args.name, at)
@@ -55,10 +55,10 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _why_now(cli: Session, client: Face, name: str) -> int:
-    from edgecron.objects import execution_object, outlook_object
-    from edgecron.standing import Idle
-    from edgecron.words.prospects import prospect_sentences
-    from edgecron.words.reasons import run_sentence
+    from edgecron.client.outlook_words import prospect_sentences
+    from edgecron.client.reason_words import run_sentence
+    from edgecron.model.standing import Idle
+    from edgecron.views.json_objects import execution_object, outlook_object
 
     now, zone = client.now(), cli.zone()
     outlook = client.outlook(name, upcoming=1)
@@ -89,10 +89,10 @@ def _why_now(cli: Session, client: Face, name: str) -> int:
 
 
 def _why_run(cli: Session, client: Face, text: str, *, of: str | None = None) -> int:
+    from edgecron.base.errors import NotFound
     from edgecron.cli.options import read_run
-    from edgecron.errors import NotFound
-    from edgecron.objects import execution_object
-    from edgecron.words.reasons import run_sentence
+    from edgecron.client.reason_words import run_sentence
+    from edgecron.views.json_objects import execution_object
 
     run = client.execution(read_run(text))
     if of is not None and run.schedule != of:
@@ -123,7 +123,7 @@ def _put(cli: Session, client: Face, found: Explanation, sentences: list[str]) -
     if not cli.is_json:
         _put_sentences(cli, sentences)
         return
-    from edgecron.objects import execution_object, instant
+    from edgecron.views.json_objects import execution_object, instant
 
     body: dict[str, Any] = {
         "schedule": found.schedule.name,
@@ -149,8 +149,8 @@ def _put_sentences(cli: Session, sentences: list[str]) -> None:
 
 
 def _sentences(cli: Session, client: Face, found: Explanation) -> list[str]:
-    from edgecron.explaining import Verdict
-    from edgecron.words.reasons import MOST_RUNS, run_sentence, verdict_sentences
+    from edgecron.client.reason_words import MOST_RUNS, run_sentence, verdict_sentences
+    from edgecron.views.explanation import Verdict
 
     now, zone = client.now(), cli.zone()
     if found.verdict is Verdict.RECORDED:
@@ -169,7 +169,7 @@ def _change_notes(client: Face, found: Explanation) -> list[str]:
     """What a clock change within a day of it does to such a time."""
     from datetime import timedelta
 
-    from edgecron.timetext import to_ms
+    from edgecron.base.timetext import to_ms
     from edgecron.triggers import clock_change_notes
 
     day = timedelta(days=1)
@@ -182,8 +182,8 @@ def _change_notes(client: Face, found: Explanation) -> list[str]:
 
 
 def _refuse_removed(cli: Session, client: Face, name: str) -> None:
-    from edgecron.errors import NotFound
-    from edgecron.words.times import local_time
+    from edgecron.base.errors import NotFound
+    from edgecron.views.times import local_time
 
     removed_at: datetime | None = client.removed_at(name)
     if removed_at is not None:

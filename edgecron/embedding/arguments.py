@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from edgecron.base.errors import InvalidInput
 from edgecron.embedding.signatures import signature_of
-from edgecron.errors import InvalidInput
 
 MOST_BYTES = 64 * 1024
 _MOST_DEPTH = 100

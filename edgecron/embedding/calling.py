@@ -14,20 +14,21 @@ from importlib import import_module
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from edgecron.attempt import MOST_RESULT_BYTES, Claim
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
 from edgecron.embedding.children import begin_child
 from edgecron.embedding.registry import invoke
-from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
-from edgecron.model import Cause, Job, JobKind, Reason
-from edgecron.runners.callends import failure_of
-from edgecron.runners.calls import Call
-from edgecron.runners.environment import upstream_of
+from edgecron.model.choices import Cause, JobKind, Reason
+from edgecron.model.claim import MOST_RESULT_BYTES, Claim
+from edgecron.model.options import Job
+from edgecron.supervisor.call_ends import failure_of
+from edgecron.supervisor.calls import Call
+from edgecron.supervisor.environment import upstream_of
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from edgecron.api import Client
+    from edgecron.client import Client
     from edgecron.embedding.job import Job as Declared
 
 _REPORT_WAIT_S = 1.0  # for another's lock, to say how far it is
@@ -40,7 +41,7 @@ def call_here(target: str, told: Mapping[str, Any]) -> int:
     Our exit code: what it prints is its output, and what it raises goes to stderr.
     """
     begin_child()
-    from edgecron.api import Client
+    from edgecron.client import Client
 
     client = Client(told["database"], must_exist=True)
     reporting = Client(told["database"], must_exist=True, busy_wait_s=_REPORT_WAIT_S)

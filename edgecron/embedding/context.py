@@ -6,12 +6,12 @@ from collections.abc import Iterator, MutableMapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from edgecron.errors import Cancelled
-from edgecron.timetext import from_ms
+from edgecron.base.errors import Cancelled
+from edgecron.base.timetext import from_ms
 
 if TYPE_CHECKING:
-    from edgecron.attempt import Upstream
-    from edgecron.runners.calls import Call
+    from edgecron.model.claim import Upstream
+    from edgecron.supervisor.calls import Call
 
 
 class RunContext:
@@ -79,7 +79,7 @@ class RunContext:
     @property
     def idempotency_key(self) -> str:
         """32 hexadecimal digits: the same for every attempt of one fire, and for no other."""
-        from edgecron.runners.environment import idempotency_key
+        from edgecron.supervisor.environment import idempotency_key
 
         return idempotency_key(self._call.claim)
 

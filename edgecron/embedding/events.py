@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Literal, get_args
 
+from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.engine.events import Event, EventKind
-from edgecron.errors import InvalidInput, NotFound
-from edgecron.model import Cause, Execution, Status
-from edgecron.timetext import from_ms, to_ms
-from edgecron.values import NamedTuple, dataclass
+from edgecron.model.choices import Cause, Status
+from edgecron.model.run import Execution
 
 Kind = Literal["started", "finished", "skipped", "owed"]
 # `finished`, and the status that it finished with.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Stream
 from edgecron.embedding.forks import engine_logger
-from edgecron.model import Status
+from edgecron.model.choices import Status
+from edgecron.model.claim import Stream
 
 if TYPE_CHECKING:
-    from edgecron.attempt import Outcome
+    from edgecron.model.claim import Outcome
 
 _MOST_TRACE_BYTES = 16 * 1024  # the end of what a process printed on stderr
 _WHY_LOST = {

@@ -7,16 +7,16 @@ from datetime import datetime
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
+from edgecron.base.errors import InvalidInput
 from edgecron.embedding.beside import beside
-from edgecron.errors import InvalidInput
-from edgecron.model import Status
+from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
     from edgecron.embedding.arguments import Arguments
     from edgecron.embedding.pool import ClientPool
     from edgecron.embedding.run import Run
     from edgecron.embedding.waiting import Waits
-    from edgecron.model import Schedule
+    from edgecron.model.schedule import Schedule
 
 P = ParamSpec("P")  # what the function is called with
 Q = ParamSpec("Q")  # the same without its context: what a run is given

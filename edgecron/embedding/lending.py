@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import Conflict
+from edgecron.base.values import dataclass
 from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.scheduler import Scheduler
 from edgecron.embedding.serving import Serving
-from edgecron.errors import Conflict
-from edgecron.values import dataclass
 
 if TYPE_CHECKING:
-    from edgecron.clock import Clock
+    from edgecron.base.clock import Clock
     from edgecron.embedding.waiting import Waits
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
-    from edgecron.runners.callables import Coroutine, Function
-    from edgecron.runners.reports import ReadState
+    from edgecron.supervisor.call_reports import ReadState
+    from edgecron.supervisor.callable_runner import Coroutine, Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

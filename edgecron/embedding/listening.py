@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import InvalidInput
 from edgecron.embedding.program import Program
-from edgecron.errors import InvalidInput
 
 if TYPE_CHECKING:
     from edgecron.embedding.events import RunEvent, Wanted

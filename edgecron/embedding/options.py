@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from edgecron.errors import InvalidInput
+from edgecron.base.errors import InvalidInput
 from edgecron.model.options import OPTIONS, OptionType
 
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    from edgecron.documents.document import Wanted
+    from edgecron.formats.document import Wanted
     from edgecron.triggers import Trigger
 
     Duration = str | float | timedelta  # "90s", seconds, or a timedelta
@@ -84,8 +84,8 @@ def read_options(
 
     `timezone` is for what names none. Raises InvalidInput with the first thing that is wrong.
     """
-    from edgecron.documents.tables import read_table
-    from edgecron.values import replace
+    from edgecron.base.values import replace
+    from edgecron.formats.document_tables import read_table
 
     check_when(triggers)
     zone = _timezone(name, triggers, options, timezone)
@@ -122,7 +122,7 @@ def _timezone(
 
 
 def _triggers(name: str, triggers: Sequence[Trigger | str], zone: str | None) -> dict[str, object]:
-    from edgecron.documents.keys import trigger_key
+    from edgecron.formats.document_keys import trigger_key
 
     found: dict[str, list[str]] = {}
     for one in triggers:
@@ -160,7 +160,7 @@ def _value(key: str, value: object) -> Any:
 
 
 def _duration_text(key: str, seconds: float) -> str:
-    from edgecron.timetext import MAX_DURATION_MS, format_duration_ms
+    from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms
 
     if not 0 <= seconds <= MAX_DURATION_MS / 1000:
         raise InvalidInput(f"{key} is {seconds!r} seconds, expected 0 to 100 years")

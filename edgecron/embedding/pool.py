@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import DatabaseBusy
 from edgecron.embedding.beside import AWAIT_HINT, MOST_WAIT_S, is_on_loop
-from edgecron.errors import DatabaseBusy
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.client import Client
 
 _KEPT = 4  # so many wait for their next use
 

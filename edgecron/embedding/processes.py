@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.attempt import Claim
-from edgecron.errors import InvalidInput
+from edgecron.base.errors import InvalidInput
+from edgecron.model.claim import Claim
 
 if TYPE_CHECKING:
-    from edgecron.runners.command import Part
+    from edgecron.supervisor.command_runner import Part
 
 VARIABLE = "EDGECRON_PROGRAM"  # in whose child's environment: what `tell` says
 _CHILD = Path(__file__).with_name("child.py")
@@ -84,9 +84,9 @@ class Processes:
                 "max_attempts": claim.max_attempts,
             },
         }
-        from edgecron.notify.manager import take_manager
-        from edgecron.runners.command import Part
-        from edgecron.runners.environment import without_run
+        from edgecron.engine.sd_manager import take_manager
+        from edgecron.supervisor.command_runner import Part
+        from edgecron.supervisor.environment import without_run
 
         variables = {**without_run(os.environ), VARIABLE: json.dumps(told)}
         take_manager(variables, pid=os.getpid())  # Who speaks to a service manager is the program.

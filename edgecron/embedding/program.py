@@ -8,23 +8,23 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.clock import Clock, SystemClock
+from edgecron.base.clock import Clock, SystemClock
+from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput
+from edgecron.base.paths import database_path
 from edgecron.embedding.beside import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
-from edgecron.errors import AlreadyExists, DatabaseBusy, InvalidInput
-from edgecron.paths import database_path
-from edgecron.queues import PROGRAM, origin_of
+from edgecron.model.queues import PROGRAM, origin_of
 
 if TYPE_CHECKING:
     from typing import TypeVar, Unpack
 
-    from edgecron.api import Client
-    from edgecron.api.opening import Opened
+    from edgecron.client import Client
+    from edgecron.client.opening import Opened
     from edgecron.embedding.decorating import Decorate
     from edgecron.embedding.job import Entry
     from edgecron.embedding.options import CommandOptions, Options
     from edgecron.embedding.run import Run
-    from edgecron.model import Schedule
-    from edgecron.retention import Retention
+    from edgecron.model.schedule import Schedule
+    from edgecron.planning.retention import Retention
     from edgecron.triggers import Trigger
 
     Face = TypeVar("Face", bound=Opened)
@@ -314,7 +314,7 @@ class Program:
         return origin_of(self.name)
 
     def _open_client(self) -> Client:
-        from edgecron.api import Client
+        from edgecron.client import Client
 
         return self._opened(Client)
 
@@ -335,7 +335,7 @@ class Program:
         """The same; the database is open still, for who opens it next: the last to close it has to
         move its log."""
         # Not by a Client of the pool: who asks for nothing else has no need of all that it is.
-        from edgecron.api.declaring import Declaring
+        from edgecron.client.declaring import Declaring
 
         declared = self._registry.declared()
         with ExitStack() as stack:
@@ -352,7 +352,7 @@ class Program:
 
 
 def _check_name(name: str | None, path: Path) -> str:
-    from edgecron.validity import check_name
+    from edgecron.base.checks import check_name
 
     found = path.stem if name is None else name
     try:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import AlreadyExists, InvalidInput
+from edgecron.base.values import dataclass
 from edgecron.embedding.arguments import Arguments
 from edgecron.embedding.context import RunContext
 from edgecron.embedding.signatures import (
@@ -13,14 +15,12 @@ from edgecron.embedding.signatures import (
     is_coroutine_function,
     is_generator_function,
 )
-from edgecron.errors import AlreadyExists, InvalidInput
-from edgecron.queues import Offers, find_program, offer_of
-from edgecron.values import dataclass
+from edgecron.model.queues import Offers, find_program, offer_of
 
 if TYPE_CHECKING:
-    from edgecron.documents.document import Wanted
-    from edgecron.model import ScheduleSpec
-    from edgecron.runners.calls import Call
+    from edgecron.formats.document import Wanted
+    from edgecron.model.schedule import ScheduleSpec
+    from edgecron.supervisor.calls import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

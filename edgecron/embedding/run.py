@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgecron.embedding.beside import beside
-from edgecron.model import ACTIVE, Status
+from edgecron.model.choices import ACTIVE, Status
 
 if TYPE_CHECKING:
-    from edgecron.attempt import Output
     from edgecron.embedding.waiting import Waits
-    from edgecron.model import Execution
-    from edgecron.reporting import Progress
+    from edgecron.model.claim import Output
+    from edgecron.model.reports import Progress
+    from edgecron.model.run import Execution
 
 T = TypeVar("T")
 
@@ -132,8 +132,8 @@ class Run(Generic[T]):
 
     def taken(self) -> T | None:
         """What it returned, now that it has ended. Raises as `get` does."""
+        from edgecron.base.errors import ResultLost, RunFailed
         from edgecron.embedding.failures import why_lost
-        from edgecron.errors import ResultLost, RunFailed
 
         if self.status is not Status.SUCCESS:
             why = self.error or self.reason

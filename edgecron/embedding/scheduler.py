@@ -9,23 +9,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import Conflict, DatabaseGone
 from edgecron.embedding.beside import beside
 from edgecron.embedding.children import is_child
 from edgecron.embedding.forks import begin_anew_in_children, engine_logger
 from edgecron.embedding.listening import Listener
-from edgecron.errors import Conflict, DatabaseGone
-from edgecron.model import COMMAND_QUEUE, OnShutdown
+from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from edgecron.api.opening import Opened
+    from edgecron.client.opening import Opened
     from edgecron.embedding.serving import Serving
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
     from edgecron.engine.pulse import Pulse
-    from edgecron.retention import Retention
+    from edgecron.planning.retention import Retention
 
 _GRACE_MS = 2_000  # so long functions are waited for that were asked to stop
 _begun: WeakSet[Scheduler] = WeakSet()  # those of this process that were ever started
@@ -167,11 +167,11 @@ class Scheduler(Listener):
             self._pulse = None
 
     def _find_pulse(self) -> Pulse | None:
-        from edgecron.notify import SOCKET
+        from edgecron.engine.sd_notify import SOCKET
 
         if SOCKET not in os.environ:
             return None
-        from edgecron.notify.opening import find_feed
+        from edgecron.engine.sd_opening import find_feed
 
         return find_feed(clock=self._clock, warn=engine_logger().warning)
 
@@ -228,7 +228,7 @@ class Scheduler(Listener):
         # Its engine's modules are loaded on this thread: on another one they would take memory of
         # their own from the system, beside what is free here.
         import edgecron.engine.host
-        import edgecron.runners.callables  # noqa: F401
+        import edgecron.supervisor.callable_runner  # noqa: F401
         from edgecron.embedding.atexits import stop_at_exit
         from edgecron.embedding.serving import Serving, refuse_greenlets
 
@@ -289,9 +289,9 @@ class Scheduler(Listener):
             held.close()
 
     def _open_host(self) -> EngineHost:
+        from edgecron.base.paths import is_there
         from edgecron.engine.host import EngineHost
-        from edgecron.paths import is_there
-        from edgecron.runners.callables import CallableRunner
+        from edgecron.supervisor.callable_runner import CallableRunner
 
         if not is_there(self.path):
             raise DatabaseGone(

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import Conflict, EdgecronError, SchemaTooNew
 from edgecron.embedding.forks import engine_logger, wait_for_rest
-from edgecron.errors import Conflict, EdgecronError, SchemaTooNew
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost

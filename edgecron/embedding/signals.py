@@ -50,7 +50,7 @@ def stopping_words(details: Mapping[str, object], *, wait_s: float) -> str:
 
     `wait_s` is how long it waits for functions before these are asked to stop.
     """
-    from edgecron.model import OnShutdown
+    from edgecron.model.choices import OnShutdown
 
     runs, functions = details["runs"], details.get("functions", 0)
     assert isinstance(runs, int)

@@ -16,9 +16,9 @@ from weakref import finalize
 from edgecron.embedding.events import Origins, RunEvent, Told, Wants, kind_of, run_event
 
 if TYPE_CHECKING:
-    from edgecron.clock import Clock
+    from edgecron.base.clock import Clock
     from edgecron.engine.events import Event
-    from edgecron.model import Execution
+    from edgecron.model.run import Execution
 
 MOST = 1000  # events that wait for who listens
 _CLOSE_S = 2.0  # so long a callback is waited for that is being called

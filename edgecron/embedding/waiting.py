@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from edgecron.errors import Conflict
-from edgecron.model import ACTIVE
+from edgecron.base.errors import Conflict
+from edgecron.model.choices import ACTIVE
 
 if TYPE_CHECKING:
-    from edgecron.attempt import Output, OutputChunk
-    from edgecron.clock import Clock
+    from edgecron.base.clock import Clock
     from edgecron.embedding.pool import ClientPool
     from edgecron.engine.events import Event
-    from edgecron.model import Execution
+    from edgecron.model.claim import Output, OutputChunk
+    from edgecron.model.run import Execution
 
 # Between two looks at a run that another process may end: what is short is seen soon, and what
 # takes long costs little.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from edgecron.runners import Runner
+from edgecron.base.values import dataclass
 from edgecron.store.contract import RunningRow
-from edgecron.values import dataclass
+from edgecron.supervisor.runner import Runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

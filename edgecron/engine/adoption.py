@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SupervisorUnavailable
 from edgecron.engine.adopted import Adoption
-from edgecron.errors import SupervisorUnavailable
-from edgecron.runners import Lease
-from edgecron.runners.command import CommandRunner
 from edgecron.store.contract import RunningRow
+from edgecron.supervisor.command_runner import CommandRunner
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.protocol import Phase
+from edgecron.supervisor.runner import Lease
 
 # It always answers at once, unless it is stopped: then its journal is read meanwhile. Longer, and
 # who asks how our own engine is would find it deaf.

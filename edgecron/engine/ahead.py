@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.engine.core import Engine
 from edgecron.engine.sleep import Sleeper
 

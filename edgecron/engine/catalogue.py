@@ -6,12 +6,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from edgecron.errors import InvalidInput
-from edgecron.model import ScheduleSpec
-from edgecron.planning import Timing
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import dataclass
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Timing
+from edgecron.planning.times import load_timing
 from edgecron.store.contract import StoredSchedule
-from edgecron.timing import load_timing
-from edgecron.values import dataclass
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

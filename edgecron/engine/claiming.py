@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Claim, Outcome
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseUnusable, InvalidInput
 from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.handover import claim_of, unreadable
@@ -14,7 +14,7 @@ from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.registration import Registration
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
-from edgecron.errors import DatabaseUnusable, InvalidInput
+from edgecron.model.claim import Claim, Outcome
 from edgecron.store.contract import ClaimBatch, Granted, Seat
 
 if TYPE_CHECKING:

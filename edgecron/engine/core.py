@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.values import dataclass
 from edgecron.engine.adopted import Adopt
 from edgecron.engine.batches import Batches
 from edgecron.engine.burst import Burst
@@ -28,16 +30,14 @@ from edgecron.engine.retaining import Retaining
 from edgecron.engine.supervision import Supervision
 from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
-from edgecron.errors import DatabaseUnusable
-from edgecron.hold import Hold
-from edgecron.model import EngineInfo
-from edgecron.queues import Offers
-from edgecron.retention import UNLIMITED, Retention
-from edgecron.runners import Runner
+from edgecron.model.engine import EngineInfo
+from edgecron.model.hold import Hold
+from edgecron.model.queues import Offers
+from edgecron.planning.retention import UNLIMITED, Retention
+from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store.contract import ClaimBatch
+from edgecron.supervisor.runner import Runner
 from edgecron.triggers.zones import one_local_zone
-from edgecron.trust import CLOCK_WAIT_MS
-from edgecron.values import dataclass
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Outcome
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.engine.batches import Batches
 from edgecron.engine.claiming import Claiming
 from edgecron.engine.events import EventKind
@@ -14,6 +13,7 @@ from edgecron.engine.firing import CHUNK
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
+from edgecron.model.claim import Outcome
 from edgecron.store.contract import ClaimBatch, Ended, Seat
 from edgecron.supervisor.flags import Flag
 

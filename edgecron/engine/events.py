@@ -7,8 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Outcome
-from edgecron.values import NamedTuple
+from edgecron.base.values import NamedTuple
+from edgecron.model.claim import Outcome
 
 if TYPE_CHECKING:
     from edgecron.store.contract import Subject

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgecron.catchup import plan_fire
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SENSELESS, DatabaseUnusable, Unreadable
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.presence import Presence
 from edgecron.engine.telling import Teller
-from edgecron.errors import SENSELESS, DatabaseUnusable, Unreadable
-from edgecron.hold import Hold
-from edgecron.model import Cause
-from edgecron.planning import Due, Fire
-from edgecron.queues import Offers
+from edgecron.model.choices import Cause
+from edgecron.model.hold import Hold
+from edgecron.model.queues import Offers
+from edgecron.planning.catch_up import plan_fire
+from edgecron.planning.next_fire import Due, Fire
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
 from edgecron.triggers.zones import one_local_zone
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from edgecron.attempt import Claim, Outcome
-from edgecron.model import Reason, ScheduleSpec, Status
+from edgecron.base.values import replace
+from edgecron.model.choices import Reason, Status
+from edgecron.model.claim import Claim, Outcome
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import Granted
 from edgecron.supervisor.flags import Flag
-from edgecron.values import replace
 
 
 def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:

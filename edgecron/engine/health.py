@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
+from edgecron.base.values import dataclass
 from edgecron.engine.wake import count_unheard, ring_engine
 from edgecron.supervisor.files import lock_is_held
-from edgecron.values import dataclass
 
 PATIENCE_S = 0.5  # a healthy engine hears its doorbell within milliseconds
 _LOOK_S = 0.005

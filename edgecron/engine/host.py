@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import OUTPUT_CAP_BYTES, Claim
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.paths import make_folders, state_dir
 from edgecron.engine.adopted import Adoption
 from edgecron.engine.ahead import Ahead
 from edgecron.engine.core import Engine
@@ -23,20 +24,19 @@ from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
 from edgecron.engine.walwatch import WalWatch
-from edgecron.errors import DatabaseUnusable
-from edgecron.model import COMMAND_QUEUE, OnShutdown
-from edgecron.paths import make_folders, state_dir
-from edgecron.queues import Offers
-from edgecron.retention import Retention
-from edgecron.runners import Runner
+from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
+from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim
+from edgecron.model.queues import Offers
+from edgecron.planning.retention import Retention
+from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store import open_store
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.runner import Runner
 from edgecron.triggers.zones import local_history, one_local_zone
-from edgecron.trust import CLOCK_WAIT_MS
 
 if TYPE_CHECKING:
-    from edgecron.runners.command import Part
+    from edgecron.supervisor.command_runner import Part
 
 
 def default_max_running() -> int:
@@ -93,7 +93,6 @@ class EngineHost:
         _refuse_unusable(database)
         if callables is None:
             # All that fires is loaded at the start: an upgrade may take its place on disk later.
-            import edgecron.triggers.crontrigger  # noqa: F401
 
             # Closed again before the fork: no connection may be open then.
             open_store(database, now_ms=clock.now_ms()).close()
@@ -203,9 +202,7 @@ class EngineHost:
     def _start_runner(self, clock: Clock) -> Runner:
         # Loaded with the first supervisor, and all of it then: what an upgrade puts in its place
         # later is of another version.
-        import edgecron.engine.adoption
-        import edgecron.engine.judging  # noqa: F401
-        from edgecron.runners.command import CommandRunner
+        from edgecron.supervisor.command_runner import CommandRunner
         from edgecron.supervisor.process import StartBy, start
 
         by = None if self._is_lone else StartBy.EXEC

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from edgecron.attempt import Outcome
-from edgecron.model import Reason
-from edgecron.runners.command import outcome_of
+from edgecron.model.choices import Reason
+from edgecron.model.claim import Outcome
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.cgroups import end_left_cgroup
+from edgecron.supervisor.command_runner import outcome_of
 from edgecron.supervisor.files import SCARCE
 from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import JournalState, read_journal

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Outcome
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseGone, EdgecronError, SchemaTooNew
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import ring_engines
-from edgecron.errors import DatabaseGone, EdgecronError, SchemaTooNew
-from edgecron.runners import Runner
+from edgecron.model.claim import Outcome
 from edgecron.store import open_store
 from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.runner import Runner
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.attempt import Outcome, Output
+from edgecron.base.paths import list_names
 from edgecron.engine.strays import clear_strays
-from edgecron.paths import list_names
+from edgecron.model.claim import Outcome, Output
 from edgecron.supervisor.files import is_key, lock_is_held, lock_path, spool_name, take_lock
 
 if TYPE_CHECKING:

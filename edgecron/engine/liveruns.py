@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from edgecron.attempt import Claim, Outcome
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.values import NamedTuple
 from edgecron.engine.adopted import Adoption
 from edgecron.engine.handover import not_started
-from edgecron.model import COMMAND_QUEUE, JobKind
-from edgecron.reporting import Reported
-from edgecron.runners import THREADS, Runner
-from edgecron.values import NamedTuple
+from edgecron.model.choices import COMMAND_QUEUE, JobKind
+from edgecron.model.claim import Claim, Outcome
+from edgecron.model.reports import Reported
+from edgecron.supervisor.runner import THREADS, Runner
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so again and again
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000

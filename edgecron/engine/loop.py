@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseGone, DatabaseUnusable, SchemaTooNew, SupervisorUnavailable
+from edgecron.base.memory import give_back_memory
 from edgecron.engine.ahead import Ahead
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
@@ -17,14 +19,7 @@ from edgecron.engine.twins import Twin
 from edgecron.engine.wake import NEWCOMER, Doorbell
 from edgecron.engine.walwatch import LOOK_AFTER_MS, WalWatch
 from edgecron.engine.watch import PeerWatch
-from edgecron.errors import (
-    DatabaseGone,
-    DatabaseUnusable,
-    SchemaTooNew,
-    SupervisorUnavailable,
-)
-from edgecron.model import OnShutdown
-from edgecron.thrift import give_back_memory
+from edgecron.model.choices import OnShutdown
 
 GROUP_MS = 50  # ends that come within it are written in one transaction
 _STREAM_MS = 5  # likewise of wishes that come one right after the other

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from edgecron.errors import DatabaseUnusable, EdgecronError
-from edgecron.ownership import Weakness, find_weakness, has_other_users
-from edgecron.paths import is_root, state_dir
+from edgecron.base.errors import DatabaseUnusable, EdgecronError
+from edgecron.base.ownership import Weakness, find_weakness, has_other_users
+from edgecron.base.paths import is_root, state_dir
 
 
 def find_stranger(database: Path) -> int | None:

@@ -8,21 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import Conflict, SupervisorUnavailable
+from edgecron.base.values import dataclass
 from edgecron.engine.health import PATIENCE_S, EngineHealth, diagnose
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path
 from edgecron.engine.owner import owner_of
 from edgecron.engine.recovery import NOBODY, recover
 from edgecron.engine.wake import ring_engines
-from edgecron.errors import Conflict, SupervisorUnavailable
-from edgecron.model import EngineInfo, JobKind
-from edgecron.runners import THREADS
+from edgecron.model.choices import JobKind
+from edgecron.model.engine import EngineInfo
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
-from edgecron.values import dataclass
+from edgecron.supervisor.runner import THREADS
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

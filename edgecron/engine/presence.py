@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
-from edgecron.model import Cause, MissedBy, Reason
-from edgecron.planning import FirePlan
-from edgecron.timetext import format_ms
-from edgecron.values import dataclass, replace
+from edgecron.base.clock import Clock
+from edgecron.base.timetext import format_ms
+from edgecron.base.values import dataclass, replace
+from edgecron.model.choices import Cause, MissedBy, Reason
+from edgecron.planning.next_fire import FirePlan
 
 if TYPE_CHECKING:
     from edgecron.store.contract import EnginePresence

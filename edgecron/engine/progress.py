@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.engine.liveruns import LiveRuns
-from edgecron.reporting import Reported
+from edgecron.model.reports import Reported
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Outcome, Output
+from edgecron.base.values import dataclass, field
 from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
-from edgecron.model import JobKind, Reason, Status
-from edgecron.runners import THREADS
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.claim import Outcome, Output
 from edgecron.store.contract import Decided, Ended, RunningRow
 from edgecron.supervisor.flags import Flag
-from edgecron.values import dataclass, field
+from edgecron.supervisor.runner import THREADS
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
-from edgecron.queues import Offers
+from edgecron.base.clock import Clock
+from edgecron.model.queues import Offers
 from edgecron.store.contract import BEAT_MS
 
 if TYPE_CHECKING:

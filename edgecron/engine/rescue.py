@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.values import dataclass
 from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.events import EventKind
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.recovery import Taker, recover
 from edgecron.engine.telling import Teller
-from edgecron.model import EngineInfo
-from edgecron.values import dataclass
+from edgecron.model.engine import EngineInfo
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
-from edgecron.retention import Kind, Removed, Retention, limits_at
-from edgecron.trust import resolve_mark_ms
+from edgecron.planning.retention import Kind, Removed, Retention, limits_at
+from edgecron.planning.trust import resolve_mark_ms
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

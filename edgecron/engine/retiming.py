@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
-from edgecron.correcting import KeptTimes, Retimed
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SENSELESS
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
-from edgecron.errors import SENSELESS
-from edgecron.planning import Timing
+from edgecron.planning.corrections import KeptTimes, Retimed
+from edgecron.planning.next_fire import Timing
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

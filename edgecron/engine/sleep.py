@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import Protocol
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 
 SAFETY_MS = 45_000  # even with nothing due, look at the database's change mark this often
 _NAP_MS = 15_000

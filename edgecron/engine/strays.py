@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from edgecron.paths import list_names
+from edgecron.base.paths import list_names
 from edgecron.supervisor.files import lock_is_held
 
 # A lock is without its name for the blink of an eye while it is taken.

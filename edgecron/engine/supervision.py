@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import SupervisorUnavailable
 from edgecron.engine.events import EventKind
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.telling import Teller
-from edgecron.errors import SupervisorUnavailable
-from edgecron.model import COMMAND_QUEUE
+from edgecron.model.choices import COMMAND_QUEUE
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.attempt import Outcome
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseUnusable
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.errors import DatabaseUnusable
-from edgecron.model import Cause, Status
+from edgecron.model.choices import Cause, Status
+from edgecron.model.claim import Outcome
 from edgecron.store.contract import Broken, Decided, Ended, Granted, Subject
 
 _KINDS = {

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.clock import Clock
-from edgecron.correcting import (
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SENSELESS
+from edgecron.base.values import dataclass, replace
+from edgecron.engine.catalogue import Catalogue
+from edgecron.engine.events import EventKind
+from edgecron.engine.presence import Presence
+from edgecron.engine.retiming import Retiming
+from edgecron.engine.telling import Teller
+from edgecron.model.choices import MINUTE_MS
+from edgecron.model.hold import Hold
+from edgecron.planning.corrections import (
     plan_rebase,
     plan_repair,
     plan_repeat,
     plan_rezone,
     plan_timeless,
 )
-from edgecron.engine.catalogue import Catalogue
-from edgecron.engine.events import EventKind
-from edgecron.engine.presence import Presence
-from edgecron.engine.retiming import Retiming
-from edgecron.engine.telling import Teller
-from edgecron.errors import SENSELESS
-from edgecron.hold import Hold
-from edgecron.model import MINUTE_MS
-from edgecron.store.contract import ClockMarks
-from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
-from edgecron.trust import (
+from edgecron.planning.trust import (
     LARGE_MS,
     is_large,
     is_trusted,
@@ -34,7 +33,8 @@ from edgecron.trust import (
     resolve_hold,
     resolve_mark_ms,
 )
-from edgecron.values import dataclass, replace
+from edgecron.store.contract import ClockMarks
+from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -13,7 +13,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from edgecron.values import dataclass
+from edgecron.base.values import dataclass
 
 _NAMES = Path("/proc/net/unix")
 _NAME = re.compile(

@@ -14,7 +14,7 @@ import stat
 import sys
 from pathlib import Path
 
-from edgecron.paths import list_names
+from edgecron.base.paths import list_names
 
 # Gone; read by nobody (its engine is dead, and recovery clears it away); a symbolic link;
 # somebody else's. The safety net of each engine sees the change all the same.

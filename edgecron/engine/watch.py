@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from edgecron.model import EngineInfo
+from edgecron.model.engine import EngineInfo
 
 
 class PeerWatch:

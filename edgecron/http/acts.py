@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from edgecron.documents.values import read_time
+from edgecron.formats.option_texts import read_time
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import API, Ask
 from edgecron.http.idempotency import find_key
@@ -16,7 +16,7 @@ from edgecron.http.showing import schedule_answer, shown_runs
 from edgecron.triggers import check_zone
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.client import Client
 
 FIRE: Shape = {
     "type": "object",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from edgecron.values import dataclass, field
+from edgecron.base.values import dataclass, field
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

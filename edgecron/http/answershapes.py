@@ -7,7 +7,7 @@ from typing import Any
 
 from edgecron.http.keyshapes import DOCUMENT
 from edgecron.http.shapes import Shape, nullable
-from edgecron.model import Cause, JobKind, Reason, Status
+from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType
 
 _TEXT: Shape = {"type": "string"}

@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Message, Receive, Scope, Send
 
-from edgecron.api import Client
-from edgecron.errors import EdgecronError
+from edgecron.base.errors import EdgecronError
+from edgecron.base.tokens import check_token
+from edgecron.client import Client
 from edgecron.http.answers import Answer
 from edgecron.http.asking import Ask, Later, Route
 from edgecron.http.calls import calls_route
@@ -33,7 +34,6 @@ from edgecron.http.shares import SEAT, Seat
 from edgecron.http.streams import END, EVENTS, Streams
 from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
-from edgecron.tokens import check_token
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgecron.api import Client
+from edgecron.base.values import dataclass, field
+from edgecron.client import Client
 from edgecron.http.answers import Answer
 from edgecron.http.shapes import Shape
-from edgecron.values import dataclass, field
 
 API = "/api/v1"
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
-from edgecron.errors import EdgecronError, ServerUnavailable
+from edgecron.base.errors import EdgecronError, ServerUnavailable
+from edgecron.base.values import replace
+from edgecron.client.wire_answers import Asked, answer, answer_text, decode_question, fault_text
+from edgecron.client.wire_version import WIRE
 from edgecron.http.answers import JSON, Answer
 from edgecron.http.asking import API, Ask, Later, Operation, Parameter, Route
 from edgecron.http.refusing import error_answer
-from edgecron.values import replace
-from edgecron.wire.answering import Asked, answer, answer_text, decode_question, fault_text
-from edgecron.wire.version import WIRE
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.client import Client
     from edgecron.http.watching import ChangeWatch
 
 _WIRE_HEADER = "Edgecron-Wire"

@@ -10,7 +10,7 @@ from edgecron.http.asking import Ask
 from edgecron.http.showing import shown_fires
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.client import Client
 
 _LIMIT = 10
 

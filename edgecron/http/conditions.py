@@ -13,10 +13,10 @@ import re
 from collections.abc import Mapping
 from zlib import crc32
 
+from edgecron.base.values import dataclass
 from edgecron.http.asking import Parameter
 from edgecron.http.refusing import Refused
-from edgecron.model import Schedule
-from edgecron.values import dataclass
+from edgecron.model.schedule import Schedule
 
 _TAG = r'(W/)?"[!#-~]*"'
 _TAGS = rf"^(\*|{_TAG}([ ]*,[ ]*{_TAG})*)$"

@@ -19,12 +19,12 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.timetext import from_ms
 from edgecron.http.answers import JSON
 from edgecron.http.limits import Limits
 from edgecron.http.refusing import RETRY_AFTER_S, Refused, error_answer, overloaded
 from edgecron.http.shares import SEAT, Seat, Shares
-from edgecron.timetext import from_ms
 
 _TAKEN_AT_ONCE = 32  # then those that are connected are served; others queue in the kernel
 _QUEUED = 2048

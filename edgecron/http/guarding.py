@@ -20,9 +20,9 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 
+from edgecron.base.values import dataclass
 from edgecron.http.answers import JSON, MERGE_PATCH
 from edgecron.http.refusing import Refused
-from edgecron.values import dataclass
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: no page asks, or one of our own

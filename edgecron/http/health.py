@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.errors import DatabaseBusy, DatabaseUnusable
+from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
+from edgecron.base.paths import is_there
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
-from edgecron.paths import is_there
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.client import Client
     from edgecron.engine.peers import EngineState
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgecron.values import dataclass
-from edgecron.wire.calls import MOST_BYTES
+from edgecron.base.values import dataclass
+from edgecron.client.wire_calls import MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.errors import InvalidInput
+from edgecron.base.errors import InvalidInput
 from edgecron.http.answers import Answer
 from edgecron.http.asking import Ask
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.client import Client
 
 
 def get_metrics(client: Client, ask: Ask) -> Answer:
-    from edgecron.metrics import exposition
+    from edgecron.client.metrics import exposition
 
     per_schedule = ask.first("per_schedule", "0")
     if per_schedule not in ("0", "1"):

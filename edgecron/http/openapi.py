@@ -17,7 +17,7 @@ from edgecron.http.streams import EVENTS
 from edgecron.triggers.zones import LOCAL, zone_names
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.client import Client
 
 _REFUSALS: Mapping[int, str] = {
     400: "it is not of the shape that is said here, or names a time zone or a time that is none",

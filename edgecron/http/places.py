@@ -8,11 +8,11 @@ import stat
 from ipaddress import ip_address
 from pathlib import Path
 
-from edgecron.errors import InvalidInput, UsageError
-from edgecron.paths import resolve_path, state_dir
+from edgecron.base.errors import InvalidInput, UsageError
+from edgecron.base.paths import resolve_path, state_dir
+from edgecron.base.values import NamedTuple
 from edgecron.supervisor.addresses import connect, listen
 from edgecron.supervisor.files import prepare_state_dir
-from edgecron.values import NamedTuple
 
 DEFAULT = "127.0.0.1:8745"
 SOCKET_NAME = "http.sock"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgecron.base.checks import has_too_many_levels, read_json
+from edgecron.client.wire_calls import NAMES as CALLS
 from edgecron.http.asking import Ask, Operation, Parameter
 from edgecron.http.keyshapes import NAME
 from edgecron.http.refusing import Refused
 from edgecron.http.shapes import Shape, check_shape
-from edgecron.validity import has_too_many_levels, read_json
-from edgecron.wire.calls import NAMES as CALLS
 
 MOST_ID = 2**63 - 1
 RUN_ID: Shape = {"type": "integer", "minimum": 1, "maximum": MOST_ID}

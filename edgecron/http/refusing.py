@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgecron.errors import (
+from edgecron.base.errors import (
     AlreadyExists,
     Conflict,
     DatabaseBusy,

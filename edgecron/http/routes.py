@@ -12,7 +12,7 @@ from edgecron.http.idempotency import IDEMPOTENCY_KEY
 from edgecron.http.keyshapes import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.reading import RUN_ID
 from edgecron.http.shapes import Shape
-from edgecron.model import Status
+from edgecron.model.choices import Status
 
 _ALL = f"{API}/schedules"
 _ONE = f"{API}/schedules/{{name}}"

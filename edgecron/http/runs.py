@@ -5,18 +5,18 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.timetext import format_ms
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
 from edgecron.http.schedules import next_page, paged
 from edgecron.http.showing import shown_runs
-from edgecron.model import ACTIVE, Status
-from edgecron.objects import instant
-from edgecron.timetext import format_ms
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.views.json_objects import instant
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
-    from edgecron.attempt import OutputChunk
-    from edgecron.model import Execution
+    from edgecron.client import Client
+    from edgecron.model.claim import OutputChunk
+    from edgecron.model.run import Execution
 
 _LIMIT = 100
 

@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from edgecron.documents.comparing import Action, Step, compare_one
-from edgecron.documents.document import Wanted, refuse
-from edgecron.documents.tables import read_table
-from edgecron.errors import AlreadyExists, Conflict, Unreadable
+from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
+from edgecron.base.values import replace
+from edgecron.formats.document import Wanted, refuse
+from edgecron.formats.document_plan import Action, Step, compare_one
+from edgecron.formats.document_tables import read_table
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
 from edgecron.http.conditions import Conditions, is_known, read_conditions, revision_of
 from edgecron.http.keyshapes import DEFAULT_ZONE
 from edgecron.http.showing import document_of, listed_schedule, schedule_answer
 from edgecron.triggers import check_zone
-from edgecron.values import replace
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
-    from edgecron.model import Schedule
+    from edgecron.client import Client
+    from edgecron.model.schedule import Schedule
 
 ORIGIN = "http"
 _TRIES = 5

@@ -11,15 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.clock import SystemClock
-from edgecron.errors import InvalidInput, NotSupported
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import InvalidInput, NotSupported
+from edgecron.base.paths import is_root
+from edgecron.base.peers import PROC, own_users, tells_users
+from edgecron.base.tokens import MAKE
 from edgecron.http.guarding import LOOPBACK, Guard
 from edgecron.http.limits import Limits
 from edgecron.http.places import Place, UnixPlace, bind, words
 from edgecron.http.shares import Shares
-from edgecron.paths import is_root
-from edgecron.peers import PROC, own_users, tells_users
-from edgecron.tokens import MAKE
 
 if TYPE_CHECKING:
     from edgecron.http.app import Application

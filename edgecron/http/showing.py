@@ -15,17 +15,23 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from edgecron.documents.keys import schedule_table
-from edgecron.errors import InvalidInput, NotFound
+from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.formats.document_keys import schedule_table
 from edgecron.http.answers import Answer, json_answer, json_bytes
 from edgecron.http.conditions import tag_of
 from edgecron.http.keyshapes import DEFAULT_ZONE
-from edgecron.objects import execution_object, fire_object, schedule_details, schedule_object
+from edgecron.views.json_objects import (
+    execution_object,
+    fire_object,
+    schedule_details,
+    schedule_object,
+)
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
-    from edgecron.model import Execution, Schedule, ScheduleSpec
-    from edgecron.upcoming import UpcomingFire
+    from edgecron.client import Client
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.planning.forecast import UpcomingFire
 
 _UPCOMING = 5
 

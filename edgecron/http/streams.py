@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from edgecron.errors import EdgecronError
+from edgecron.base.errors import EdgecronError
 from edgecron.http.answers import json_bytes
 from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
@@ -29,11 +29,12 @@ from edgecron.http.refusing import error_answer, overloaded
 from edgecron.http.runs import chunk_object
 from edgecron.http.showing import shown_runs
 from edgecron.http.workers import Opened
-from edgecron.model import ACTIVE, Execution, Status
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.run import Execution
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
-    from edgecron.following import Follower, Piece
+    from edgecron.client import Client
+    from edgecron.client.follow import Follower, Piece
 
 EVENTS = "text/event-stream"
 END = "end"  # the id of the last event

@@ -6,8 +6,8 @@ import os
 import threading
 from collections.abc import Callable
 
-from edgecron.api import Client
-from edgecron.errors import EdgecronError
+from edgecron.base.errors import EdgecronError
+from edgecron.client import Client
 
 _LOOK_S = 0.25
 _MOST_LOOKS = 40  # that nobody has asked in between: then it ends, and lets the database go

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from edgecron.api import Client
-from edgecron.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable
+from edgecron.client import Client
 from edgecron.http.refusing import overloaded
 
 _T = TypeVar("_T")

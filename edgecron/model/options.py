@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Protocol
 
-from edgecron.errors import InvalidInput
+from edgecron.base.checks import check_range, check_storable, is_plain
+from edgecron.base.errors import InvalidInput
+from edgecron.base.timetext import MAX_DURATION_MS
+from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import (
     COMMAND_QUEUE,
     GLOBAL_SCOPE,
@@ -21,9 +24,6 @@ from edgecron.model.choices import (
     Overlap,
     Priority,
 )
-from edgecron.timetext import MAX_DURATION_MS
-from edgecron.validity import check_range, check_storable, is_plain
-from edgecron.values import NamedTuple, dataclass, field
 
 NONE = "none"  # clears an option
 MOST_PRIORITY = 1000

@@ -10,11 +10,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from edgecron.attempt import Outcome
-from edgecron.errors import SENSELESS, InvalidInput
-from edgecron.model import Cause, OnInterrupt, Reason, Status
-from edgecron.planning import Fire, jitter_of
-from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
+from edgecron.base.errors import SENSELESS, InvalidInput
+from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms, from_ms
+from edgecron.base.values import dataclass
+from edgecron.model.choices import Cause, OnInterrupt, Reason, Status
+from edgecron.model.claim import Outcome
+from edgecron.planning.next_fire import Fire, jitter_of
+from edgecron.planning.retry import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
 from edgecron.store.contract import Broken, Decided, Ended
@@ -25,8 +27,6 @@ from edgecron.store.ledger import Ledger
 from edgecron.store.needs import wake_for_success
 from edgecron.store.revisions import columns_of, find_compiled
 from edgecron.store.rows import spec_of
-from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, from_ms
-from edgecron.values import dataclass
 
 # What `after NAME:WHAT` follows.
 _ENDS = {

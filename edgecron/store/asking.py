@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from edgecron.errors import Conflict, KeyReused
-from edgecron.model import Reason, Schedule, ScheduleSpec
-from edgecron.planning import Fire
+from edgecron.base.errors import Conflict, KeyReused
+from edgecron.base.timetext import format_instant, from_ms
+from edgecron.model.choices import Reason
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.planning.next_fire import Fire
 from edgecron.store.aftermath import follow_up_replaced
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided
 from edgecron.store.fires import FireWriter
 from edgecron.store.ledger import Ledger
-from edgecron.timetext import format_instant, from_ms
 
 
 def enqueue_once(

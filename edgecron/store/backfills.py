@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.model import Schedule
-from edgecron.retrying import most_attempts
+from edgecron.model.schedule import Schedule
+from edgecron.planning.retry import most_attempts
 from edgecron.store.connection import Database
 
 Scope = tuple[str, str]

@@ -12,7 +12,7 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import Any
 
-from edgecron.browsing import (
+from edgecron.model.browsing import (
     MOST_RECENT,
     Recent,
     ScheduleKeys,
@@ -21,10 +21,10 @@ from edgecron.browsing import (
     SortBy,
     state_of,
 )
+from edgecron.planning.times import when_words
 from edgecron.store import standings
 from edgecron.store.connection import Database
 from edgecron.store.statements import Params
-from edgecron.timing import when_words
 
 _LOOKED_AT = 100  # of a schedule's newest runs, to find those that its line shows
 _ACTIVE = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active

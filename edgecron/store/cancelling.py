@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.model import COVERS_MARK, MISSED_MARK, REPLACED_MARK, Reason
+from edgecron.model.choices import COVERS_MARK, MISSED_MARK, REPLACED_MARK, Reason
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
 

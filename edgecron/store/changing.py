@@ -7,10 +7,13 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import AlreadyExists
-from edgecron.model import Schedule, ScheduleSpec
-from edgecron.planning import Missed, NextFire
-from edgecron.queues import find_program
+from edgecron.base.errors import AlreadyExists
+from edgecron.base.timetext import to_ms
+from edgecron.base.values import dataclass
+from edgecron.model.queues import find_program
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.planning.next_fire import Missed, NextFire
+from edgecron.planning.times import CompiledSpec
 from edgecron.store.cancelling import cancel_removed
 from edgecron.store.connection import Database
 from edgecron.store.firerows import record_missed
@@ -18,9 +21,6 @@ from edgecron.store.formerjobs import take_along
 from edgecron.store.needs import wake_schedule
 from edgecron.store.revisions import write_revision
 from edgecron.store.rows import spec_columns
-from edgecron.timetext import to_ms
-from edgecron.timing import CompiledSpec
-from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from edgecron.admission import LATE_CAUSES
-from edgecron.model import Reason
-from edgecron.planning import Fire, FirePlan, Missed
+from edgecron.model.choices import Reason
+from edgecron.planning.next_fire import Fire, FirePlan, Missed
+from edgecron.planning.overlap import LATE_CAUSES
 from edgecron.store.aftermath import follow_up_replaced
 from edgecron.store.connection import Database
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.forks import close_in_children, is_spoiled
 from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
 from edgecron.store.opening import check_sqlite_version, configure, open_file

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from edgecron.attempt import Upstream
-from edgecron.model import (
-    Cause,
-    Overlap,
-    Reason,
-    ScheduleSpec,
-    Status,
-    WaitsFor,
-)
-from edgecron.planning import Fire, FirePlan
-from edgecron.queues import Offers
-from edgecron.values import NamedTuple, dataclass
+from edgecron.base.values import NamedTuple, dataclass
+from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor
+from edgecron.model.claim import Upstream
+from edgecron.model.queues import Offers
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Fire, FirePlan
 
 BEAT_MS = 600_000  # how often an engine renews the heartbeat of its runs: flash is not for writing
 STALE_MS = 3 * BEAT_MS  # after the last heartbeat, for readers that can't ask the kernel

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.errors import DatabaseFull, DatabaseUnusable
+from edgecron.base.errors import DatabaseFull, DatabaseUnusable
 from edgecron.store.connection import Database
 from edgecron.store.whole import copy_to
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
+from edgecron.base.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.store.connection import Database
 from edgecron.store.damage import damage_of
 from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.store.opening import APPLICATION_ID, open_alone
 from edgecron.store.translating import translated_errors
 from edgecron.store.whole import copy_pages, leave_wal, snapshot
-from edgecron.values import NamedTuple, dataclass
 
 _STEP_PAGES = 1000
 _CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table

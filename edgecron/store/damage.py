@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from edgecron.errors import DatabaseBusy, QueryInterrupted
-from edgecron.retention import batches_of
+from edgecron.base.errors import DatabaseBusy, QueryInterrupted
+from edgecron.base.values import NamedTuple
+from edgecron.planning.retention import batches_of
 from edgecron.store.connection import Database
-from edgecron.values import NamedTuple
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 

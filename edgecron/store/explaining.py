@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.model import Execution
+from edgecron.base.timetext import from_ms as from_instant
+from edgecron.base.values import NamedTuple
+from edgecron.model.run import Execution
 from edgecron.store.connection import Database
 from edgecron.store.revisions import columns_of
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
-from edgecron.timetext import from_ms as from_instant
-from edgecron.values import NamedTuple
 
 _NEAR = 100  # rows on either side among which a range that covers a time is looked for
 _LATE_MS = 86_400_000  # so long after its plan time a run that was started then is looked for

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.errors import SENSELESS
-from edgecron.model import Cause, MissedBy, Reason, ScheduleSpec
-from edgecron.planning import Fire, Missed, missed_until, next_after_pause
-from edgecron.retrying import most_attempts
+from edgecron.base.errors import SENSELESS
+from edgecron.model.choices import Cause, MissedBy, Reason
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Fire, Missed, missed_until, next_after_pause
+from edgecron.planning.retry import most_attempts
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
 from edgecron.store.contract import Broken
@@ -95,8 +96,8 @@ def give_back_runs(
     if row is None or not row[0]:
         return ()
     # Nearly no schedule gets here, and these are large.
+    from edgecron.planning.times import load_timing
     from edgecron.store.revisions import load_schedules
-    from edgecron.timing import load_timing
 
     _, revision, decided_until_ms, paused_until_ms, planned_count, name = row
     [(seed,)] = database.rows("SELECT seed FROM meta")

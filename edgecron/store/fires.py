@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgecron.admission import Admission, running_limit
-from edgecron.model import (
-    MAX_CATCH_UP,
-    CatchUp,
-    Cause,
-    Overlap,
-    Reason,
-    ScheduleSpec,
-    Status,
-    WaitsFor,
-)
-from edgecron.planning import Fire, Missed
+from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, Overlap, Reason, Status, WaitsFor
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Fire, Missed
+from edgecron.planning.overlap import Admission, running_limit
 from edgecron.store.connection import Database
 from edgecron.store.contract import Broken, Decided, Granted, Seat
 from edgecron.store.firerows import (

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.hold import Hold
+from edgecron.model.hold import Hold
 from edgecron.store.later import Later, later
 from edgecron.store.opened import OpenStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgecron.attempt import Outcome
-    from edgecron.correcting import KeptTimes, Retimed
-    from edgecron.model import ScheduleSpec
-    from edgecron.planning import Due, Missed
-    from edgecron.queues import Offers
-    from edgecron.reporting import Reported
+    from edgecron.model.claim import Outcome
+    from edgecron.model.queues import Offers
+    from edgecron.model.reports import Reported
+    from edgecron.model.schedule import ScheduleSpec
+    from edgecron.planning.corrections import KeptTimes, Retimed
+    from edgecron.planning.next_fire import Due, Missed
     from edgecron.store import (
         broken,
         claims,

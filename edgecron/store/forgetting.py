@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import apsw
 
-from edgecron.queues import find_program
-from edgecron.retention import MOST_ROWS
+from edgecron.base.values import NamedTuple
+from edgecron.model.queues import find_program
+from edgecron.planning.retention import MOST_ROWS
 from edgecron.store.connection import Database
 from edgecron.store.imports import is_noted
 from edgecron.store.translating import translated_errors
-from edgecron.values import NamedTuple
 
 _RUN_PAGE = 1_000  # runs that one look spans
 _PAIRS = 16  # snapshots that one look compares

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.errors import NotFound
+from edgecron.base.errors import NotFound
 from edgecron.store.later import later
 from edgecron.store.opened import OpenStore
 
@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from edgecron.attempt import Output
-    from edgecron.browsing import Choice, RunPage, SchedulePage
-    from edgecron.busy.tally import Recurrence
-    from edgecron.errors import Unreadable
-    from edgecron.model import Cause, EngineInfo, Execution, Schedule, ScheduleSpec, Status
-    from edgecron.planning import Fire, Missed, NextFire
-    from edgecron.standing import Standing
+    from edgecron.base.errors import Unreadable
+    from edgecron.model.browsing import Choice, RunPage, SchedulePage
+    from edgecron.model.choices import Cause, Status
+    from edgecron.model.claim import Output
+    from edgecron.model.engine import EngineInfo
+    from edgecron.model.measures import Recurrence
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.model.standing import Standing
+    from edgecron.planning.next_fire import Fire, Missed, NextFire
+    from edgecron.planning.times import CompiledSpec
     from edgecron.store import (
         asking,
         backfills,
@@ -44,7 +48,6 @@ if TYPE_CHECKING:
     from edgecron.store.damage import Orphans
     from edgecron.store.pendingapply import PendingApply
     from edgecron.store.prospects import Prospects
-    from edgecron.timing import CompiledSpec
 else:
     (
         asking,

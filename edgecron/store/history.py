@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from edgecron.browsing import RunPage
-from edgecron.errors import Unreadable
-from edgecron.model import Cause, Execution, Status
+from edgecron.base.errors import Unreadable
+from edgecron.base.timetext import to_ms
+from edgecron.model.browsing import RunPage
+from edgecron.model.choices import Cause, Status
+from edgecron.model.run import Execution
 from edgecron.store.connection import Database
 from edgecron.store.pages import COLUMNS, Wanted, find_page
 from edgecron.store.rows import execution_of
 from edgecron.store.sense import unreadable
 from edgecron.store.statements import Params
-from edgecron.timetext import to_ms
 
 # CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
 _FROM = "FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.errors import Unreadable
-from edgecron.model import GLOBAL_SCOPE, ScheduleSpec
+from edgecron.base.errors import Unreadable
+from edgecron.model.choices import GLOBAL_SCOPE
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.connection import Database
 from edgecron.store.revisions import columns_of
 from edgecron.store.rows import spec_of

@@ -16,17 +16,17 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from edgecron.admission import Occupancy, is_full
-from edgecron.errors import SENSELESS
-from edgecron.model import Cause, Overlap
-from edgecron.queues import Offers
+from edgecron.base.errors import SENSELESS
+from edgecron.base.values import NamedTuple, dataclass, field
+from edgecron.model.choices import Cause, Overlap
+from edgecron.model.queues import Offers
+from edgecron.planning.overlap import Occupancy, is_full
 from edgecron.store.connection import Database
 from edgecron.store.contract import QueuedRow
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.offers import AMONG_OF_S, among
 from edgecron.store.rows import needs_of
 from edgecron.store.sense import unreadable
-from edgecron.values import NamedTuple, dataclass, field
 
 _FIRST_PAGE = 32  # few places are free, as a rule
 _MORE = 4  # than are free, in the first page

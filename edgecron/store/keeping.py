@@ -9,7 +9,7 @@ from edgecron.store.opened import OpenStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgecron.retention import Forgotten, Limits, Removed
+    from edgecron.planning.retention import Forgotten, Limits, Removed
 
 
 class Keeping(OpenStore):
@@ -35,7 +35,7 @@ class Keeping(OpenStore):
 
         What an active run was decided with stays, and what past runs printed and were given.
         """
-        from edgecron.retention import Forgotten
+        from edgecron.planning.retention import Forgotten
         from edgecron.store.forgetting import (
             batches_of,
             blank_removed,

@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import add
 
-from edgecron.admission import (
+from edgecron.model.choices import Cause
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Fire
+from edgecron.planning.overlap import (
     LATE_CAUSES,
     Admission,
     Occupancy,
@@ -15,8 +18,6 @@ from edgecron.admission import (
     late_limit,
     running_limit,
 )
-from edgecron.model import Cause, ScheduleSpec
-from edgecron.planning import Fire
 from edgecron.store.connection import Database
 from edgecron.store.contract import Seat
 

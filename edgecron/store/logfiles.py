@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from edgecron.errors import DatabaseGone, LogLost
-from edgecron.paths import list_names, state_dir
+from edgecron.base.errors import DatabaseGone, LogLost
+from edgecron.base.paths import list_names, state_dir
 from edgecron.store.place import is_emptied
 
 if TYPE_CHECKING:

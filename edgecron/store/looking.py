@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from edgecron.errors import Unreadable
-from edgecron.hold import Hold
-from edgecron.planning import Due
-from edgecron.queues import Offers
+from edgecron.base.errors import Unreadable
+from edgecron.model.hold import Hold
+from edgecron.model.queues import Offers
+from edgecron.planning.next_fire import Due
 from edgecron.store.connection import Database
 from edgecron.store.contract import Subject
 from edgecron.store.inorder import priorities

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.connection import Database
 from edgecron.store.forks import loading
 from edgecron.store.identity import new_uuid

@@ -6,12 +6,12 @@ transaction, and they are judged again right before they start.
 
 from __future__ import annotations
 
-from edgecron.conditions import Condition, find_unmet
-from edgecron.model import Cause, Reason, Status, WaitsFor
+from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms
+from edgecron.model.choices import Cause, Reason, Status, WaitsFor
+from edgecron.model.conditions import Condition, find_unmet
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, QueuedRow
 from edgecron.store.rows import needs_of
-from edgecron.timetext import MAX_DURATION_MS, format_duration_ms
 
 # A person's word is enough; and what has begun had what it needed.
 _NEED_NOTHING = frozenset({Cause.MANUAL, Cause.RETRY})

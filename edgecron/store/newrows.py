@@ -10,9 +10,11 @@ import json
 import os
 from typing import Any
 
-from edgecron.model import MISSED_MARK, ScheduleSpec, Status, WaitsFor
-from edgecron.planning import Fire, Missed
-from edgecron.retrying import most_attempts
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import MISSED_MARK, Status, WaitsFor
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Fire, Missed
+from edgecron.planning.retry import most_attempts
 from edgecron.store.connection import Database
 from edgecron.store.contract import STALE_MS, Decided, Granted, Seat
 from edgecron.store.firerows import (
@@ -25,7 +27,6 @@ from edgecron.store.firerows import (
     record_by_end,
 )
 from edgecron.store.ledger import ScopeKey
-from edgecron.values import NamedTuple
 
 _TOKEN_BYTES = 8
 _NOT_MISSED: dict[str, Any] = dict.fromkeys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from edgecron.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.connection import Database
 
 # Four megabytes. With one, a thousand runs at once had a quarter of their bytes written twice; with

@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable
 
 APPLICATION_ID = 0x65646763  # 'edgc'
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes

@@ -6,9 +6,9 @@ import struct
 import zlib
 from typing import Any
 
-from edgecron.attempt import Output, OutputChunk, Stream
+from edgecron.base.timetext import from_ms
+from edgecron.model.claim import Output, OutputChunk, Stream
 from edgecron.store.connection import Database
-from edgecron.timetext import from_ms
 
 _CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then the bytes
 _LEAST_COMPRESSED = 256  # below it the page is written whole anyway

@@ -10,12 +10,13 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from edgecron.browsing import RunBounds, RunPage
-from edgecron.errors import Unreadable
-from edgecron.model import Execution, Status
+from edgecron.base.errors import Unreadable
+from edgecron.base.values import NamedTuple
+from edgecron.model.browsing import RunBounds, RunPage
+from edgecron.model.choices import Status
+from edgecron.model.run import Execution
 from edgecron.store.connection import Database
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
-from edgecron.values import NamedTuple
 
 COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from edgecron.base.values import NamedTuple
 from edgecron.store.connection import Database
 from edgecron.store.rows import SPEC_COLUMNS
-from edgecron.values import NamedTuple
 
 _DEFINED = ", ".join(("id", "enabled", "revision", *SPEC_COLUMNS))
 

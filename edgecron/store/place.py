@@ -7,8 +7,8 @@ import re
 import stat
 from pathlib import Path
 
-from edgecron.errors import DatabaseDamaged, DatabaseUnusable, NotFound
-from edgecron.paths import make_folders, unreachable
+from edgecron.base.errors import DatabaseDamaged, DatabaseUnusable, NotFound
+from edgecron.base.paths import make_folders, unreachable
 
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how a blank or a backslash stands in the table of mounts
 _NETWORK_FS = frozenset(

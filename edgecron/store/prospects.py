@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgecron.admission import Occupancy
-from edgecron.model import Cause, Execution, Schedule
+from edgecron.base.values import dataclass
+from edgecron.model.choices import Cause
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule
+from edgecron.planning.overlap import Occupancy
 from edgecron.store.connection import Database
 from edgecron.store.ledger import Ledger
 from edgecron.store.needs import Needs
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
-from edgecron.values import dataclass
 
 _MOST_SKIPPED = 2_000  # newest skipped rows that are looked at
 _FAST_MS = 1_000  # an interval shorter than this is shorter than the run of most commands

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.hold import Hold
+from edgecron.model.hold import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from edgecron.attempt import Outcome
-    from edgecron.correcting import KeptTimes, Retimed
-    from edgecron.model import EngineInfo, ScheduleSpec
-    from edgecron.planning import Due, Missed
-    from edgecron.queues import Offers
-    from edgecron.reporting import Reported
-    from edgecron.retention import Limits, Removed
+    from edgecron.model.claim import Outcome
+    from edgecron.model.engine import EngineInfo
+    from edgecron.model.queues import Offers
+    from edgecron.model.reports import Reported
+    from edgecron.model.schedule import ScheduleSpec
+    from edgecron.planning.corrections import KeptTimes, Retimed
+    from edgecron.planning.next_fire import Due, Missed
+    from edgecron.planning.retention import Limits, Removed
     from edgecron.store.contract import (
         BootDecision,
         ClaimBatch,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from edgecron.retention import (
+from edgecron.planning.retention import (
     MOST_ROWS,
     AgeWalk,
     Candidate,
@@ -18,9 +18,9 @@ from edgecron.retention import (
     batches_of,
     is_old,
 )
+from edgecron.planning.trust import HOUR_MS
 from edgecron.store import forgetting, removing
 from edgecron.store.connection import Database
-from edgecron.trust import HOUR_MS
 
 # What a row takes, with its part of the indexes, and what is left of one whose output went
 # (measured over a million short runs).

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 
-from edgecron.admission import LATE_CAUSES, is_behind, is_full, may_start_queued, running_limit
-from edgecron.attempt import Upstream
-from edgecron.hold import Hold
-from edgecron.model import Cause, Overlap
+from edgecron.model.choices import Cause, Overlap
+from edgecron.model.claim import Upstream
+from edgecron.model.hold import Hold
+from edgecron.planning.overlap import (
+    LATE_CAUSES,
+    is_behind,
+    is_full,
+    may_start_queued,
+    running_limit,
+)
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
 from edgecron.store.contract import STALE_MS, Broken, ClaimBatch, Decided, Granted, QueuedRow, Seat
@@ -15,14 +21,7 @@ from edgecron.store.fencing import give_fences
 from edgecron.store.firerows import give_back_unmet
 from edgecron.store.inorder import Blocked, LateKey, find_next_late, is_any_due, walk_queued
 from edgecron.store.ledger import Ledger, has_place
-from edgecron.store.needs import (
-    Needs,
-    deadline_ms,
-    give_up,
-    give_up_expired,
-    is_any_expired,
-    owe,
-)
+from edgecron.store.needs import Needs, deadline_ms, give_up, give_up_expired, is_any_expired, owe
 from edgecron.store.replacing import ask_for_place
 
 # In sequence, asked for by a person, or begun before: these replace nothing when they start.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.busy.tally import Recurrence
+from edgecron.model.measures import Recurrence
 from edgecron.store.connection import Database
 
 

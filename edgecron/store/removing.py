@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from edgecron.retention import Candidate
+from edgecron.planning.retention import Candidate
 from edgecron.store.connection import Database
 from edgecron.store.measures import keep_measures
 

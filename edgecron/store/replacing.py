@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.model import COVERS_MARK, REPLACED_MARK, Cause, Reason, Status
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import COVERS_MARK, REPLACED_MARK, Cause, Reason, Status
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided
-from edgecron.values import NamedTuple
 
 # id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
 _Row = tuple[int, str, int, int, str, int, int | None, int]

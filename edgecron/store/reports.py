@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from edgecron.reporting import Reported, fits_state
+from edgecron.model.reports import Reported, fits_state
 from edgecron.store.connection import Database
 
 

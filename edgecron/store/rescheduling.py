@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgecron.model import Schedule
+from edgecron.base.timetext import to_ms
+from edgecron.model.schedule import Schedule
 from edgecron.store.connection import Database
-from edgecron.timetext import to_ms
 
 
 def reschedule(database: Database, schedule: Schedule, *, run_ms: int, now_ms: int) -> bool:

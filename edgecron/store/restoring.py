@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from edgecron.attempt import Outcome
-from edgecron.model import Reason, Status
+from edgecron.model.choices import Reason, Status
+from edgecron.model.claim import Outcome
 from edgecron.store.cancelling import withdraw
 from edgecron.store.connection import Database
 from edgecron.store.ending import find_running, finish

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from edgecron.errors import Unreadable
+from edgecron.base.errors import Unreadable
 from edgecron.store.connection import Database
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.rows import spec_of

@@ -8,23 +8,15 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from edgecron.errors import SENSELESS
-from edgecron.model import (
-    Cause,
-    EngineInfo,
-    Execution,
-    Job,
-    JobKind,
-    Policies,
-    Reason,
-    Schedule,
-    ScheduleSpec,
-    Status,
-)
-from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType
-from edgecron.reporting import read_progress
+from edgecron.base.errors import SENSELESS
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.choices import Cause, JobKind, Reason, Status
+from edgecron.model.engine import EngineInfo
+from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionType, Policies
+from edgecron.model.reports import read_progress
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.store.sense import texts_of, unreadable
-from edgecron.timetext import from_ms, to_ms
 
 # The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
 _JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgecron.errors import EdgecronError, InvalidInput, Unreadable
+from edgecron.base.checks import check_name
+from edgecron.base.errors import EdgecronError, InvalidInput, Unreadable
 from edgecron.store.translating import RESTORE
-from edgecron.validity import check_name
 
 _MOST_SHOWN = 200
 

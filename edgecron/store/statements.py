@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.translating import too_new, translated_errors
 
 Params = Mapping[str, Any]

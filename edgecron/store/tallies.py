@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from edgecron.model.measures import EndedRun
 from edgecron.store.connection import Database
-from edgecron.tallies import EndedRun
 
 # An id is given in order of time, but where a clock was set: the time is looked for among them.
 _WRITTEN_AT = "coalesce(queued_at, claimed_at, finished_at)"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.errors import (
+from edgecron.base.errors import (
     DatabaseBusy,
     DatabaseDamaged,
     DatabaseFull,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from edgecron.correcting import KeptTimes, Retimed
-from edgecron.model import ScheduleSpec
-from edgecron.planning import Missed, NextFire
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.corrections import KeptTimes, Retimed
+from edgecron.planning.next_fire import Missed, NextFire
+from edgecron.planning.trust import FIRST_MS, LARGE_MS
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClockMarks
 from edgecron.store.firerows import record_missed
-from edgecron.trust import FIRST_MS, LARGE_MS
 
 ALL_IDS: range = range(1, 2**62)
 

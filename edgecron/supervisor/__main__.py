@@ -7,7 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.supervisor.process import serve_detached
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.supervisor import becoming
 from edgecron.supervisor.becoming import Becoming, NotBecome
 from edgecron.supervisor.deadlines import Deadlines

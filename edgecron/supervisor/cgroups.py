@@ -16,9 +16,9 @@ import signal
 from collections import OrderedDict
 from pathlib import Path
 
+from edgecron.base.values import dataclass
 from edgecron.supervisor.delegation import is_cgroup, list_mounts
 from edgecron.supervisor.groups import LeftGroup
-from edgecron.values import dataclass
 
 _PROCS = "cgroup.procs"
 _NAMES = re.compile(r"edgecron-[0-9a-f]{8,64}/run-[A-Za-z0-9_\-]{1,64}", re.ASCII)

@@ -8,14 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from edgecron.attempt import Output, OutputChunk, Stream
-from edgecron.errors import SupervisorUnavailable
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.values import dataclass
+from edgecron.model.claim import Output, OutputChunk, Stream
 from edgecron.supervisor import addresses, protocol
 from edgecron.supervisor.files import socket_path
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Kind, Phase
-from edgecron.values import dataclass
 
 TIMEOUT_S = 5.0
 LIVE = frozenset({Phase.WAITING, Phase.RUNNING})  # a run of which more is to come

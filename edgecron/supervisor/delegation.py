@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from edgecron.errors import SupervisorUnavailable
-from edgecron.values import dataclass
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.values import dataclass
 
 VARIABLE = "EDGECRON_CGROUP"
 # What systemd puts on the cgroup of a unit with Delegate=yes; the first is seen by root alone.

@@ -12,8 +12,9 @@ import re
 import stat
 from pathlib import Path
 
-from edgecron.errors import SupervisorUnavailable
-from edgecron.paths import make_folders
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.files import open_private
+from edgecron.base.paths import make_folders
 from edgecron.supervisor.holders import has_holder
 
 SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # it may work a moment later
@@ -69,11 +70,6 @@ def spool_name(token: str) -> str:
 def result_name(token: str) -> str:
     """The file beside the journal where a run may leave its result."""
     return f"run-{token}.result"
-
-
-def open_private(path: Path | str, flags: int) -> int:
-    """A descriptor of a file 0600 whatever the umask, no symlink followed, closed on exec."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def take_lock(path: Path) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
-from edgecron.values import dataclass
+from edgecron.base.values import dataclass
 
 _FORKED_ONLY = 0x40  # PF_FORKNOEXEC of Linux: exec takes it away before it closes anything
 

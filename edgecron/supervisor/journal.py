@@ -27,10 +27,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecron.supervisor.files import journal_path, open_private
+from edgecron.base.files import open_private
+from edgecron.base.values import dataclass, field
+from edgecron.supervisor.files import journal_path
 from edgecron.supervisor.protocol import to_json
 from edgecron.supervisor.records import TOKEN, ExitRecord
-from edgecron.values import dataclass, field
 
 FORMAT = "edgecron-journal"
 FORMAT_VERSION = 2

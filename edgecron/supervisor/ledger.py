@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.groups import read_start_time

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecron.errors import SupervisorUnavailable
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.values import dataclass
 from edgecron.supervisor import protocol
 from edgecron.supervisor.forks import leave_in_children
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
-from edgecron.values import dataclass
 
 BATCH = 64  # requests in a message: their tokens are journalled at once, and the first start early
 SEND_TIMEOUT_S = 5.0

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.values import dataclass
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.groups import LeftGroup, Process, end_left_group, list_processes
 from edgecron.supervisor.results import VARIABLE, WITHOUT
-from edgecron.values import dataclass
 
 # A look rests for so many times as long as it took.
 RESTS = 50

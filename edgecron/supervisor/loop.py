@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.supervisor import ledger, starting, watching
 from edgecron.supervisor.cgroups import RunCgroups
 from edgecron.supervisor.controls import Controls

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgecron.attempt import Output, OutputChunk, Stream
-from edgecron.supervisor.files import open_private
-from edgecron.values import dataclass
+from edgecron.base.files import open_private
+from edgecron.base.values import dataclass
+from edgecron.model.claim import Output, OutputChunk, Stream
 
 MEMORY_BYTES = 16 * 1024
 PENDING_BYTES = 4 * 1024

@@ -15,14 +15,15 @@ from collections.abc import Set
 from enum import StrEnum
 from pathlib import Path
 
-from edgecron.bundle import Start, find_bundle, held_fds
-from edgecron.clock import Clock
-from edgecron.errors import EdgecronError, SupervisorUnavailable
+from edgecron.base.bundle import Start, find_bundle, held_fds
+from edgecron.base.clock import Clock
+from edgecron.base.errors import EdgecronError, SupervisorUnavailable
+from edgecron.base.files import open_private
+from edgecron.base.memory import give_back_memory
 from edgecron.supervisor import files, guardian, protocol, remains
 from edgecron.supervisor.cgroups import RunCgroups, supervisor_folder
 from edgecron.supervisor.delegation import VARIABLE, Place, find_place
 from edgecron.supervisor.link import SupervisorLink
-from edgecron.thrift import give_back_memory
 
 START_TIMEOUT_S = 20.0
 FAREWELL_S = 2.0  # so long one that failed may take to let go of its lock
@@ -276,7 +277,7 @@ def _keep_traceback(folder: Path, key: str) -> None:
     import traceback  # of a defect alone
 
     with contextlib.suppress(OSError):
-        crash_fd = files.open_private(
+        crash_fd = open_private(
             files.crash_path(folder, key), os.O_WRONLY | os.O_CREAT | os.O_APPEND
         )
         os.write(crash_fd, traceback.format_exc().encode("utf-8", "replace"))

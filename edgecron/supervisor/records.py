@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from edgecron.values import dataclass, field
+from edgecron.base.values import dataclass, field
 
 TOKEN = re.compile(r"[A-Za-z0-9_\-]{1,64}", re.ASCII)
 

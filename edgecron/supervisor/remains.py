@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgecron.paths import list_names
+from edgecron.base.paths import list_names
 from edgecron.supervisor.cgroups import clear_away
 from edgecron.supervisor.files import (
     is_key,

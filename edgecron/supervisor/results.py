@@ -8,11 +8,11 @@ import os
 import stat
 from pathlib import Path
 
-from edgecron.attempt import MOST_RESULT_BYTES
+from edgecron.base.checks import check_json
+from edgecron.model.claim import MOST_RESULT_BYTES
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.records import Identity, StartRequest
-from edgecron.validity import check_json
 
 VARIABLE = "EDGECRON_RESULT"
 MARKER = "edgecron"  # the only key of a result that holds more: see `runners.results`

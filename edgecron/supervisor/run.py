@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from edgecron.attempt import Stream
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.timetext import format_duration_ms
+from edgecron.model.claim import Stream
 from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.members import Members
@@ -14,7 +15,6 @@ from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.results import result_path, take_result
 from edgecron.supervisor.spawn import Spawned
-from edgecron.timetext import format_duration_ms
 
 READ_BYTES = 64 * 1024
 # The most that a pipe can hold for a user without privileges; beyond it somebody still writes.

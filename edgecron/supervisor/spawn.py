@@ -12,10 +12,10 @@ import resource
 import subprocess
 from collections.abc import Iterator, Mapping
 
+from edgecron.base.values import dataclass
 from edgecron.supervisor.becoming import Becoming, NotBecome, start_as
 from edgecron.supervisor.records import Identity, StartRequest
 from edgecron.supervisor.sparing import Sparing
-from edgecron.values import dataclass
 
 # More descriptors than this are of no use to us, and some systems say "no limit".
 _MOST_DESCRIPTORS = 65_536

@@ -10,7 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.timetext import format_duration_ms
 from edgecron.supervisor.becomers import Becomers
 from edgecron.supervisor.becoming import NotBecome
 from edgecron.supervisor.cgroups import RunCgroup, RunCgroups
@@ -24,7 +25,6 @@ from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
-from edgecron.timetext import format_duration_ms
 
 # So long commands are started before the others are looked after. Longer is slower too: each
 # start costs the more, the more descriptors of runs that have ended are still open.

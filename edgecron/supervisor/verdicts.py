@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgecron.model import Reason
+from edgecron.base.values import dataclass
+from edgecron.model.choices import Reason
 from edgecron.supervisor.cgroups import run_folder
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.records import ExitRecord
-from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import os
 import signal
 from functools import partial
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.reactor import WRITE, Reactor

@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from edgecron.errors import InvalidTime
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.errors import InvalidTime
+from edgecron.base.timetext import from_ms, to_ms
 
 # Instants that a datetime can hold in any zone; beyond them there is no plan time.
 EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z

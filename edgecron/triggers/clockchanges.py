@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from edgecron.timetext import from_ms as to_datetime
+from edgecron.base.timetext import from_ms as to_datetime
+from edgecron.base.values import NamedTuple
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import trigger_spans
-from edgecron.values import NamedTuple
 
 
 class ClockChange(NamedTuple):

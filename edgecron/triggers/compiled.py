@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from edgecron.errors import SENSELESS, InvalidTrigger, UnknownTimezone
-from edgecron.timetext import MAX_DURATION_MS
+from edgecron.base.errors import SENSELESS, InvalidTrigger, UnknownTimezone
+from edgecron.base.timetext import MAX_DURATION_MS
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.simple import (
     AfterEndTrigger,

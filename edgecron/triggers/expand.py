@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.errors import InvalidTrigger
+from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers.fields import (
     DAYS,
     HOURS,

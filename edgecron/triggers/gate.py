@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from edgecron.errors import InvalidTrigger
-from edgecron.values import NamedTuple
+from edgecron.base.errors import InvalidTrigger
+from edgecron.base.values import NamedTuple
 
 MACROS = {
     "@hourly": "0 * * * *",

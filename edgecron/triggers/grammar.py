@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
-from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
+from edgecron.base.errors import EdgecronError, InvalidTrigger, UnknownTimezone
+from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, Trigger, check_aware
 from edgecron.triggers.simple import (
     AFTER_CHOICES,
@@ -134,7 +134,7 @@ def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | No
                 f"cron text {text!r} holds H, which needs a schedule's name to derive from",
                 hint="give a schedule name, or write a number instead of H",
             )
-        from edgecron.validity import check_name
+        from edgecron.base.checks import check_name
 
         check_name(name, what="schedule name")
         hash_id = (seed or b"") + name.encode("ascii")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.timetext import format_duration_ms, format_ms, from_ms
+from edgecron.base.timetext import format_duration_ms, format_ms, from_ms
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
 # What makes an upstream's end count, for `after NAME:WHAT`.
@@ -181,7 +181,7 @@ class AfterTrigger(EventTrigger):
 
     def __init__(self, upstream: str, *, on: str, timezone: str | None) -> None:
         # Imported here: the values of the model cost more than all triggers together.
-        from edgecron.validity import check_name
+        from edgecron.base.checks import check_name
 
         check_name(upstream, what="schedule name")
         if on not in AFTER_CHOICES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.errors import InvalidTrigger
+from edgecron.base.errors import InvalidTrigger
 
 MAX_LENGTH = 256
 

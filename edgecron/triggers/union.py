@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
+from edgecron.base.values import NamedTuple
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
 from edgecron.triggers.crontrigger import CronTrigger, range_s
 from edgecron.triggers.patterns import Block, cron_blocks
 from edgecron.triggers.simple import EveryTrigger
 from edgecron.triggers.tzif import DAY_S
-from edgecron.values import NamedTuple
 
 
 class _Grid(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from edgecron.errors import InvalidDuration, UnreadableTime
-from edgecron.timetext import from_ms, parse_duration_ms, to_ms
+from edgecron.base.errors import InvalidDuration, UnreadableTime
+from edgecron.base.timetext import from_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, check_aware
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.triggers.zones import offset_at, resolve_wall

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from edgecron.timetext import format_ms
+from edgecron.base.timetext import format_ms
 from edgecron.triggers.base import Trigger
 from edgecron.triggers.clockchanges import ClockChange, clock_change_notes
 from edgecron.triggers.crontrigger import CronTrigger

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from edgecron.errors import UnknownTimezone
+from edgecron.base.errors import UnknownTimezone
 from edgecron.triggers.tzif import DAY_S, History, Spans, read_history, rule_content
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def local_zone_mark(etc: str = _ETC) -> str:
     name = local_zone_name(etc)
     if name != _LOCALTIME:
         return name
-    from edgecron.hashing import blake2b
+    from edgecron.base.hashing import blake2b
 
     try:
         content = _read(os.path.join(etc, "localtime"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.errors import InvalidInput, NotFound
-from edgecron.remote import Face
-from edgecron.safetext import clean
+from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.base.safetext import clean
+from edgecron.client.face import Face
+from edgecron.client.reason_words import run_sentence
 from edgecron.tui.tables import Span
-from edgecron.words.phrases import job_words
-from edgecron.words.reasons import run_sentence
+from edgecron.views.phrases import job_words
 
 if TYPE_CHECKING:
-    from edgecron.model import Execution
+    from edgecron.model.run import Execution
 
 
 def schedule_spans(client: Face, name: str) -> tuple[Span, ...]:

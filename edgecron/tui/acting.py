@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from textual.binding import BindingType
 from textual.screen import ScreenResultType
 
-from edgecron.errors import EdgecronError, NotFound
-from edgecron.remote import Face
+from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.questions import AskingScreen
-from edgecron.values import NamedTuple
-from edgecron.words.phrases import count_words, error_words
+from edgecron.views.phrases import count_words, error_words
 
 if TYPE_CHECKING:
     from edgecron.tui import asking
@@ -128,7 +128,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         self._read(_RESCHEDULE, read, ask)
 
     def action_cancel(self) -> None:
-        from edgecron.model import Status
+        from edgecron.model.choices import Status
         from edgecron.tui import asking, deeds
 
         def ask(found: asking.Ending) -> None:

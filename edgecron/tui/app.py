@@ -13,8 +13,8 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.geometry import Size
 
-from edgecron.clock import Clock
-from edgecron.remote import Face
+from edgecron.base.clock import Clock
+from edgecron.client.face import Face
 from edgecron.tui.bindings import bindings, keymap
 from edgecron.tui.enginekey import EngineCall, EngineRunning
 from edgecron.tui.home import FIRST_LINES, HomeScreen

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 
-from edgecron.documents.values import read_time
-from edgecron.errors import InvalidInput
-from edgecron.model import Execution, Status
-from edgecron.remote import Face
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
+from edgecron.formats.option_texts import read_time
+from edgecron.model.choices import Status
+from edgecron.model.run import Execution
 from edgecron.tui.chosen import Chosen
 from edgecron.tui.deeds import active_runs_of, names_of
 from edgecron.tui.dialogs import Checked, Dialog, Field, Lines, Told, YesNo
 from edgecron.tui.fronts import Front
-from edgecron.values import NamedTuple
-from edgecron.words.acts import left_lines
-from edgecron.words.phrases import count_words, error_words, next_sentence, status_words
-from edgecron.words.times import local_time, spoken_time
+from edgecron.views.acts import left_lines
+from edgecron.views.phrases import count_words, error_words, next_sentence, status_words
+from edgecron.views.times import local_time, spoken_time
 
 _MOST_LOOKED_AT = 50  # schedules of which each is read before a question
 _MOST_NAMED = 3
@@ -126,7 +127,7 @@ def check_backfill(
     except InvalidInput as error:
         return Checked(error_words(error))
     count = sum(len(plan.wanted) for plan in plans)
-    lines = left_lines(Front(client), plans[0], zone=zone) if len(plans) == 1 else []
+    lines = left_lines(Front(client).command, plans[0], zone=zone) if len(plans) == 1 else []
     left = "".join(f"; {line}" for line in lines)
     if not count:
         return Checked(f"nothing to backfill of {called(names)}{left}")

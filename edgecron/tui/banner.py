@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
 from edgecron.tui.performing import actions_of
 from edgecron.tui.spans import SpanLine
-from edgecron.words.letters import folded
-from edgecron.words.phrases import error_words
+from edgecron.views.letters import folded
+from edgecron.views.phrases import error_words
 
 if TYPE_CHECKING:
     from edgecron.tui.telling import Telling

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from textual.binding import Binding, BindingType
 
-from edgecron.config.actions import ACTIONS
+from edgecron.formats.config_actions import ACTIONS
 from edgecron.tui.keys import DEFAULT_KEYS
 
 # A name that no key has: Textual takes an empty one for none that is changed.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.errors import EdgecronError
-from edgecron.values import NamedTuple
+from edgecron.base.errors import EdgecronError
+from edgecron.base.values import NamedTuple
 
 Progress = Callable[[int, int], object]  # to how many it is done, and to how many in all
 

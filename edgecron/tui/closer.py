@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.values import NamedTuple
 from edgecron.tui.about import schedule_spans
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
-from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from textual.timer import Timer

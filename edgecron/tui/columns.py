@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from edgecron.values import NamedTuple
-from edgecron.words.letters import letter_width
+from edgecron.base.values import NamedTuple
+from edgecron.views.letters import letter_width
 
 
 def window(text: str, left: int, width: int) -> tuple[int, int, int]:

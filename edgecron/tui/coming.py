@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.sparkline import BARS
 from edgecron.tui.tables import Span
-from edgecron.values import NamedTuple
-from edgecron.words.phrases import count_words
-from edgecron.words.times import near_time
+from edgecron.views.phrases import count_words
+from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
+    from edgecron.planning.forecast import UpcomingFire
     from edgecron.tui.timeline import Timeline
-    from edgecron.upcoming import UpcomingFire
 
 _PILE, _CHANGE = "▲", "◆"
 _MOST_NAMED = 3

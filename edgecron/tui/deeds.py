@@ -9,18 +9,22 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, tzinfo
 from typing import TypeVar
 
-from edgecron.errors import (
+from edgecron.base.errors import (
     Conflict,
     DatabaseUnusable,
     EdgecronError,
     QueryInterrupted,
     Unreadable,
 )
-from edgecron.model import ACTIVE, COMMAND_QUEUE, Execution, Schedule, Status
-from edgecron.remote import Face
+from edgecron.client.engine_words import absence_words
+from edgecron.client.face import Face
+from edgecron.client.run_words import blocking_words
+from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.fronts import Front
-from edgecron.words.acts import (
+from edgecron.views.acts import (
     cancelled_words,
     fired_words,
     is_held,
@@ -29,9 +33,7 @@ from edgecron.words.acts import (
     rescheduled_words,
     resumed_words,
 )
-from edgecron.words.engines import absence_words
-from edgecron.words.phrases import count_words, next_sentence
-from edgecron.words.runs import blocking_words
+from edgecron.views.phrases import count_words, next_sentence
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from edgecron.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
-from edgecron.remote import Face
-from edgecron.values import NamedTuple
+from edgecron.base.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
 
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]

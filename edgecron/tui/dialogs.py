@@ -11,12 +11,12 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
-from edgecron.words.letters import fit, folded
+from edgecron.views.letters import fit, folded
 
 _WIDTH = 64  # of the text within
 _MOST_LINES = 12  # of words that explain

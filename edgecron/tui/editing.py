@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.screen import ScreenResultType
 
-from edgecron.errors import EdgecronError
-from edgecron.remote import Face
+from edgecron.base.errors import EdgecronError
+from edgecron.client.face import Face
 from edgecron.tui.acting import ActingScreen
 from edgecron.tui.bindings import bindings
 
 if TYPE_CHECKING:
-    from edgecron.model import Schedule
+    from edgecron.model.schedule import Schedule
 
     _Opened = tuple[Schedule | None, Mapping[str, object]]
 
@@ -46,7 +46,6 @@ class EditingScreen(ActingScreen[ScreenResultType]):
 
         def read(client: Face) -> _Opened | EdgecronError:
             # What it is made of takes a while to load, and nobody waits for that here.
-            import edgecron.tui.form  # noqa: F401
 
             try:
                 if name is None:

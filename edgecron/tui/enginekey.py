@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
+from edgecron.base.values import NamedTuple
 from edgecron.tui.bindings import bindings
 from edgecron.tui.telling import Telling
-from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from edgecron.tui.ownengine import OwnEngine

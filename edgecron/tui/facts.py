@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from textual.geometry import Size
 from textual.strip import Strip
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span, first_of
-from edgecron.values import NamedTuple
-from edgecron.words.letters import display_width, folded
+from edgecron.views.letters import display_width, folded
 
 _LABEL = 16  # columns of a label, with the gap behind it
 _NARROW = 44  # below it labels stand above what they say

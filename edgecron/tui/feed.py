@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
-from edgecron.errors import EdgecronError, NotFound
-from edgecron.following import Piece
-from edgecron.model import ACTIVE, Execution, Status
-from edgecron.remote import Face, FollowerFace
+from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face, FollowerFace
+from edgecron.client.follow import Piece
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.run import Execution
 from edgecron.tui.desk import Deliver, raise_here
-from edgecron.values import NamedTuple
 
 _PACE_S = 0.05  # between two deliveries, however much there is
 _MOST_BYTES = 256 * 1024  # of one delivery, but for a piece that is longer by itself

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgecron.tui.performing import actions_of
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
-from edgecron.words.letters import display_width
+from edgecron.views.letters import display_width
 
 if TYPE_CHECKING:
     from edgecron.tui.telling import Telling

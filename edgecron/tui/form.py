@@ -13,10 +13,10 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from edgecron.documents.keys import Table, schedule_table
-from edgecron.errors import ChangedByOthers, EdgecronError
-from edgecron.model import Schedule
-from edgecron.safetext import clean
+from edgecron.base.errors import ChangedByOthers, EdgecronError
+from edgecron.base.safetext import clean
+from edgecron.formats.document_keys import Table, schedule_table
+from edgecron.model.schedule import Schedule
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import YesNo
 from edgecron.tui.facts import Facts, Title
@@ -28,8 +28,8 @@ from edgecron.tui.questions import AskingScreen
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span, pace_of
 from edgecron.tui.telling import Telling
-from edgecron.words.letters import folded
-from edgecron.words.phrases import error_words, next_sentence
+from edgecron.views.letters import folded
+from edgecron.views.phrases import error_words, next_sentence
 
 _GAP = 3  # columns between two keys
 # A key, its name, and what a click on it does.

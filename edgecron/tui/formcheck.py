@@ -5,33 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.api import Client
-from edgecron.documents import values
-from edgecron.documents.comparing import Action, Step, compare_one, find_changes, need_unchanged
-from edgecron.documents.document import Problem, Wanted
-from edgecron.documents.keys import Table, schedule_table
-from edgecron.documents.tables import NO_COMMAND, NO_TIME, read_table
-from edgecron.errors import (
+from edgecron.base.checks import check_name
+from edgecron.base.errors import (
     AlreadyExists,
     Conflict,
     EdgecronError,
     InvalidInput,
     InvalidTrigger,
 )
-from edgecron.model import Job, JobKind, Schedule, ScheduleSpec
-from edgecron.outlook import Foreseen
-from edgecron.remote import Face
+from edgecron.base.values import NamedTuple, dataclass, replace
+from edgecron.client import Client
+from edgecron.client.face import Face
+from edgecron.formats import option_texts as values
+from edgecron.formats.document import Problem, Wanted
+from edgecron.formats.document_keys import Table, schedule_table
+from edgecron.formats.document_plan import Action, Step, compare_one, find_changes, need_unchanged
+from edgecron.formats.document_tables import NO_COMMAND, NO_TIME, read_table
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import Trigger, check_zone, describe
-from edgecron.tui.formfields import (
-    Texts,
-    field_of,
-    lines_of,
-    split_time,
-    table_of,
-)
-from edgecron.validity import check_name
-from edgecron.values import NamedTuple, dataclass, replace
-from edgecron.words.cautions import find_missing_command, find_missing_folder, secret_words
+from edgecron.tui.formfields import Texts, field_of, lines_of, split_time, table_of
+from edgecron.views.cautions import find_missing_command, find_missing_folder, secret_words
+from edgecron.views.outlook import Foreseen
 
 UPCOMING = 10
 _BOUNDS = ("from", "until", "max_runs", "jitter")

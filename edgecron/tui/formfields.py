@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from enum import Enum
 from shlex import join, split
 
-from edgecron.documents.document import Problem
-from edgecron.documents.keys import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
-from edgecron.documents.values import check_variable
-from edgecron.errors import InvalidInput
-from edgecron.model import JobKind
+from edgecron.base.errors import InvalidInput
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
+from edgecron.formats.document import Problem
+from edgecron.formats.document_keys import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
+from edgecron.formats.option_texts import check_variable
+from edgecron.model.choices import JobKind
 from edgecron.model.options import OPTIONS, Group, Option, OptionType
-from edgecron.safetext import clean
-from edgecron.values import NamedTuple
 
 Texts = Mapping[str, str]
 

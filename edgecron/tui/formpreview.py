@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
 from edgecron.tui.facts import Title, laid_out
 from edgecron.tui.formcheck import FormChecked, TimeLine
 from edgecron.tui.tables import Span
-from edgecron.words.letters import display_width, folded
-from edgecron.words.times import distance, weekday_time
+from edgecron.views.letters import display_width, folded
+from edgecron.views.times import distance, weekday_time
 
 _AWAY = 9  # columns of a distance
 _GAP = 3  # between two columns of times

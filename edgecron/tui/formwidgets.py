@@ -16,12 +16,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
 from edgecron.tui.formfields import Form, FormField
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
-from edgecron.words.letters import folded
+from edgecron.views.letters import folded
 
 _TAB = "    "
 

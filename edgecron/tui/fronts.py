@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgecron.remote import Face
-from edgecron.values import NamedTuple
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
 
 
 class Front(NamedTuple):

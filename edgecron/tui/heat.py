@@ -1,4 +1,4 @@
-"""How an hour is shaded by how busy it is. Pure; what is counted is `edgecron.busy`'s."""
+"""How an hour is shaded by how busy it is. Pure; what is counted is `edgecron.views.busy`'s."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
-from edgecron.config.actions import ACTIONS
+from edgecron.formats.config_actions import ACTIONS
 from edgecron.tui.bindings import bindings
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
-from edgecron.words.letters import display_width, fit
+from edgecron.views.letters import display_width, fit
 
 # Where an action is, in the order in which help shows them.
 _PLACES: dict[str, tuple[str, ...]] = {

@@ -10,9 +10,9 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
-from edgecron.browsing import ScheduleLine, SortBy
-from edgecron.errors import NotFound
-from edgecron.remote import Face
+from edgecron.base.errors import NotFound
+from edgecron.client.face import Face
+from edgecron.model.browsing import ScheduleLine, SortBy
 from edgecron.tui import runs, schedules, upcoming
 from edgecron.tui.about import run_spans
 from edgecron.tui.banner import Banner
@@ -23,13 +23,7 @@ from edgecron.tui.coming import ComingView
 from edgecron.tui.editing import EditingScreen
 from edgecron.tui.footer import KeyLine
 from edgecron.tui.lines import LineView
-from edgecron.tui.overview import (
-    Engines,
-    Overview,
-    overview_parts,
-    read_engines,
-    read_overview,
-)
+from edgecron.tui.overview import Engines, Overview, overview_parts, read_engines, read_overview
 from edgecron.tui.pacing import Paced
 from edgecron.tui.panefoot import PaneFoot
 from edgecron.tui.spans import SpanLine, whole_parts

@@ -9,15 +9,15 @@ from typing import TypeVar
 from textual.driver import Driver
 from textual.message import Message
 
-from edgecron.clock import Clock
-from edgecron.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
-from edgecron.remote import Face
-from edgecron.safetext import clean
-from edgecron.timetext import from_ms
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
+from edgecron.base.safetext import clean
+from edgecron.base.timetext import from_ms
+from edgecron.client.face import Face
 from edgecron.tui.desk import Desk
 from edgecron.tui.themes import no_color_where
 from edgecron.tui.typeahead import TypingAhead
-from edgecron.words.phrases import error_words
+from edgecron.views.phrases import error_words
 
 T = TypeVar("T")
 _LOCK_LOOK_S = 1.0

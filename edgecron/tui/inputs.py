@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.widgets import Input
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
 
 
 class LineInput(Input):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from unicodedata import name as unicode_name
 
-from edgecron.config import Config
-from edgecron.config.actions import ACTIONS
-from edgecron.errors import InvalidConfig
+from edgecron.base.errors import InvalidConfig
+from edgecron.formats.config import Config
+from edgecron.formats.config_actions import ACTIONS
 
 # Where actions are: in what reads output, in lists and forms, or, all the others, everywhere.
 IN_OUTPUT = frozenset(

@@ -28,7 +28,7 @@ from edgecron.tui.tables import (
     pace_of,
     share_out,
 )
-from edgecron.words.letters import display_width, fit
+from edgecron.views.letters import display_width, fit
 
 
 class LineView(Painted, ScrollView, can_focus=True):

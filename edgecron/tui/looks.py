@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from textual.theme import Theme
 
-from edgecron.values import NamedTuple
+from edgecron.base.values import NamedTuple
 
 
 class Look(NamedTuple):

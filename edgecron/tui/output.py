@@ -14,7 +14,7 @@ from edgecron.tui.outputlines import OutputLines
 from edgecron.tui.searching import spans_in
 from edgecron.tui.selection import Place, Selection, selected_text
 from edgecron.tui.wrapping import shown
-from edgecron.words.letters import display_width
+from edgecron.views.letters import display_width
 
 _STEP = 16  # columns that long lines are moved by
 

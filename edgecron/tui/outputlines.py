@@ -16,15 +16,15 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from edgecron.attempt import Stream
-from edgecron.following import Piece
-from edgecron.timetext import from_ms
+from edgecron.base.timetext import from_ms
+from edgecron.client.follow import Piece
+from edgecron.model.claim import Stream
 from edgecron.tui.columns import Mark, marked, window
 from edgecron.tui.printed import Printed, PrintedLine
 from edgecron.tui.searching import spans_in
 from edgecron.tui.selection import Selection
 from edgecron.tui.wrapping import shown
-from edgecron.words.letters import display_width, fit
+from edgecron.views.letters import display_width, fit
 
 ERROR_MARK = "▌"  # at the margin of what came on stderr
 _MARGIN = 2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
 from edgecron.tui.output import OutputView
 from edgecron.tui.outputlines import ERROR_MARK
 from edgecron.tui.tables import Span
-from edgecron.words.letters import fit
-from edgecron.words.phrases import count_words, size_words
+from edgecron.views.letters import fit
+from edgecron.views.phrases import count_words, size_words
 
 _MOST_WANTED = 24  # columns of what is searched for
 

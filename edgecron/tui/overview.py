@@ -7,16 +7,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.remote import Face
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.tables import Span
-from edgecron.values import NamedTuple
-from edgecron.words.phrases import count_words, size_words
-from edgecron.words.times import distance
+from edgecron.views.phrases import count_words, size_words
+from edgecron.views.times import distance
 
 if TYPE_CHECKING:
-    from edgecron.model import Execution
+    from edgecron.model.run import Execution
 
 
 class Engines(NamedTuple):
@@ -50,7 +50,7 @@ _MOST_OWED = 1000
 def read_engines(client: Face) -> Engines:
     """How engines and the clock are: what changes although nobody writes anything."""
     from edgecron.engine.health import EngineHealth
-    from edgecron.model import COMMAND_QUEUE
+    from edgecron.model.choices import COMMAND_QUEUE
 
     states = client.engines()
     if not any(state.is_working for state in states):
@@ -69,7 +69,7 @@ def read_engines(client: Face) -> Engines:
 
 def read_overview(client: Face) -> Overview:
     """How it stands now."""
-    from edgecron.model import Status
+    from edgecron.model.choices import Status
 
     counts = client.active_counts()
     schedules, broken, vanished = client.count_schedules()

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgecron.bundle import Start, find_bundle
+from edgecron.base.bundle import Start, find_bundle
+from edgecron.base.errors import EdgecronError
 from edgecron.engine.owner import open_refusal, owner_of
-from edgecron.errors import EdgecronError
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 _MOST_LINES = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgecron.remote import Face
+from edgecron.client.face import Face
 
 if TYPE_CHECKING:
     from textual.timer import Timer

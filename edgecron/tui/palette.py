@@ -11,17 +11,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
-from edgecron.config.actions import ACTIONS
-from edgecron.ranking import rank_of
-from edgecron.remote import Face
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
+from edgecron.formats.config_actions import ACTIONS
+from edgecron.model.ranking import rank_of
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.lines import LineView
 from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Column, Line
-from edgecron.values import NamedTuple
 
 _MOST_NAMES = 24
 _PAUSE_S = 0.06  # after the last letter, before names are looked for

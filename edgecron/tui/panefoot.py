@@ -11,18 +11,18 @@ from textual.containers import Horizontal
 from textual.timer import Timer
 from textual.widgets import Input
 
-from edgecron.errors import InvalidInput
-from edgecron.safetext import clean
+from edgecron.base.errors import InvalidInput
+from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.lines import LineView
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Source, Span
-from edgecron.words.letters import display_width
-from edgecron.words.phrases import error_words
+from edgecron.views.letters import display_width
+from edgecron.views.phrases import error_words
 
 if TYPE_CHECKING:
-    from edgecron.filtering import Filter
+    from edgecron.model.filters import Filter
 
 _PAUSE_S = 0.12  # after the last letter, before it is looked for
 _LEAST_INPUT = 12
@@ -174,7 +174,7 @@ class PaneFoot(Horizontal):
             self._apply(line.value.strip())
 
     def _apply(self, text: str) -> None:
-        from edgecron.filtering import parse_filter
+        from edgecron.model.filters import parse_filter
 
         if self._timer is not None:
             self._timer.stop()

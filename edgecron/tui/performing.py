@@ -10,7 +10,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from edgecron.config.actions import ACTIONS
+from edgecron.formats.config_actions import ACTIONS
 
 
 def find_performer(screen: Screen[Any], action: str) -> DOMNode | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
-from edgecron.attempt import OutputChunk, Stream
-from edgecron.safetext import StreamCleaner
+from edgecron.base.safetext import StreamCleaner
+from edgecron.base.values import NamedTuple
+from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.searching import Search
 from edgecron.tui.wrapping import Heights, has_wide, shown, wrap
-from edgecron.values import NamedTuple
-from edgecron.words.letters import display_width
-from edgecron.words.phrases import size_words
+from edgecron.views.letters import display_width
+from edgecron.views.phrases import size_words
 
 MOST_BYTES = 8 * 1024 * 1024
 _LONGEST = 4096  # letters of a line; what is longer goes on in a line of its own

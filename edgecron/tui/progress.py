@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from edgecron.model import Execution, Status
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.model.choices import Status
+from edgecron.model.run import Execution
 from edgecron.tui.facts import Cells, Fact, Row
 from edgecron.tui.tables import Span
-from edgecron.words.phrases import percent_words
+from edgecron.views.phrases import percent_words
 
 _DONE, _LEFT = "━", "─"  # of the same height in every font that has lines
 _BAR = 20  # columns of it among facts

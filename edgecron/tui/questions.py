@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from textual.screen import Screen, ScreenResultType
 
-from edgecron.remote import Face
+from edgecron.client.face import Face
 from edgecron.tui.host import Host
 
 T = TypeVar("T")

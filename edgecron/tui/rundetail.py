@@ -12,10 +12,11 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Input
 
-from edgecron.errors import EdgecronError, NotFound
-from edgecron.model import ACTIVE, Status
-from edgecron.remote import Face
-from edgecron.safetext import clean
+from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.base.safetext import clean
+from edgecron.client.face import Face
+from edgecron.client.run_words import no_output_words
+from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.banner import Banner
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
@@ -39,7 +40,6 @@ from edgecron.tui.runfacts import (
 )
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.taking import TakingScreen
-from edgecron.words.runs import no_output_words
 
 _TICK_S = 1.0  # how long a run has taken is told in seconds
 _MOST_SHORT = 6  # lines of what matters most

@@ -5,22 +5,24 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from enum import Enum
 
-from edgecron.documents.values import is_secret_name
-from edgecron.model import Execution, JobKind, Reason, ScheduleSpec, Status, WaitsFor
-from edgecron.outlook import ActiveRun
-from edgecron.remote import Face
-from edgecron.runners.environment import given_variables
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple, replace
+from edgecron.client.face import Face
+from edgecron.client.outlook_words import find_active, waits_words
+from edgecron.client.reason_words import run_sentence
+from edgecron.formats.option_texts import is_secret_name
+from edgecron.model.choices import JobKind, Reason, Status, WaitsFor
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.supervisor.environment import given_variables
 from edgecron.tui.facts import Fact, Row, Title
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.progress import progress_line, progress_rows
 from edgecron.tui.tables import Span
-from edgecron.values import NamedTuple, replace
-from edgecron.words.letters import display_width, fit, folded
-from edgecron.words.phrases import flag_words, job_words, range_words, status_words
-from edgecron.words.prospects import find_active, waits_words
-from edgecron.words.reasons import run_sentence
-from edgecron.words.times import full_time, local_time, near_time, short_duration
+from edgecron.views.letters import display_width, fit, folded
+from edgecron.views.outlook import ActiveRun
+from edgecron.views.phrases import flag_words, job_words, range_words, status_words
+from edgecron.views.times import full_time, local_time, near_time, short_duration
 
 HIDDEN = "(hidden: its name is that of a secret)"
 _CELL_LABEL = 9

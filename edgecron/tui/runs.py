@@ -12,20 +12,20 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from edgecron.browsing import RunBounds, RunPage
-from edgecron.remote import Face
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
+from edgecron.model.browsing import RunBounds, RunPage
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.tables import Column, Line, Span
-from edgecron.values import NamedTuple
-from edgecron.words.phrases import note_words, percent_words, unreadable_words
-from edgecron.words.times import near_time, short_duration
+from edgecron.views.phrases import note_words, percent_words, unreadable_words
+from edgecron.views.times import near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.filtering import Filter, RunQuestion
-    from edgecron.model import Execution
+    from edgecron.model.filters import Filter, RunQuestion
+    from edgecron.model.run import Execution
 
     _Found = tuple[RunPage, RunBounds]
     _Ask = Callable[[Callable[[Face], _Found], Callable[[_Found], None]], None]
@@ -178,7 +178,7 @@ class RunSource:
         self._questions.ask("run ids", find, found)
 
     def nearest_s(self, first: int, last: int) -> float:
-        from edgecron.model import ACTIVE
+        from edgecron.model.choices import ACTIVE
 
         seen = self._rows[max(0, first - self._first) : max(0, last - self._first)]
         return 0.0 if any(run.status in ACTIVE for run in seen) else inf
@@ -311,7 +311,7 @@ class RunSource:
         ask(read, answered)
 
     def _line_of(self, run: Execution) -> Line:
-        from edgecron.model import Status
+        from edgecron.model.choices import Status
 
         now, zone = self._now(), self._zone
         glyph, look = STATUS_GLYPHS[run.status.value]
@@ -342,7 +342,7 @@ class _Page(NamedTuple):
 
 
 def _find(client: Face, page: _Page) -> RunPage:
-    from edgecron.filtering import RunQuestion
+    from edgecron.model.filters import RunQuestion
 
     question = page.question or RunQuestion()
     if question.is_impossible:

@@ -6,13 +6,12 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from edgecron.api import Client
-from edgecron.copies.places import partial_file, put_in_place, refuse_own
-from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput
-from edgecron.following import Piece
-from edgecron.paths import resolve_path
-from edgecron.remote import Face
-from edgecron.words.phrases import os_words
+from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput, os_words
+from edgecron.base.paths import resolve_path
+from edgecron.client import Client
+from edgecron.client.copy_places import partial_file, put_in_place, refuse_own
+from edgecron.client.face import Face
+from edgecron.client.follow import Piece
 
 
 def save_output(

@@ -11,7 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.strip import Strip
 from textual.timer import Timer
 
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
 from edgecron.tui import runs
 from edgecron.tui.banner import Banner
 from edgecron.tui.bindings import bindings

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
-from edgecron.browsing import Recent, ScheduleLine, ScheduleState, state_of
-from edgecron.documents.keys import JOBS, TRIGGERS, Table, default_of, schedule_table
-from edgecron.errors import NotFound
-from edgecron.model import Schedule, Status
+from edgecron.base.errors import NotFound
+from edgecron.base.safetext import clean
+from edgecron.base.values import dataclass
+from edgecron.client.face import Face
+from edgecron.client.outlook_words import idle_sentence, pause_lines, present_lines
+from edgecron.client.schedule_words import bound_lines, job_lines, record_lines, trigger_lines
+from edgecron.formats.document_keys import JOBS, TRIGGERS, Table, default_of, schedule_table
+from edgecron.model.browsing import Recent, ScheduleLine, ScheduleState, state_of
+from edgecron.model.choices import Status
 from edgecron.model.options import OPTIONS, POLICIES, OptionType
-from edgecron.outlook import Outlook
-from edgecron.remote import Face
-from edgecron.safetext import clean
-from edgecron.standing import standing_of
+from edgecron.model.schedule import Schedule
+from edgecron.model.standing import standing_of
+from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.facts import Cells, Fact, Row, Title
 from edgecron.tui.fronts import Front
@@ -20,12 +24,9 @@ from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.schedules import last_spans, next_spans
 from edgecron.tui.tables import Span
 from edgecron.tui.trend import MOST
-from edgecron.upcoming import UpcomingFire
-from edgecron.values import dataclass
-from edgecron.words.phrases import is_overdue, moved_words
-from edgecron.words.prospects import idle_sentence, pause_lines, present_lines
-from edgecron.words.schedules import bound_lines, job_lines, record_lines, trigger_lines
-from edgecron.words.times import distance, local_time, weekday_time
+from edgecron.views.outlook import Outlook
+from edgecron.views.phrases import is_overdue, moved_words
+from edgecron.views.times import distance, local_time, weekday_time
 
 UPCOMING = 10
 _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)

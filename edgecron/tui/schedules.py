@@ -9,20 +9,20 @@ from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from edgecron.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
-from edgecron.safetext import clean
-from edgecron.standing import Idle, find_idle
+from edgecron.base.safetext import clean
+from edgecron.model.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
+from edgecron.model.standing import Idle, find_idle
 from edgecron.tui.chosen import Chosen
 from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.sparkline import FAILED, OK, OTHER, sparkline
 from edgecron.tui.tables import Column, Line, Span
-from edgecron.words.phrases import is_overdue
-from edgecron.words.times import distance, near_time
+from edgecron.views.phrases import is_overdue
+from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
-    from edgecron.filtering import Filter
+    from edgecron.model.filters import Filter
 
 _TOPIC = "schedule order"
 _BESIDE = 40  # lines read beside those that are seen

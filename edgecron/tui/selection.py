@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from edgecron.base.values import NamedTuple
 from edgecron.tui.printed import Printed
 from edgecron.tui.wrapping import shown
-from edgecron.values import NamedTuple
 
 
 class Place(NamedTuple):

@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from edgecron.tui.painted import Painted
 from edgecron.tui.tables import Span
-from edgecron.words.letters import display_width, fit
+from edgecron.views.letters import display_width, fit
 
 _GAP = "   "
 

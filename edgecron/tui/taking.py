@@ -7,9 +7,9 @@ from pathlib import Path
 
 from textual.app import SuspendNotSupported
 
-from edgecron.errors import AlreadyExists, EdgecronError
-from edgecron.paging import page, pager_command
-from edgecron.safetext import clean
+from edgecron.base.errors import AlreadyExists, EdgecronError
+from edgecron.base.pager import page, pager_command
+from edgecron.base.safetext import clean
 from edgecron.tui.acting import ActingScreen
 from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
 from edgecron.tui.dialogs import Checked, Field, Lines, Told, YesNo
@@ -17,7 +17,7 @@ from edgecron.tui.output import OutputView
 from edgecron.tui.runfacts import RunFacts
 from edgecron.tui.saving import save_output
 from edgecron.tui.selection import whole_text
-from edgecron.words.phrases import count_words
+from edgecron.views.phrases import count_words
 
 
 class TakingScreen(ActingScreen[None]):

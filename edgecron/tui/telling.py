@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from textual.notifications import SeverityLevel
 from textual.reactive import reactive
 
-from edgecron.errors import EdgecronError
-from edgecron.safetext import clean
+from edgecron.base.errors import EdgecronError
+from edgecron.base.safetext import clean
 from edgecron.tui.host import Host
 from edgecron.tui.keys import DEFAULT_LABELS
-from edgecron.words.phrases import error_words
+from edgecron.views.phrases import error_words
 
 # For how long it is said; what went wrong takes longer to read.
 _TOLD_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}

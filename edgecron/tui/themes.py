@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from textual.theme import BUILTIN_THEMES
 
-from edgecron.config import Config
-from edgecron.errors import InvalidConfig
+from edgecron.base.errors import InvalidConfig
+from edgecron.formats.config import Config
 from edgecron.tui.looks import DARK, LIGHT, TERMINAL, THEMES
 
 _KEY = "dashboard.theme"

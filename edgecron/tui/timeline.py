@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import resolve_wall, zone_spans
-from edgecron.values import NamedTuple, dataclass
 
 MINUTE_S, HOUR_S, WEEK_S = 60, 3600, 7 * DAY_S
 PILE = 5  # starts of different schedules within a minute

@@ -8,7 +8,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from edgecron.tui.spans import SpanLine
-from edgecron.words.letters import folded
+from edgecron.views.letters import folded
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10

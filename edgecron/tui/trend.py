@@ -9,7 +9,7 @@ from statistics import median_low
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.sparkline import BARS, height_of
 from edgecron.tui.tables import Span
-from edgecron.words.times import short_duration
+from edgecron.views.times import short_duration
 
 MOST = 60  # runs that are shown
 _STEPS = len(BARS)  # of one line

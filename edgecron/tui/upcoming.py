@@ -8,18 +8,18 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from edgecron.remote import Face
-from edgecron.safetext import clean
+from edgecron.base.safetext import clean
+from edgecron.client.face import Face
 from edgecron.tui.coming import Coming
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.tables import Column, Line
-from edgecron.words.phrases import is_overdue, moved_words
-from edgecron.words.times import distance, near_time
+from edgecron.views.phrases import is_overdue, moved_words
+from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
-    from edgecron.filtering import Filter
-    from edgecron.upcoming import UpcomingFire
+    from edgecron.model.filters import Filter
+    from edgecron.planning.forecast import UpcomingFire
 
 _TOPIC = "upcoming"
 _MOST = 1500

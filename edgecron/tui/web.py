@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from edgecron.bundle import hint_for_extra
-from edgecron.errors import NotSupported, UsageError
-from edgecron.peers import find_user_of, own_users, tells_users
-from edgecron.tokens import MAKE
-from edgecron.values import NamedTuple
+from edgecron.base.bundle import hint_for_extra
+from edgecron.base.errors import NotSupported, UsageError
+from edgecron.base.peers import find_user_of, own_users, tells_users
+from edgecron.base.tokens import MAKE
+from edgecron.base.values import NamedTuple
 
 _PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
 _END_S = 5.0  # so long the ends of pages are waited for

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from edgecron.remote import Face
+from edgecron.client.face import Face
 from edgecron.tui.heat import shade
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
 
 if TYPE_CHECKING:
-    from edgecron.busy.tally import WeekHeat
     from edgecron.tui.questions import AskingScreen
+    from edgecron.views.busy_tally import WeekHeat
 
 _LEAST_S = 10.0
 _MOST_BUSY = 0.01  # of the time may go into counting it anew

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.words.letters import display_width, letter_width
+from edgecron.views.letters import display_width, letter_width
 
 _TAB = 8
 _BLOCK = 256  # lines whose heights are summed up

@@ -12,7 +12,7 @@ import sys
 
 def main() -> None:
     """Settle in, and do what the first word says."""
-    from edgecron.bundle import settle
+    from edgecron.base.bundle import settle
 
     bundle = settle(os.environ, folder=os.path.dirname(sys.executable))
     if bundle is None:
@@ -20,7 +20,7 @@ def main() -> None:
             "edgecron: this is a part of the program: start the file that it was unpacked from"
         )
     if not bundle.is_installed:
-        from edgecron.bundle.restoring import watch
+        from edgecron.base.bundle_restore import watch
 
         watch(bundle)
     word = sys.argv[1] if len(sys.argv) > 1 else None

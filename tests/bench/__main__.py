@@ -15,7 +15,7 @@ import apsw
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for what stands beside it: support
 
-from edgecron.errors import EdgecronError
+from edgecron.base.errors import EdgecronError
 from tests.bench import (
     callables,
     catch_up,

@@ -13,13 +13,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.engine.host import EngineHost
-from edgecron.model import COMMAND_QUEUE, Job, JobKind, ScheduleSpec
-from edgecron.runners.callables import CallableRunner
-from edgecron.runners.calls import Call
+from edgecron.model.choices import COMMAND_QUEUE, JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.supervisor.callable_runner import CallableRunner
+from edgecron.supervisor.calls import Call
 from tests.bench.bare import BareLoop
 from tests.bench.machine import Setting
 from tests.bench.schedules import command_spec, count_ended, make, multiply, set_due

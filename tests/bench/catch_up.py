@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from edgecron.model import CatchUp
-from edgecron.planning import Due, Timing, next_fire
+from edgecron.model.choices import CatchUp
+from edgecron.planning.next_fire import Due, Timing, next_fire
 from edgecron.triggers import combine, parse_trigger
 from tests.bench.machine import Setting
 from tests.bench.table import Row
@@ -124,7 +124,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 def _measure(name: str, span_ms: int) -> tuple[float, float, int, int]:
     """Milliseconds cold and warm, how many fires are to run, and how many were missed."""
-    from edgecron.catchup import plan_fire
+    from edgecron.planning.catch_up import plan_fire
 
     timing = CASES[name].timing()
     found = next_fire(timing, START_MS)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.engine.host import EngineHost

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecron.attempt import Claim
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.model.claim import Claim
 from edgecron.store.connection import Database
 from tests.bench.enginerig import EngineRig
 from tests.bench.machine import Setting

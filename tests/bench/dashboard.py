@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from tests.bench.history import HOUR_MS, add_runs
 from tests.bench.machine import Setting
 from tests.bench.processes import cpu_s_of, memory_kb_of, wakes_of

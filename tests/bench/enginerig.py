@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgecron.attempt import Claim, Outcome
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.base.paths import state_dir
 from edgecron.engine.core import Engine
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import ring_engines
-from edgecron.model import COMMAND_QUEUE, JobKind, Status
-from edgecron.paths import state_dir
-from edgecron.reporting import Reported
+from edgecron.model.choices import COMMAND_QUEUE, JobKind, Status
+from edgecron.model.claim import Claim, Outcome
+from edgecron.model.reports import Reported
 from edgecron.store import SqliteStore, open_store
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 

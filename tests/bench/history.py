@@ -14,8 +14,8 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.client import Client
 from tests.bench.machine import Setting, child_environment
 from tests.bench.schedules import command_spec, make, multiply, set_due
 from tests.bench.startup import compare

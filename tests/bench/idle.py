@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.paths import state_dir
 from edgecron.engine.wake import ring_engines
-from edgecron.paths import state_dir
 from edgecron.supervisor import Started, StartRequest, start
 from edgecron.supervisor.link import SupervisorLink
 from tests.bench.machine import Setting

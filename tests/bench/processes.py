@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from edgecron.paths import state_dir
+from edgecron.base.paths import state_dir
 from tests.bench.machine import child_environment
 
 BOUND_S = 300.0

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.api import Client
-from edgecron.clock import Clock, SystemClock
-from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.base.clock import Clock, SystemClock
+from edgecron.client import Client
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 
 TRUE = shutil.which("true") or "/bin/true"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.paths import state_dir
 from edgecron.engine.wake import ring_engines
-from edgecron.paths import state_dir
 from tests.bench.bare import BareLoop
 from tests.bench.machine import Setting
 from tests.bench.processes import daemon, io_of, wait_until, watchers_of

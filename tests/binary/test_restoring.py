@@ -21,16 +21,16 @@ from support.processes import BOUND_S
 # It has loaded little when it is told to go on.
 LATE = """
 import fcntl, os
-from edgecron.bundle import settle
+from edgecron.base.bundle import settle
 bundle = settle(os.environ, folder=os.path.dirname(sys.executable))
-from edgecron.bundle.restoring import watch
+from edgecron.base.bundle_restore import watch
 watch(bundle)
 if sys.argv[1] == ":try":
     sys.exit()
 print("ready", flush=True)
 sys.stdin.readline()
 open(bundle.folder + "/_internal/edgecron/tui/dashboard.tcss").close()
-import edgecron.crontab
+import edgecron.formats.crontab
 print("read, imported")
 fd = os.open(bundle.folder, os.O_RDONLY)
 try:
@@ -42,7 +42,7 @@ except BlockingIOError:
 # It starts another one of itself when it is told to.
 AGAIN = """
 import os, subprocess
-from edgecron.bundle import settle
+from edgecron.base.bundle import settle
 bundle = settle(os.environ, folder=os.path.dirname(sys.executable))
 if sys.argv[1] == "again":
     print("the same", bundle.has_file)

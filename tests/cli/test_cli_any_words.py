@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edgecron.base.errors import EdgecronError
 from edgecron.cli import run
 from edgecron.cli.grammar import read_grammar
 from edgecron.cli.options import parse
 from edgecron.cli.session import Session
-from edgecron.errors import EdgecronError
 from support.fence import fenced
 
 FAST = settings(

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from support.cli import Edgecron
 
 COUNT = 60  # more than one transaction takes

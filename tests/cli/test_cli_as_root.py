@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import edgecron as package
-from edgecron.documents.tables import read_table
-from edgecron.documents.values import check_user, read_user
-from edgecron.errors import InvalidInput
-from edgecron.model import Job, JobKind
+from edgecron.base.errors import InvalidInput
+from edgecron.formats.document_tables import read_table
+from edgecron.formats.option_texts import check_user, read_user
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
 from support.accounts import as_root
 from support.cli import Edgecron
 

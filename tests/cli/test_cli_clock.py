@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.checkup import CheckStatus
-from edgecron.checkup.clocks import check_clock
+from edgecron.base.clock import SystemClock
+from edgecron.base.timetext import to_ms
+from edgecron.base.values import replace
 from edgecron.cli.transitions import logfmt, readable
-from edgecron.clock import SystemClock
+from edgecron.client import Client
+from edgecron.client.doctor import CheckStatus
+from edgecron.client.doctor_clocks import check_clock
 from edgecron.engine.events import Event, EventKind
-from edgecron.timetext import to_ms
-from edgecron.trust import BUILT_MS
-from edgecron.values import replace
+from edgecron.planning.trust import BUILT_MS
 from support.cli import Edgecron
 from support.clock import FakeClock
 from support.processes import Daemon

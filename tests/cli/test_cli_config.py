@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.config.settings import SETTINGS
-from edgecron.paths import system_config_path
+from edgecron.base.paths import system_config_path
+from edgecron.formats.config_settings import SETTINGS
 from support.cli import Edgecron
 from support.settings import Settings
 
@@ -96,8 +96,8 @@ def test_without_a_file_nothing_is_imported_to_read_one(
 
     code, *loaded = shown.stdout.splitlines()[-1].split()
     assert code == "0"
-    assert "edgecron.config" in loaded
-    unwanted = {"tomllib", "platformdirs", "difflib", "edgecron.config.settings"}
+    assert "edgecron.formats.config" in loaded
+    unwanted = {"tomllib", "platformdirs", "difflib", "edgecron.formats.config_settings"}
     assert unwanted.isdisjoint(loaded)
 
 
@@ -346,7 +346,7 @@ def test_the_database_of_a_file_is_that_of_every_verb(
 
     edgecron("add", "x", "--every", "1h", "--", "true")
 
-    from edgecron.api import Client
+    from edgecron.client import Client
 
     assert (tmp_path / "of-the-file.db").exists()
     with Client() as client:

@@ -26,7 +26,7 @@ def test_a_run_by_hand_keeps_what_the_file_says_of_its_output(
 
     edgecron("run", "x", "--wait")
 
-    from edgecron.api import Client
+    from edgecron.client import Client
 
     with Client() as client:
         [run] = client.history("x")

@@ -13,8 +13,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.model import Execution, Reason, Status
-from edgecron.paths import state_dir
+from edgecron.base.paths import state_dir
+from edgecron.model.choices import Reason, Status
+from edgecron.model.run import Execution
 from edgecron.tui.overview import read_engines
 from support.engines import Place
 from support.processes import BOUND_S, ends, parent_of

@@ -14,11 +14,11 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.api import Client
-from edgecron.checkup import contents
-from edgecron.checkup.places import Room, judge_space
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.client import doctor_contents as contents
+from edgecron.client.doctor_files import Room, judge_space
 from edgecron.engine.wake import Doorbell
-from edgecron.paths import state_dir
 from edgecron.supervisor.files import prepare_state_dir
 from support.cli import Edgecron, Said
 from support.places import small_disk
@@ -667,7 +667,7 @@ def change(database: Path, statement: str) -> list[Any]:
 def test_a_program_that_reads_without_end_is_told_of(
     edgecron: Edgecron, backup: str, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.checkup.contents.LONG_LOG_BYTES", 10_000)
+    monkeypatch.setattr("edgecron.client.doctor_contents.LONG_LOG_BYTES", 10_000)
     reader = apsw.Connection(str(database))
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM executions").fetchall()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from support.cli import Edgecron
 from support.clock import FakeClock
 from support.program import PROGRAM

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Policies
-from edgecron.timetext import format_instant
+from edgecron.base.timetext import format_instant
+from edgecron.model.options import Policies
 from support.cli import Edgecron
 from support.places import small_disk
 from support.program import PROGRAM

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.attempt import OutputChunk, Stream
 from edgecron.cli.printing import last_lines
-from edgecron.model import Job, JobKind, Overlap, Policies, ScheduleSpec
+from edgecron.model.choices import JobKind, Overlap
+from edgecron.model.claim import OutputChunk, Stream
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S

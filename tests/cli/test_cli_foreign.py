@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.paths import state_dir
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
 from edgecron.store.contract import Seat
 from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
-from edgecron.api import Client
-from edgecron.values import replace
+from edgecron.base.values import replace
+from edgecron.client import Client
 from support.cli import Edgecron
 from support.terminal import on_terminal, read_until
 
@@ -85,7 +85,7 @@ def test_an_import_that_fails_half_way_leaves_nothing_of_it(
     edgecron: Edgecron, backup: str, crontab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The names were chosen when somebody else took one of them.
-    import edgecron.crontab as package
+    import edgecron.formats.crontab as package
 
     real = package.find_new
     monkeypatch.setattr(package, "find_new", lambda entries, existing, taken: real(entries, []))

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from edgecron.base.safetext import clean
 from edgecron.cli.screen import table
 from edgecron.cli.transitions import as_json, logfmt, readable
 from edgecron.engine.events import Event, EventKind
-from edgecron.safetext import clean
 from edgecron.store.contract import Subject
-from edgecron.words.letters import display_width
-from edgecron.words.times import distance, short_duration
+from edgecron.views.letters import display_width
+from edgecron.views.times import distance, short_duration
 
 AT_MS = 1_795_161_845_000  # 2026-11-20T08:04:05Z
 NOW = datetime(2026, 11, 20, 8, 4, 5, tzinfo=UTC)

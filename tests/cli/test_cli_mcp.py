@@ -19,12 +19,12 @@ from mcp.client import Client as Assistant
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent, Tool
 
-from edgecron.api import Client
-from edgecron.cli.assistants.calling import MOST_SIZE, call
-from edgecron.cli.assistants.serving import server_of
-from edgecron.cli.assistants.tools import tools
+from edgecron.cli.mcp_calls import MOST_SIZE, call
+from edgecron.cli.mcp_serving import server_of
+from edgecron.cli.mcp_tools import tools
 from edgecron.cli.session import Session
 from edgecron.cli.verbs import VERBS
+from edgecron.client import Client
 from support.cli import Edgecron
 from support.http import serving
 from support.program import PROGRAM
@@ -575,7 +575,7 @@ def test_a_signal_ends_it_at_once(database: Path, backup: str, number: int, code
 def test_without_the_sdk_it_says_what_to_install(
     edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "edgecron.cli.assistants.serving", raising=False)
+    monkeypatch.delitem(sys.modules, "edgecron.cli.mcp_serving", raising=False)
     for name in [name for name in sys.modules if name.split(".")[0] == "mcp"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)

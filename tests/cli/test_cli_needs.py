@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.clock import SystemClock
-from edgecron.model import Cause
-from edgecron.planning import Fire
+from edgecron.base.clock import SystemClock
+from edgecron.base.timetext import parse_instant
+from edgecron.model.choices import Cause
+from edgecron.planning.next_fire import Fire
 from edgecron.store import open_store
-from edgecron.timetext import parse_instant
 from support.cli import Edgecron
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
 from edgecron.cli import run
+from edgecron.client import Client
 
 PRINTF = r"printf 'a\000b\377\033[2Jc\303'; printf '\033]0;t\007' >&2"
 # What a terminal obeys: all control characters but the end of a line, those of C1 included.

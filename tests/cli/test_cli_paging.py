@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron import paging
-from edgecron.errors import EdgecronError
-from edgecron.paging import page, pager_command
+from edgecron.base import pager as paging
+from edgecron.base.errors import EdgecronError
+from edgecron.base.pager import page, pager_command
 from support.processes import BOUND_S, ends
 from support.program import PROGRAM
 from support.standins import found, script

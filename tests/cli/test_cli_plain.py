@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from edgecron.cli.news import find_news, news_lines
-from edgecron.model import Cause, Execution, Status
+from edgecron.model.choices import Cause, Status
+from edgecron.model.run import Execution
 from support.processes import Daemon
 from support.program import PROGRAM
 from support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until

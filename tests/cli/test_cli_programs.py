@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.client import Client
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from support.cli import Edgecron
 from support.embedded import QUEUE, program
 from support.offering import let_vanish

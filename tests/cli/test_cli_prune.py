@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.retention import Retention
+from edgecron.planning.retention import Retention
 from support.cli import Edgecron
 from support.story import Story
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import InvalidInput, NotFound
-from edgecron.model import Execution, Status
-from edgecron.reporting import Progress
+from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.client import Client
+from edgecron.model.choices import Status
+from edgecron.model.reports import Progress
+from edgecron.model.run import Execution
 from support.cli import Edgecron
 from support.scene import make_scene
 from support.story import Story

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 
-from edgecron.model import Policies
-from edgecron.timetext import parse_instant
-from edgecron.words.reasons import run_sentence
+from edgecron.base.timetext import parse_instant
+from edgecron.client.reason_words import run_sentence
+from edgecron.model.options import Policies
 from support.cli import Edgecron
 from support.story import Story
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.timetext import parse_instant
 from edgecron.cli import run
-from edgecron.model import Policies
-from edgecron.timetext import parse_instant
+from edgecron.model.options import Policies
 from support.cli import Edgecron
 from support.story import Story
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.errors import InvalidInput
-from edgecron.paths import make_folders
-from edgecron.safefiles import write_new, write_whole
+from edgecron.base.errors import InvalidInput
+from edgecron.base.files import write_new, write_whole
+from edgecron.base.paths import make_folders
 from support.accounts import as_root
 from support.cli import Edgecron
 
@@ -196,7 +196,7 @@ def test_every_folder_above_a_new_database_is_private(
     for variable in ("XDG_DATA_HOME", "EDGECRON_DB"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("EDGECRON_CONFIG", "none")
-    monkeypatch.setattr("edgecron.paths.is_root", lambda: False)
+    monkeypatch.setattr("edgecron.base.paths.is_root", lambda: False)
 
     said = edgecron("add", "nightly", "--every", "1h", "--", "true")
 

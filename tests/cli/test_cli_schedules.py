@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.paths import state_dir
-from edgecron.timetext import parse_instant
+from edgecron.base.paths import state_dir
+from edgecron.base.timetext import parse_instant
 from support.cli import Edgecron
 
 LIST_FIELDS = [
@@ -286,7 +286,7 @@ def test_the_first_use_says_how_to_add_a_schedule(
     monkeypatch.setenv("EDGECRON_CONFIG", "none")
     home = tmp_path / "untouched"
     monkeypatch.setenv("XDG_DATA_HOME", str(home))
-    monkeypatch.setattr("edgecron.paths.is_root", lambda: False)  # Root's is not in a home.
+    monkeypatch.setattr("edgecron.base.paths.is_root", lambda: False)  # Root's is not in a home.
 
     for command in ("list", "history", "next", "stats"):
         said = edgecron(command)
@@ -337,7 +337,7 @@ def test_a_command_that_creates_a_database_says_so_once(
     monkeypatch.delenv("EDGECRON_DB")
     monkeypatch.setenv("EDGECRON_CONFIG", "none")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("edgecron.paths.is_root", lambda: False)
+    monkeypatch.setattr("edgecron.base.paths.is_root", lambda: False)
 
     wrong = edgecron("--db", named, "add", "job", "--every", "never", "--", "true")
     first, second = (edgecron("--db", named, "add", name, *job) for name in ("one", "two"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from support.cli import Edgecron
 from support.processes import BOUND_S, Daemon, Gate
 from support.program import PROGRAM

@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from edgecron.api import tallying
-from edgecron.model import Overlap, Status
-from edgecron.tallies import EndedRun, Spread, spread, tally
+from edgecron.client import tallying
+from edgecron.model.choices import Overlap, Status
+from edgecron.model.measures import EndedRun
+from edgecron.views.statistics import Spread, spread, tally
 from support.cli import Edgecron
 from support.specs import make_spec
 from support.story import Story

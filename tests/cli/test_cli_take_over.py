@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.checkup.takeover import get_stalled
-from edgecron.errors import EdgecronError
-from edgecron.paths import state_dir
+from edgecron.base.errors import EdgecronError
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.client.takeover import get_stalled
 from edgecron.store.contract import Seat
 from edgecron.supervisor.journal import Journal
 from support.accounts import as_root

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Job, JobKind, Overlap, Policies, ScheduleSpec, Status
+from edgecron.model.choices import JobKind, Overlap, Status
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.connection import Database
 from edgecron.triggers import load_zone
-from edgecron.words.times import near_time
+from edgecron.views.times import near_time
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Gate

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.explaining import Explanation, Verdict
-from edgecron.model import Overlap, Status
+from edgecron.client import Client
+from edgecron.model.choices import Overlap, Status
+from edgecron.views.explanation import Explanation, Verdict
 from support.cli import Edgecron
 from support.clock import FakeClock
 from support.specs import make_spec

@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from edgecron import Scheduler
-from edgecron.errors import DatabaseBusy
+from edgecron.base.errors import DatabaseBusy
 
 BOUND_S = 20.0
 BUSY_WAIT_S = 30.0  # how long a call outside a loop waits for a lock

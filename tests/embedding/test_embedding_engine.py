@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from edgecron import Run, RunContext, Scheduler
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import Cancelled, Conflict, DatabaseUnusable, EdgecronError
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
 from edgecron.engine.wake import ring_engines
-from edgecron.errors import Cancelled, Conflict, DatabaseUnusable, EdgecronError
-from edgecron.paths import state_dir
 
 BOUND_S = 20.0
 

@@ -12,10 +12,10 @@ from queue import Queue
 import pytest
 
 from edgecron import RunEvent, Scheduler
+from edgecron.base.errors import InvalidInput
 from edgecron.embedding import subscribing
 from edgecron.embedding.events import Told, run_event
 from edgecron.engine.events import Event, EventKind
-from edgecron.errors import InvalidInput
 
 BOUND_S = 20.0
 

@@ -13,9 +13,9 @@ import apsw
 import pytest
 
 from edgecron import Scheduler, at, cron, every
-from edgecron.api import Client
-from edgecron.errors import AlreadyExists, Conflict, DatabaseBusy, InvalidInput, NotFound
-from edgecron.model import JobKind, Overlap
+from edgecron.base.errors import AlreadyExists, Conflict, DatabaseBusy, InvalidInput, NotFound
+from edgecron.client import Client
+from edgecron.model.choices import JobKind, Overlap
 from support.clock import START, FakeClock
 from support.servers import wait_until
 from support.specs import make_spec

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgecron import RunContext, Scheduler, Upstream
-from edgecron.errors import ResultLost, RunFailed
+from edgecron.base.errors import ResultLost, RunFailed
 from support.embedded import run_program
 
 BOUND_S = 20.0

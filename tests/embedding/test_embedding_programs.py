@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.embedding.signals import stopping_words
-from edgecron.model import Reason, Status
+from edgecron.model.choices import Reason, Status
 
 BOUND_S = 30.0
 

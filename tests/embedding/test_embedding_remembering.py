@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgecron import RunContext, Scheduler
-from edgecron.errors import InvalidInput
+from edgecron.base.errors import InvalidInput
 from support.embedded import run_program
 
 BOUND_S = 20.0

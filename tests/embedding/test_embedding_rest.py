@@ -15,7 +15,12 @@ NOT_AT_REST = {
     *("dataclasses", "inspect", "ast", "dis", "logging", "traceback", "linecache", "tokenize"),
     *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "socket", "contextvars"),
     *("weakref", "signal", "shlex", "termios"),
-    *("edgecron.api.client", "edgecron.config", "edgecron.store.protocol", "edgecron.measures"),
+    *(
+        "edgecron.client.local",
+        "edgecron.formats.config",
+        "edgecron.store.protocol",
+        "edgecron.model.measures",
+    ),
     *("edgecron.embedding.run", "edgecron.triggers.union"),
 }
 # Since 3.13 Python itself loads linecache for a program of `-c`: what was there before is not ours.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.model import JobKind, Status
+from edgecron.client import Client
+from edgecron.model.choices import JobKind, Status
 from support.servers import Plant, Server, wait_until
 
 MANY = 8

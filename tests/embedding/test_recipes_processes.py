@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Status
+from edgecron.model.choices import Status
 from support.servers import Plant
 
 MANY = 12

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.model import Reason, Status
+from edgecron.client import Client
+from edgecron.model.choices import Reason, Status
 from support.servers import Plant
 
 pytestmark = pytest.mark.needs_package("fastapi", "flask", "gunicorn", "uvicorn_worker")

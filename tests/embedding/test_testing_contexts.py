@@ -1,4 +1,4 @@
-"""edgecron.testing.context: a function is called with a run that there is not."""
+"""edgecron.embedding.testing.context: a function is called with a run that there is not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgecron import RunContext, Scheduler, Upstream
-from edgecron.errors import Cancelled, InvalidInput
-from edgecron.testing import context
+from edgecron.base.errors import Cancelled, InvalidInput
+from edgecron.embedding.testing import context
 
 
 def test_a_function_finds_what_the_test_says_of_its_run() -> None:

@@ -1,4 +1,4 @@
-"""The examples of edgecron.testing's docstrings: they run, and what they say is so."""
+"""The examples of edgecron.embedding.testing's docstrings: they run, and what they say is so."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import edgecron.testing
-import edgecron.testing.clock
+import edgecron.embedding.fake_clock
+import edgecron.embedding.testing
 from edgecron import RunContext, Scheduler, every
-from edgecron.testing import context, travel
+from edgecron.embedding.testing import context, travel
 
-SHOWN = {"testing": edgecron.testing, "travel": travel, "context": context}
+SHOWN = {"testing": edgecron.embedding.testing, "travel": travel, "context": context}
 
 
 def example_of(shown: object) -> str:
@@ -60,6 +60,6 @@ def test_what_a_docstring_shows_is_so(name: str, tmp_path: Path) -> None:
 
 
 def test_what_the_clock_shows_is_so() -> None:
-    found = doctest.testmod(edgecron.testing.clock)
+    found = doctest.testmod(edgecron.embedding.fake_clock)
 
     assert (found.failed, found.attempted > 0) == (0, True)

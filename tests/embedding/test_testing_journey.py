@@ -1,4 +1,4 @@
-"""edgecron.testing: a Scheduler in a time of its own, which its test moves."""
+"""edgecron.embedding.testing: a Scheduler in a time of its own, which its test moves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgecron import RunContext, RunEvent, Scheduler, every
-from edgecron.errors import Conflict, InvalidInput
-from edgecron.testing import Journey, travel
+from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.embedding.testing import Journey, travel
 
 START = datetime(2026, 3, 28, tzinfo=UTC)  # the day before clocks go forward in Berlin
 BOUND_S = 20.0
@@ -470,7 +470,7 @@ def test_an_assertion_of_a_job_is_its_failure_and_what_ends_a_test_ends_it(
 def test_a_job_that_runs_itself_without_end_is_told_of(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.testing.driving._MOST_PASSES", 20)
+    monkeypatch.setattr("edgecron.embedding.travel_engine._MOST_PASSES", 20)
 
     @scheduler.job("@hourly", overlap="allow")
     def poll() -> None:

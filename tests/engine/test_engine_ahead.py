@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Execution
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.run import Execution
 from support.sleepy import START_MS, ScriptedSleeper, Sleepy
 
 DUE_MS = START_MS + 90 * 60_000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from edgecron.model import CatchUp, Cause, Overlap, Policies, Status
-from edgecron.timetext import from_ms
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import CatchUp, Cause, Overlap, Status
+from edgecron.model.options import Policies
 from support.story import START_MS, Story
 
 HOUR_S = 3600

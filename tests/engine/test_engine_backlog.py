@@ -10,12 +10,13 @@ from pathlib import Path
 import apsw
 import pytest
 
+from edgecron.base.paths import state_dir
+from edgecron.base.timetext import format_ms, from_ms
+from edgecron.client.outlook_words import behind_words, late_words
 from edgecron.engine.place import EnginePlace
-from edgecron.model import CatchUp, Cause, Overlap, Policies, Reason, Status
-from edgecron.paths import state_dir
+from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
+from edgecron.model.options import Policies
 from edgecron.supervisor.files import prepare_state_dir
-from edgecron.timetext import format_ms, from_ms
-from edgecron.words.prospects import behind_words, late_words
 from support.story import START_MS, Story
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.engine.burst import Burst
-from edgecron.model import CatchUp, Cause, Overlap, Policies
+from edgecron.model.choices import CatchUp, Cause, Overlap
+from edgecron.model.options import Policies
 from support.clock import FakeClock
 from support.engines import Place
 from support.story import START_MS, Story

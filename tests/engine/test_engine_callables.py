@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
 from edgecron.engine.host import EngineHost
-from edgecron.model import Reason, Status
-from edgecron.paths import state_dir
-from edgecron.runners.calls import Call
+from edgecron.model.choices import Reason, Status
+from edgecron.supervisor.calls import Call
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
 from support.embedded import (

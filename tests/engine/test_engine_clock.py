@@ -10,16 +10,17 @@ from random import Random
 
 import pytest
 
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.values import replace
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.sleep import NapSleeper
-from edgecron.model import CatchUp, Cause, Policies, Reason, Status
-from edgecron.planning import RepeatedTimes
+from edgecron.model.choices import CatchUp, Cause, Reason, Status
+from edgecron.model.options import Policies
+from edgecron.planning.next_fire import RepeatedTimes
+from edgecron.planning.trust import BUILT_MS, HOUR_MS, LARGE_MS
 from edgecron.store import open_store
 from edgecron.store.connection import Database
-from edgecron.timetext import from_ms, to_ms
 from edgecron.triggers import tzdata_version
-from edgecron.trust import BUILT_MS, HOUR_MS, LARGE_MS
-from edgecron.values import replace
 from support.clock import FakeClock
 from support.story import Story
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from edgecron.model import Status
+from edgecron.model.choices import Status
 from support.story import Story
 
 SCHEDULES = 12

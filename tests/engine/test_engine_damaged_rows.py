@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from edgecron.engine.events import EventKind
-from edgecron.model import Policies
+from edgecron.model.options import Policies
 from support.story import Story
 
 pytestmark = [pytest.mark.failure(52), pytest.mark.failure(66)]

@@ -7,9 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from edgecron.documents.document import Wanted
-from edgecron.model import Job, JobKind
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.formats.document import Wanted
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
 from support.specs import make_spec
 from support.story import START_MS, Story
 

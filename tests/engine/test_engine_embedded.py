@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.checkup.engines import check_runs, check_supervisors
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.client.doctor_engines import check_runs, check_supervisors
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
 from edgecron.engine.wake import NEWCOMER, Doorbell
-from edgecron.model import Job, JobKind, Reason, Status
-from edgecron.paths import state_dir
-from edgecron.runners import THREADS
-from edgecron.runners.calls import Call
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.options import Job
+from edgecron.supervisor.calls import Call
 from edgecron.supervisor.control import Control
+from edgecron.supervisor.runner import THREADS
 from support.embedded import (
     BOUND_S,
     QUEUE,

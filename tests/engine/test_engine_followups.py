@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from edgecron.errors import DatabaseBusy
-from edgecron.model import OnInterrupt, Overlap, Policies, Status
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.errors import DatabaseBusy
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.choices import OnInterrupt, Overlap, Status
+from edgecron.model.options import Policies
 from support.story import START_MS, Story
 
 HOUR_S = 3600

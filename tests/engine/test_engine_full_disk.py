@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.errors import DatabaseFull
+from edgecron.base.errors import DatabaseFull
 from support.engines import Place
 from support.places import fill, small_disk
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
 from edgecron.engine.health import EngineHealth, find_holder, holds_open
 from edgecron.engine.liveness import engine_lock_path
 from edgecron.engine.peers import EngineState
 from edgecron.engine.wake import count_unheard, ring_engine
-from edgecron.model import Job, JobKind, ScheduleSpec
-from edgecron.paths import state_dir
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.connection import Database
 from support.clock import FakeClock
 from support.processes import Daemon

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
-from edgecron.paths import state_dir
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.options import Job
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.connection import Database
 from support.killing import OPERATIONS, STEPS, Kill, Victim, run_until_quiet
 from support.processes import BOUND_S

@@ -9,7 +9,9 @@ from random import Random
 
 import pytest
 
-from edgecron.model import CatchUp, Cause, Execution, Overlap, Policies, Status
+from edgecron.model.choices import CatchUp, Cause, Overlap, Status
+from edgecron.model.options import Policies
+from edgecron.model.run import Execution
 from edgecron.store.connection import Database
 from support.story import Story
 

@@ -19,17 +19,11 @@ from typing import Any
 
 import pytest
 
-from edgecron.model import (
-    CatchUp,
-    Cause,
-    Execution,
-    OnInterrupt,
-    Overlap,
-    Policies,
-    Reason,
-    ScheduleSpec,
-)
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.choices import CatchUp, Cause, OnInterrupt, Overlap, Reason
+from edgecron.model.options import Policies
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
 from support.story import START_MS, Story
 
 DAY_BEGAN_MS = START_MS - 20 * 3_600_000

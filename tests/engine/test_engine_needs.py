@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from edgecron.base.errors import InvalidInput
+from edgecron.base.timetext import to_ms
 from edgecron.engine.events import EventKind
-from edgecron.errors import InvalidInput
-from edgecron.model import CatchUp, Cause, Execution, Overlap, Policies
-from edgecron.timetext import to_ms
+from edgecron.model.choices import CatchUp, Cause, Overlap
+from edgecron.model.options import Policies
+from edgecron.model.run import Execution
 from support.engines import Place
 from support.story import START_MS, Story
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import edgecron
-from edgecron.attempt import Stream
-from edgecron.checkup.engines import check_supervisors
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.paths import state_dir
+from edgecron.client.doctor_engines import check_supervisors
 from edgecron.engine.host import EngineHost
 from edgecron.engine.peers import take_over_ends
-from edgecron.errors import SupervisorUnavailable
-from edgecron.model import Reason, Status
-from edgecron.paths import state_dir
+from edgecron.model.choices import Reason, Status
+from edgecron.model.claim import Stream
 from edgecron.store.connection import Database
 from edgecron.supervisor import lock_is_held, lock_path
 from edgecron.supervisor.control import Control

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from edgecron.model import Overlap, Policies, Reason, Status
-from edgecron.timetext import from_ms
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import Overlap, Reason, Status
+from edgecron.model.options import Policies
 from support.story import START_MS, Story
 
 MINUTE_S = 60

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.paths import state_dir
 from edgecron.engine.liveness import engine_lock_path
 from edgecron.engine.place import EnginePlace
-from edgecron.model import Status
-from edgecron.paths import state_dir
+from edgecron.model.choices import Status
 from edgecron.supervisor.files import lock_is_held, lock_path, prepare_state_dir
 from support.engines import Place
 from support.processes import ends

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from edgecron.model import CatchUp, Cause, Execution, OnInterrupt, Overlap, Policies, Reason, Status
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.choices import CatchUp, Cause, OnInterrupt, Overlap, Reason, Status
+from edgecron.model.options import Policies
+from edgecron.model.run import Execution
 from support.story import START_MS, Story
 
 HOUR_S = 3600

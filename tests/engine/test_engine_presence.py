@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from edgecron.model import CatchUp, MissedBy, Overlap, Policies, Reason
-from edgecron.words.reasons import run_sentence
+from edgecron.client.reason_words import run_sentence
+from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason
+from edgecron.model.options import Policies
 from support.story import Story
 
 HOUR_MS = 3_600_000

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import Conflict
-from edgecron.model import Reason, Status
-from edgecron.paths import state_dir
+from edgecron.base.errors import Conflict
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.model.choices import Reason, Status
 from edgecron.store.connection import Database
 from support.engines import Place
 from support.processes import Gate, ends, parent_of

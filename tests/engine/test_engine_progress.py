@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.engine.host import EngineHost
-from edgecron.model import Job, JobKind, ScheduleSpec, Status
-from edgecron.reporting import Progress
-from edgecron.runners.callables import CallableRunner
-from edgecron.runners.calls import Call
+from edgecron.model.choices import JobKind, Status
+from edgecron.model.options import Job
+from edgecron.model.reports import Progress
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.supervisor.callable_runner import CallableRunner
+from edgecron.supervisor.calls import Call
 from support.clock import FakeClock
 
 QUEUE = "py:app"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.errors import DatabaseBusy
+from edgecron.base.timetext import to_ms
 from edgecron.engine.events import EventKind
-from edgecron.errors import DatabaseBusy
-from edgecron.model import Reason, Status
+from edgecron.model.choices import Reason, Status
 from edgecron.store.connection import Database
 from edgecron.store.contract import RunningRow
-from edgecron.timetext import to_ms
 from support.story import Story
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.base.errors import DatabaseBusy
+from edgecron.client import Client
 from edgecron.engine.events import EventKind
-from edgecron.errors import DatabaseBusy
 from support.olddatabases import everything
 from support.story import START_MS, Story
 

@@ -8,9 +8,10 @@ from itertools import islice
 
 import pytest
 
-from edgecron.errors import Conflict, InvalidInput
-from edgecron.model import CatchUp, Cause, Policies, Reason
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.choices import CatchUp, Cause, Reason
+from edgecron.model.options import Policies
 from support.story import START_MS, Story
 
 HOUR_S = 3600

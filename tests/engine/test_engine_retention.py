@@ -7,13 +7,14 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.base.errors import NotFound
+from edgecron.base.timetext import from_ms
+from edgecron.client import Client
 from edgecron.engine.events import EventKind
-from edgecron.errors import NotFound
-from edgecron.model import Policies, Status
-from edgecron.retention import Retention
+from edgecron.model.choices import Status
+from edgecron.model.options import Policies
+from edgecron.planning.retention import Retention
 from edgecron.store.connection import Database
-from edgecron.timetext import from_ms
 from simulation.world import World
 from support.story import START_MS, Story
 

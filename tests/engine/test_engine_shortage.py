@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
-from edgecron.paths import state_dir
+from edgecron.base.paths import state_dir
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.options import Job
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor import Flag
 from support.cgroups import Cgroup
 from support.engines import Place

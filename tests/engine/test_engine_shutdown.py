@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgecron.model import Execution, Reason, Status
+from edgecron.model.choices import Reason, Status
+from edgecron.model.run import Execution
 from support.engines import Place
 from support.processes import Daemon, ends
 from support.terminal import on_terminal, read_until

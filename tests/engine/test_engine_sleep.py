@@ -12,16 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable
+from edgecron.client import Client
 from edgecron.engine.events import EventKind
 from edgecron.engine.pulse import FindNext
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.wake import ring_engines
-from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
-from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec, Status
-from edgecron.runners import Runner
+from edgecron.model.choices import JobKind, OnShutdown, Status
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store import SqliteStore
+from edgecron.supervisor.runner import Runner
 from simulation.world import SimLiveness
 from support.sleepy import START_MS, ScriptedSleeper, Sleepy
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from edgecron.engine.walwatch import WalWatch
-from edgecron.model import Policies
+from edgecron.model.options import Policies
 from edgecron.store.rows import SPEC_COLUMNS
 from support.engines import Place
 from support.sleepy import START_MS, Sleepy

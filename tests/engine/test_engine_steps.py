@@ -8,19 +8,13 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.timetext import format_ms, from_ms
 from edgecron.engine.events import EventKind
-from edgecron.model import (
-    CatchUp,
-    Cause,
-    Overlap,
-    Policies,
-    Reason,
-    ScheduleSpec,
-    Status,
-)
+from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
+from edgecron.model.options import Policies
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store import SqliteStore
 from edgecron.store.connection import Database
-from edgecron.timetext import format_ms, from_ms
 from support.clock import FakeClock
 from support.story import START_MS, Story
 

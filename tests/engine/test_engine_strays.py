@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.paths import state_dir
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path, take_engine_lock
-from edgecron.model import Reason
-from edgecron.paths import state_dir
+from edgecron.model.choices import Reason
 from edgecron.supervisor.files import journal_path, lock_path
 from edgecron.supervisor.verdicts import Interrupted
 from support.engines import Place

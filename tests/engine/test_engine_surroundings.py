@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine.host import EngineHost
-from edgecron.model import Status
+from edgecron.model.choices import Status
 from support.engines import Place
 from support.processes import BOUND_S, Daemon, ends, parent_of
 
@@ -185,7 +185,7 @@ def test_a_job_inherits_nothing_from_whoever_started_the_daemon(place: Place) ->
 HOST = """
 import json, os, signal, subprocess, sys, threading
 from pathlib import Path
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine.events import EventKind
 from edgecron.engine.host import EngineHost
 

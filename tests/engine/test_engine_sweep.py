@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Job, JobKind, ScheduleSpec, Status
-from edgecron.timetext import from_ms
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import JobKind, Status
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from support.story import Story
 
 DAY_MS = 86_400_000

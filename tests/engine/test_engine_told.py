@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from edgecron.base.timetext import to_ms
 from edgecron.engine.events import Event, EventKind
-from edgecron.model import OnInterrupt, Overlap, Policies, Status
-from edgecron.timetext import to_ms
+from edgecron.model.choices import OnInterrupt, Overlap, Status
+from edgecron.model.options import Policies
 from support.story import Story
 
 HOUR_S = 3600

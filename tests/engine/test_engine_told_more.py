@@ -9,7 +9,8 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.model import Overlap, Policies
+from edgecron.model.choices import Overlap
+from edgecron.model.options import Policies
 from support.engines import Place
 from support.story import Story
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Job, JobKind, Overlap, Policies, Status
-from edgecron.timetext import from_ms
-from edgecron.values import replace
+from edgecron.base.timetext import from_ms
+from edgecron.base.values import replace
+from edgecron.model.choices import JobKind, Overlap, Status
+from edgecron.model.options import Job, Policies
 from support.specs import make_spec
 from support.story import Story
 from support.working import work_of

@@ -10,10 +10,10 @@ from random import Random
 import apsw
 import pytest
 
-from edgecron.api import Client
+from edgecron.base.errors import SchemaTooNew
+from edgecron.client import Client
 from edgecron.engine.core import Engine
-from edgecron.errors import SchemaTooNew
-from edgecron.model import Cause, OnShutdown, Status
+from edgecron.model.choices import Cause, OnShutdown, Status
 from edgecron.store.migrate import SCHEMA_VERSION
 from simulation.world import World
 from support.engines import Place

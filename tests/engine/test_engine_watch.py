@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from edgecron.engine.watch import PeerWatch
-from edgecron.model import EngineInfo
+from edgecron.model.engine import EngineInfo
 
 
 def peer(pid: int) -> EngineInfo:

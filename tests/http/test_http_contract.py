@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.http.keyshapes import DOCUMENT, PATCH
 from edgecron.model.options import OPTIONS
 from support.http import Api, serving

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.http.places import TcpPlace, UnixPlace, read_place
 from support.engines import Place
 from support.http import Api, EventStream, api_of, serving, url_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from support.http import Api, serving
 
 ALL = "/api/v1/schedules"

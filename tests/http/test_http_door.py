@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from support.http import Api, serving
 
 TOKEN = "a-word-that-nobody-guesses"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.model import Overlap, Reason
+from edgecron.client import Client
+from edgecron.model.choices import Overlap, Reason
 from support.http import Api, Told, serving
 from support.specs import make_spec
 

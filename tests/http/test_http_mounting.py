@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.http import application
 from edgecron.http.places import TcpPlace, bind
 from support.http import Api, EventStream

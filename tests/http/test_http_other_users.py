@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.errors import InvalidInput
+from edgecron.base.errors import InvalidInput
 from edgecron.http.limits import Limits
 from edgecron.http.places import Place as Address
 from edgecron.http.places import TcpPlace, UnixPlace

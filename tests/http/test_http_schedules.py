@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.http.answershapes import ANSWERS
 from support.http import Api, serving
 from support.specs import make_spec

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.peers import own_users
 from edgecron.http.limits import Limits
 from edgecron.http.shares import Seat, Shares
-from edgecron.peers import own_users
 from support.http import Api, serving
 
 BOUND_S = 10.0

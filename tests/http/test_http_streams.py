@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.http.limits import Limits
 from support.engines import Place
 from support.http import Api, EventStream, api_of, serving

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import DatabaseUnusable, NotFound
+from edgecron.base.errors import DatabaseUnusable, NotFound
+from edgecron.client import Client
 from edgecron.http.refusing import Refused
 from edgecron.http.workers import Workers
 from support.specs import make_spec

@@ -22,11 +22,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from edgecron.api import Client
-from edgecron.errors import AlreadyExists, InvalidInput, NotFound
-from edgecron.model import Status
-from edgecron.retention import UNLIMITED
-from edgecron.timetext import from_ms
+from edgecron.base.errors import AlreadyExists, InvalidInput, NotFound
+from edgecron.base.timetext import from_ms
+from edgecron.client import Client
+from edgecron.model.choices import Status
+from edgecron.planning.retention import UNLIMITED
 from machine.agreeing import check_agreement, check_soundness, find_missed_by, read
 from machine.plainbook import Book
 from machine.plainengine import Engines

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from edgecron.model import (
-    CatchUp,
-    Job,
-    JobKind,
-    OnInterrupt,
-    Overlap,
-    Policies,
-    ScheduleSpec,
-)
-from edgecron.timetext import from_ms
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 from machine.plaintimes import DAY_MS, Follows, Grid, Once, Trigger, Wish
 
 START_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z

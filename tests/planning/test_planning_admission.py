@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from edgecron.admission import Admission, Occupancy, admit_fire, may_start_queued, running_limit
-from edgecron.model import Cause, Overlap
+from edgecron.model.choices import Cause, Overlap
+from edgecron.planning.overlap import (
+    Admission,
+    Occupancy,
+    admit_fire,
+    may_start_queued,
+    running_limit,
+)
 
 RUN, QUEUE, SKIP = Admission.RUN, Admission.QUEUE, Admission.SKIP
 

@@ -7,10 +7,10 @@ from itertools import islice
 
 import pytest
 
-from edgecron.catchup import plan_fire
-from edgecron.model import CatchUp, Reason
-from edgecron.planning import Timing, missed_until, next_fire, next_fires
-from edgecron.timetext import format_ms
+from edgecron.base.timetext import format_ms
+from edgecron.model.choices import CatchUp, Reason
+from edgecron.planning.catch_up import plan_fire
+from edgecron.planning.next_fire import Timing, missed_until, next_fire, next_fires
 from support.specs import make_due, make_timing, ms
 
 HOURLY = "0 * * * *"

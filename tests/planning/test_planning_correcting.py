@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from edgecron.correcting import KeptTimes, plan_rebase, plan_repair, plan_rezone
-from edgecron.planning import NextFire, Timing
-from edgecron.timetext import format_ms
+from edgecron.base.timetext import format_ms
+from edgecron.planning.corrections import KeptTimes, plan_rebase, plan_repair, plan_rezone
+from edgecron.planning.next_fire import NextFire, Timing
 from support.specs import make_timing, ms
 
 NOW = ms("2026-11-20T08:30:00Z")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from edgecron.catchup import plan_fire
-from edgecron.model import CatchUp, Cause, Reason
-from edgecron.planning import FirePlan
-from edgecron.timetext import format_ms
+from edgecron.base.timetext import format_ms
+from edgecron.model.choices import CatchUp, Cause, Reason
+from edgecron.planning.catch_up import plan_fire
+from edgecron.planning.next_fire import FirePlan
 from support.specs import make_due, make_timing, ms
 
 ON, LATE = Cause.SCHEDULE, Cause.CATCH_UP

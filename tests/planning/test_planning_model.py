@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from edgecron.catchup import plan_fire
-from edgecron.model import CatchUp, Cause
-from edgecron.planning import Due, resolve_due_ms
-from edgecron.timetext import format_ms
+from edgecron.base.timetext import format_ms
+from edgecron.model.choices import CatchUp, Cause
+from edgecron.planning.catch_up import plan_fire
+from edgecron.planning.next_fire import Due, resolve_due_ms
 from support.specs import make_due, make_timing, ms
 
 START_MS = ms("2026-11-20T00:00:00Z")

@@ -8,11 +8,11 @@ from itertools import islice
 
 import pytest
 
-from edgecron.errors import InvalidInput, InvalidTrigger, UnknownTimezone
-from edgecron.model import CatchUp
-from edgecron.planning import next_fires
-from edgecron.timetext import to_ms
-from edgecron.timing import compile_spec, load_timing, load_triggers
+from edgecron.base.errors import InvalidInput, InvalidTrigger, UnknownTimezone
+from edgecron.base.timetext import to_ms
+from edgecron.model.choices import CatchUp
+from edgecron.planning.next_fire import next_fires
+from edgecron.planning.times import compile_spec, load_timing, load_triggers
 from support.specs import SEED, make_spec
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)

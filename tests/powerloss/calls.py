@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.copies import renaming
+from edgecron.client import renaming
 from powerloss.faults import Op
 from powerloss.recorder import (
     Create,

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from edgecron.attempt import Stream
-from edgecron.model import Reason
+from edgecron.model.choices import Reason
+from edgecron.model.claim import Stream
 from edgecron.supervisor.files import lock_path, spool_name, take_lock
 from edgecron.supervisor.journal import Journal, read_journal
 from edgecron.supervisor.output import OutputKeeper, load_output

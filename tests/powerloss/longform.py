@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from edgecron.errors import EdgecronError
+from edgecron.base.errors import EdgecronError
 from powerloss.faults import Duration, Faults, Trouble
 from powerloss.laboratory import cuts
 from powerloss.refusing import COUNTS, REFUSED, live_through

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
 from powerloss.faults import NO_FAULTS, Faults, Op, Trouble
 
 ROOT = 0  # the number of the folder that is watched

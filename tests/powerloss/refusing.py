@@ -11,12 +11,12 @@ from random import Random
 
 import apsw
 
-from edgecron.api import Client
+from edgecron.base.errors import EdgecronError
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.loop import Loop
 from edgecron.engine.wake import Doorbell
-from edgecron.errors import EdgecronError
-from edgecron.paths import state_dir
 from edgecron.supervisor.files import prepare_state_dir
 from powerloss.faults import Faults, Op
 from powerloss.recorder import Logged

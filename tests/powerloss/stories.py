@@ -10,9 +10,10 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from edgecron.api import Client
-from edgecron.model import CatchUp, OnInterrupt, Overlap, ScheduleSpec, Status
-from edgecron.retention import Retention, limits_at
+from edgecron.client import Client
+from edgecron.model.choices import CatchUp, OnInterrupt, Overlap, Status
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.retention import Retention, limits_at
 from edgecron.store import open_store
 from edgecron.store.connection import Database
 from powerloss.faults import Op

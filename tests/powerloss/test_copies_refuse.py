@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import EdgecronError
+from edgecron.base.errors import EdgecronError
+from edgecron.client import Client
 from edgecron.store import open_store
 from powerloss.faults import Duration, Faults, Op, Trouble
 from powerloss.recorder import recording

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from edgecron.api import Client
+from edgecron.client import Client
 from powerloss.disk import Loss
 from powerloss.laboratory import DATABASE, Bench, cuts, lay_out, read_content
 from powerloss.recorder import Logged, Mark

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.attempt import Stream
+from edgecron.model.claim import Stream
 from edgecron.supervisor.output import OutputKeeper, load_output
 from powerloss.faults import Duration, Faults, Op, Trouble
 from powerloss.recorder import recording

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.model import Reason
+from edgecron.model.choices import Reason
 from edgecron.supervisor.files import journal_path, lock_path, take_lock
 from edgecron.supervisor.journal import ROTATE_BYTES, Journal
 from edgecron.supervisor.records import EndCause, ExitRecord

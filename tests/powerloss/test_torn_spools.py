@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.attempt import Stream
+from edgecron.client import Client
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.model import COMMAND_QUEUE, Execution, Status
+from edgecron.model.choices import COMMAND_QUEUE, Status
+from edgecron.model.claim import Stream
+from edgecron.model.run import Execution
 from edgecron.store.contract import RunningRow, Seat
 from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.flags import Flag

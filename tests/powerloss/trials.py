@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from edgecron.errors import EdgecronError
+from edgecron.base.errors import EdgecronError
 from edgecron.store import open_store
 from edgecron.store.migrate import SCHEMA_VERSION
 from powerloss.disk import Image, Loss

@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.attempt import Claim, Outcome
-from edgecron.errors import DatabaseBusy, SupervisorUnavailable
-from edgecron.model import Reason, Status
-from edgecron.paths import state_dir
+from edgecron.base.errors import DatabaseBusy, SupervisorUnavailable
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.model.choices import Reason, Status
+from edgecron.model.claim import Claim, Outcome
 from edgecron.store import SqliteStore
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.supervisor.flags import Flag

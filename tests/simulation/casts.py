@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from edgecron.model import CatchUp, OnInterrupt, Overlap, ScheduleSpec
+from edgecron.model.choices import CatchUp, OnInterrupt, Overlap
+from edgecron.model.schedule import ScheduleSpec
 from simulation.people import wish
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from edgecron.base.errors import EdgecronError
 from edgecron.engine.adoption import Adoption, adopt_supervisor
 from edgecron.engine.ahead import Ahead
 from edgecron.engine.core import Engine
@@ -17,14 +18,14 @@ from edgecron.engine.loop import Loop
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.sleep import SAFETY_MS
 from edgecron.engine.wake import ring_engines
-from edgecron.errors import EdgecronError
-from edgecron.model import COMMAND_QUEUE, EngineInfo, OnShutdown, Reason
-from edgecron.retention import UNLIMITED, Retention
-from edgecron.runners.command import CommandRunner
+from edgecron.model.choices import COMMAND_QUEUE, OnShutdown, Reason
+from edgecron.model.engine import EngineInfo
+from edgecron.planning.retention import UNLIMITED, Retention
+from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store import SqliteStore, open_store
 from edgecron.store.contract import RunningRow
+from edgecron.supervisor.command_runner import CommandRunner
 from edgecron.supervisor.verdicts import Interrupted
-from edgecron.trust import CLOCK_WAIT_MS
 from simulation.links import Link
 from simulation.machine import Machine
 

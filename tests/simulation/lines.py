@@ -12,13 +12,14 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from edgecron.api import Client
-from edgecron.documents.document import Document, Wanted
-from edgecron.errors import EdgecronError, NotFound
-from edgecron.model import ScheduleSpec, Status
-from edgecron.retention import Retention
+from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.client import Client
+from edgecron.formats.document import Document, Wanted
+from edgecron.model.choices import Status
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.retention import Retention
 from edgecron.store import SqliteStore, open_store
-from edgecron.timetext import from_ms, to_ms
 from simulation.daemons import BUSY_WAIT_S
 from simulation.machine import Machine
 from simulation.people import triggers_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from edgecron.errors import SupervisorUnavailable
+from edgecron.base.errors import SupervisorUnavailable
 from edgecron.supervisor import link as real
 from edgecron.supervisor.link import BATCH, Event, SupervisorLink
 from edgecron.supervisor.protocol import Kind, Phase

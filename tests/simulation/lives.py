@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edgecron.api import Client
-from edgecron.checkup import CheckStatus, check_all
-from edgecron.model import CatchUp, OnShutdown, ScheduleSpec
-from edgecron.retention import UNLIMITED, Retention
+from edgecron.client import Client
+from edgecron.client.doctor import CheckStatus, check_all
+from edgecron.model.choices import CatchUp, OnShutdown
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.retention import UNLIMITED, Retention
 from simulation.casts import ALIKE_S, FOLLOWERS, PERIODS_S, START_MS, attempts
 from simulation.daemons import Daemon
 from simulation.judging import Judge

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from edgecron.errors import SupervisorUnavailable
-from edgecron.paths import state_dir
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.paths import state_dir
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 from edgecron.supervisor.journal import read_journal
 from edgecron.supervisor.records import EndCause, StartRequest

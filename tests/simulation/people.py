@@ -8,17 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from edgecron.api import Client
-from edgecron.model import (
-    Job,
-    JobKind,
-    OnInterrupt,
-    Overlap,
-    Policies,
-    ScheduleSpec,
-    Status,
-)
-from edgecron.timetext import from_ms, to_ms
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.client import Client
+from edgecron.model.choices import JobKind, OnInterrupt, Overlap, Status
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 from simulation.world import World
 
 ACTIVE = (Status.QUEUED, Status.RUNNING)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from random import Random
 
-from edgecron.model import ScheduleSpec
+from edgecron.model.schedule import ScheduleSpec
 from simulation.casts import START_MS, company, crowd, plain_crowd
 from simulation.clocks import come_to_senses, strange_times
 from simulation.lives import Figures, Life, maltreated

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from edgecron.model import CatchUp, OnInterrupt, OnShutdown, Overlap, ScheduleSpec
+from edgecron.model.choices import CatchUp, OnInterrupt, OnShutdown, Overlap
+from edgecron.model.schedule import ScheduleSpec
 from simulation.casts import START_MS
 from simulation.lives import Life
 from simulation.machine import Machine

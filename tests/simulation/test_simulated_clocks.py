@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.model import CatchUp, Job, JobKind, Overlap, Policies, ScheduleSpec
+from edgecron.client import Client
+from edgecron.model.choices import CatchUp, JobKind, Overlap
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 from simulation.invariants import check_bodies, check_rows, read_all
 from simulation.world import World
 

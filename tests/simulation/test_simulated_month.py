@@ -15,7 +15,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from edgecron.model import Execution, Policies, Status
+from edgecron.model.choices import Status
+from edgecron.model.options import Policies
+from edgecron.model.run import Execution
 from support.story import Story
 
 BERLIN = ZoneInfo("Europe/Berlin")

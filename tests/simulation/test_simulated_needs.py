@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.model import CatchUp, Overlap
+from edgecron.client import Client
+from edgecron.model.choices import CatchUp, Overlap
 from edgecron.store.connection import Database
 from simulation.invariants import check
 from simulation.test_simulation import START_MS, model_of, quiesce, spec

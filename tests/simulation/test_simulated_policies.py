@@ -11,8 +11,9 @@ from random import Random
 
 import pytest
 
-from edgecron.model import CatchUp, OnInterrupt, Overlap, ScheduleSpec
-from edgecron.retention import Retention
+from edgecron.model.choices import CatchUp, OnInterrupt, Overlap
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.retention import Retention
 from edgecron.store.connection import Database
 from simulation.accounts import check_account, check_next_times, check_unchanged
 from simulation.invariants import read_all

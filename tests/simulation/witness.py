@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.model import ScheduleSpec
+from edgecron.model.schedule import ScheduleSpec
 from simulation.accounts import check_unchanged
 from simulation.machine import Machine
 from simulation.people import Life, Wanted, periods_of

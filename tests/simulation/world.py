@@ -13,21 +13,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from edgecron.attempt import Claim, Outcome, Output
+from edgecron.base.errors import DatabaseBusy
 from edgecron.engine.adoption import Adoption
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
-from edgecron.errors import DatabaseBusy
-from edgecron.model import COMMAND_QUEUE, JobKind, Reason, Status
-from edgecron.reporting import Reported
-from edgecron.retention import UNLIMITED, Limits, Removed, Retention, limits_at
-from edgecron.runners import Lease
+from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
+from edgecron.model.claim import Claim, Outcome, Output
+from edgecron.model.reports import Reported
+from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
+from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store import SqliteStore, open_store
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, RunningRow
 from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.runner import Lease
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
-from edgecron.trust import CLOCK_WAIT_MS
 from support.clock import FakeClock
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from edgecron.attempt import Outcome
-from edgecron.catchup import plan_fire
-from edgecron.model import Cause, Execution, Reason, Schedule, ScheduleSpec, Status
-from edgecron.planning import Due, Fire, FirePlan, next_fire
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import Cause, Reason, Status
+from edgecron.model.claim import Outcome
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.planning.catch_up import plan_fire
+from edgecron.planning.next_fire import Due, Fire, FirePlan, next_fire
+from edgecron.planning.times import compile_spec, load_timing
 from edgecron.store import SqliteStore
 from edgecron.store.changing import Retiming
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Granted, Seat
-from edgecron.timetext import from_ms
-from edgecron.timing import compile_spec, load_timing
 from support.clock import FakeClock
 from support.specs import make_spec
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.errors import DatabaseBusy, DatabaseUnusable
+from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
 from edgecron.store import copies, open_store
 from support.olddatabases import everything, make_version_1, version_of
 from support.places import fill, small_disk

@@ -10,12 +10,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import DatabaseUnusable, SchemaTooNew
-from edgecron.model import Status
+from edgecron.base.errors import DatabaseUnusable, SchemaTooNew
+from edgecron.client import Client
+from edgecron.model.choices import Status
+from edgecron.planning.times import load_triggers
 from edgecron.store import open_store
 from edgecron.store.connection import Database
-from edgecron.timing import load_triggers
 from support.clock import FakeClock
 from support.olddatabases import everything, make_unreleased, make_version_1, version_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from store_bench import Bench, outcome_of
 
-from edgecron.model import Overlap, Status
+from edgecron.model.choices import Overlap, Status
 from support.specs import make_spec
 
 

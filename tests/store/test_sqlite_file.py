@@ -16,7 +16,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.errors import (
+from edgecron.base.errors import (
     DatabaseBusy,
     DatabaseUnusable,
     EdgecronError,

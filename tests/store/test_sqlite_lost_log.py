@@ -13,8 +13,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.errors import DatabaseGone, LogLost
-from edgecron.paths import state_dir
+from edgecron.base.errors import DatabaseGone, LogLost
+from edgecron.base.paths import state_dir
 from edgecron.store import SqliteStore, logfiles, open_store
 
 pytestmark = pytest.mark.failure(53)

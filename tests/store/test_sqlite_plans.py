@@ -9,8 +9,8 @@ from itertools import islice
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.model import Overlap, Status
-from edgecron.retention import MIB, Retention, limits_at
+from edgecron.model.choices import Overlap, Status
+from edgecron.planning.retention import MIB, Retention, limits_at
 from edgecron.store import SqliteStore
 from edgecron.store.contract import Seat
 from edgecron.store.explaining import find_deciding, find_revision

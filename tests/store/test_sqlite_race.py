@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.model import Overlap
+from edgecron.model.choices import Overlap
 from edgecron.store import open_store
 from support.clock import FakeClock
 from support.specs import make_spec

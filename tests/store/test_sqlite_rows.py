@@ -11,9 +11,9 @@ import apsw
 import pytest
 from store_bench import Bench, outcome_of
 
-from edgecron.attempt import Output, OutputChunk, Stream
-from edgecron.errors import Unreadable
-from edgecron.model import CatchUp, Status
+from edgecron.base.errors import Unreadable
+from edgecron.model.choices import CatchUp, Status
+from edgecron.model.claim import Output, OutputChunk, Stream
 from edgecron.store.connection import Database
 from support.specs import make_spec
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.errors import DatabaseBusy
+from edgecron.base.errors import DatabaseBusy
 from edgecron.store import open_store
 from edgecron.store.connection import Database
 from edgecron.store.measures import find_lock_failures

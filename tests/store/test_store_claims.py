@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.model import CatchUp, Cause, Overlap, Reason, Status
-from edgecron.planning import NextFire
-from edgecron.timetext import from_ms
-from edgecron.timing import compile_spec
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
+from edgecron.planning.next_fire import NextFire
+from edgecron.planning.times import compile_spec
 from support.clock import FakeClock
 from support.specs import make_spec, ms
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.errors import DatabaseFull
+from edgecron.base.errors import DatabaseFull
 from edgecron.store import open_store
 from support.places import fill, small_disk
 

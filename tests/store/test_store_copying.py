@@ -13,15 +13,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import (
+from edgecron.base.errors import (
     AlreadyExists,
     DatabaseUnusable,
     EdgecronError,
     InvalidInput,
     NotFound,
 )
-from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.client import Client
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.copying import read_copy
 from support.clock import FakeClock
 from support.places import fill, small_disk

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
-from edgecron.attempt import Outcome, Output, OutputChunk, Stream
-from edgecron.model import CatchUp, MissedBy, Overlap, Reason, Status
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason, Status
+from edgecron.model.claim import Outcome, Output, OutputChunk, Stream
 from edgecron.store.contract import Ended, Granted
-from edgecron.timetext import from_ms
 from support.clock import FakeClock
 from support.specs import make_spec
 

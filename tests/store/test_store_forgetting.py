@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from store_bench import Bench, outcome_of
 
-from edgecron.model import ScheduleSpec, Status
-from edgecron.retention import Kind, Reason, Removed, Retention, limits_at, sum_of
+from edgecron.base.timetext import from_ms
+from edgecron.base.values import replace
+from edgecron.model.choices import Status
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.retention import Kind, Reason, Removed, Retention, limits_at, sum_of
+from edgecron.planning.times import compile_spec
 from edgecron.store.explaining import find_revision
-from edgecron.timetext import from_ms
-from edgecron.timing import compile_spec
-from edgecron.values import replace
 from support.specs import make_spec
 
 MINUTE_MS = 60_000

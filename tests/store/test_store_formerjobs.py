@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.attempt import Outcome
-from edgecron.documents.document import Wanted
-from edgecron.model import Job, JobKind, Reason, Schedule, ScheduleSpec, Status
+from edgecron.client import Client
+from edgecron.formats.document import Wanted
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.claim import Outcome
+from edgecron.model.options import Job
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.planning.times import load_timing
 from edgecron.store.contract import Seat
-from edgecron.timing import load_timing
 from support.clock import FakeClock
 from support.specs import make_spec
 

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.hold import Hold
-from edgecron.model import Cause, Execution, Overlap, Reason, Schedule, Status, WaitsFor
-from edgecron.planning import Fire
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor
+from edgecron.model.hold import Hold
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule
+from edgecron.planning.next_fire import Fire
+from edgecron.planning.times import compile_spec
 from edgecron.store.contract import Seat
-from edgecron.timetext import from_ms, to_ms
-from edgecron.timing import compile_spec
 from support.clock import FakeClock
 from support.specs import make_spec
 

@@ -10,10 +10,12 @@ from dataclasses import replace
 import pytest
 from store_bench import Bench
 
-from edgecron.model import Job, JobKind, ScheduleSpec
-from edgecron.queues import Offers
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.queues import Offers
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import Seat
-from edgecron.timetext import from_ms
 from support.offering import come
 from support.specs import make_spec
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.model import Cause, Overlap, Status
-from edgecron.planning import Fire, NextFire
+from edgecron.model.choices import Cause, Overlap, Status
+from edgecron.planning.next_fire import Fire, NextFire
 from support.clock import FakeClock
 from support.specs import make_spec
 

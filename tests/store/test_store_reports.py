@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
-from edgecron.attempt import Outcome
-from edgecron.model import Execution, Overlap, Reason, Status
-from edgecron.reporting import Progress, Reported, progress_text
+from edgecron.model.choices import Overlap, Reason, Status
+from edgecron.model.claim import Outcome
+from edgecron.model.reports import Progress, Reported, progress_text
+from edgecron.model.run import Execution
 from edgecron.store.contract import Granted
 from support.clock import FakeClock
 from support.specs import make_spec

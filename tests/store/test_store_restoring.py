@@ -11,12 +11,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Client
-from edgecron.copies import Restored
+from edgecron.base.errors import Conflict, DatabaseUnusable, InvalidInput, NotFound, SchemaTooNew
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.client.copies import Restored
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
-from edgecron.errors import Conflict, DatabaseUnusable, InvalidInput, NotFound, SchemaTooNew
-from edgecron.model import Execution, OnInterrupt, Reason, Status
-from edgecron.paths import state_dir
+from edgecron.model.choices import OnInterrupt, Reason, Status
+from edgecron.model.run import Execution
 from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 from support.clock import FakeClock

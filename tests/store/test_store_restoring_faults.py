@@ -11,11 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Client
-from edgecron.copies import Restored, places, prepare_restore
-from edgecron.copies import restore as restore_module
-from edgecron.engine.liveness import engine_lock_path, take_engine_lock
-from edgecron.errors import (
+from edgecron.base.errors import (
     AlreadyExists,
     Conflict,
     DatabaseBusy,
@@ -24,8 +20,13 @@ from edgecron.errors import (
     DatabaseUnusable,
     EdgecronError,
 )
-from edgecron.model import OnInterrupt
-from edgecron.paths import state_dir
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.client import copy_places as places
+from edgecron.client import restore as restore_module
+from edgecron.client.copies import Restored, prepare_restore
+from edgecron.engine.liveness import engine_lock_path, take_engine_lock
+from edgecron.model.choices import OnInterrupt
 from edgecron.store.connection import Database
 from edgecron.store.turns import Turns
 from edgecron.supervisor.files import prepare_state_dir

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
-from edgecron.attempt import Output, OutputChunk, Stream
-from edgecron.model import Status
-from edgecron.retention import (
+from edgecron.model.choices import Status
+from edgecron.model.claim import Output, OutputChunk, Stream
+from edgecron.planning.retention import (
     MIB,
     UNLIMITED,
     Kind,

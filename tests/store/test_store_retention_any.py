@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_bench import Bench
 
-from edgecron.retention import Retention, limits_at
+from edgecron.planning.retention import Retention, limits_at
 from edgecron.store import open_store
 from support.clock import FakeClock
 from support.specs import make_spec

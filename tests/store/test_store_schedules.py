@@ -7,22 +7,14 @@ from dataclasses import replace
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.errors import AlreadyExists, NotFound
-from edgecron.model import (
-    CatchUp,
-    Job,
-    JobKind,
-    OnInterrupt,
-    Overlap,
-    Policies,
-    Reason,
-    ScheduleSpec,
-    Status,
-)
-from edgecron.planning import Missed, NextFire, next_fire
+from edgecron.base.errors import AlreadyExists, NotFound
+from edgecron.base.timetext import from_ms
+from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap, Reason, Status
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Missed, NextFire, next_fire
+from edgecron.planning.times import compile_spec
 from edgecron.store.changing import Retiming
-from edgecron.timetext import from_ms
-from edgecron.timing import compile_spec
 from support.clock import FakeClock
 from support.specs import make_spec, ms
 

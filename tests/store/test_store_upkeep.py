@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from store_bench import Bench, OpenStore
 
-from edgecron.correcting import KeptTimes, Retimed
-from edgecron.hold import Hold
-from edgecron.planning import NextFire
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.model.hold import Hold
+from edgecron.planning.corrections import KeptTimes, Retimed
+from edgecron.planning.next_fire import NextFire
+from edgecron.planning.trust import HOUR_MS
 from edgecron.store.contract import ClockMarks
-from edgecron.timetext import from_ms, to_ms
-from edgecron.trust import HOUR_MS
 from support.clock import FakeClock
 from support.specs import make_spec
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecron.attempt import Output, Stream
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.embedding.fake_clock import FakeClock
+from edgecron.model.claim import Output, Stream
 from edgecron.supervisor import (
     Event,
     Exited,
@@ -38,7 +39,6 @@ from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawner
 from edgecron.supervisor.starting import Starter
-from edgecron.testing.clock import FakeClock
 
 BOUND_MS = 20_000
 _KEY = "deadbeef"

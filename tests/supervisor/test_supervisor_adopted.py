@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bench
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine import adoption
 from edgecron.engine.adoption import adopt_supervisor
 from edgecron.store.contract import RunningRow

@@ -20,9 +20,9 @@ from supervisor_bench import (
     wait_gone,
 )
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.model import Reason
+from edgecron.model.choices import Reason
 from edgecron.supervisor import (
     EndCause,
     Flag,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bell, Bench, children_of
 
-from edgecron.attempt import Stream
+from edgecron.model.claim import Stream
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy
 from support.accounts import as_root
 
@@ -306,7 +306,7 @@ def test_the_supervisor_loads_nothing_that_it_does_not_need() -> None:
 
     heavy = {"apsw", "croniter", "asyncio", "textual", "sqlite3", "ssl", "random"}
     code = (
-        "import sys, edgecron.supervisor.loop, edgecron.runners.command;"
+        "import sys, edgecron.supervisor.loop, edgecron.supervisor.command_runner;"
         f"print(sorted({heavy!r} & set(sys.modules)))"
     )
 

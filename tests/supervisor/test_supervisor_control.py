@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
-from edgecron.attempt import Output, OutputChunk, Stream
-from edgecron.errors import SupervisorUnavailable
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.model.claim import Output, OutputChunk, Stream
 from edgecron.supervisor import EndCause, Exited, Flag, StartBy, Started, addresses, protocol
 from edgecron.supervisor.control import Control, rest_of
 from edgecron.supervisor.engine_end import EngineEnd

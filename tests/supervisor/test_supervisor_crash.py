@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.model import Reason
+from edgecron.model.choices import Reason
 from edgecron.supervisor import (
     EndCause,
     Exit,
@@ -36,7 +36,7 @@ from support.accounts import as_root, identity
 ENGINE = """
 import os, sys
 from pathlib import Path
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.supervisor import StartRequest, start
 
 link = start(Path(sys.argv[1]), clock=SystemClock())

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.clock import SystemClock
-from edgecron.errors import SupervisorUnavailable
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import SupervisorUnavailable
 from edgecron.supervisor import StartBy, start
 from edgecron.supervisor.cgroups import list_folders
 from edgecron.supervisor.delegation import (

@@ -21,12 +21,7 @@ from supervisor_bench import (
 )
 
 from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
-from edgecron.supervisor.groups import (
-    Process,
-    list_processes,
-    read_start_time,
-    signal_session,
-)
+from edgecron.supervisor.groups import Process, list_processes, read_start_time, signal_session
 from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
 from edgecron.supervisor.members import find_mark
 from support.accounts import as_root

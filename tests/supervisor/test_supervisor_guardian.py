@@ -22,8 +22,8 @@ from supervisor_bench import (
     wait_gone,
 )
 
-from edgecron.clock import SystemClock
-from edgecron.model import Reason
+from edgecron.base.clock import SystemClock
+from edgecron.model.choices import Reason
 from edgecron.supervisor import (
     EndCause,
     Interrupted,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bench
 
-from edgecron.model import Reason
+from edgecron.model.choices import Reason
 from edgecron.supervisor import (
     EndCause,
     Exit,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bench, Gate
 
-from edgecron.attempt import Output, Stream
+from edgecron.model.claim import Output, Stream
 from edgecron.supervisor import Flag, StartBy
 from edgecron.supervisor.output import (
     MAX_CHUNKS,

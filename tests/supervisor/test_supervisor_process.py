@@ -16,8 +16,8 @@ import pytest
 from supervisor_bench import Bench
 
 import edgecron
-from edgecron.clock import SystemClock
-from edgecron.errors import SupervisorUnavailable
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import SupervisorUnavailable
 from edgecron.supervisor import lock_is_held, lock_path, start
 from edgecron.supervisor.files import take_lock
 from edgecron.supervisor.holders import find_holders
@@ -350,7 +350,7 @@ import sys
 sys.path.insert(0, {str(copy)!r})
 from pathlib import Path
 import edgecron
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.supervisor import StartBy, start
 start(Path({str(tmp_path / "state")!r}), clock=SystemClock(), by=StartBy.EXEC).close()
 """

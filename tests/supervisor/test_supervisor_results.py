@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
 
-from edgecron.runners.results import split_result
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy, StartRequest, forget
+from edgecron.supervisor.command_results import split_result
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.results import result_path
 from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed

@@ -14,9 +14,9 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
-from edgecron.attempt import OutputChunk
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import Doorbell
+from edgecron.model.claim import OutputChunk
 from edgecron.supervisor import addresses, protocol
 from edgecron.supervisor.files import lock_path, prepare_state_dir, socket_path, take_lock
 from edgecron.supervisor.protocol import Kind, Phase

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from edgecron.testing.clock import START, FakeClock
+from edgecron.embedding.fake_clock import START, FakeClock
 
 __all__ = ["START", "FakeClock"]

@@ -8,7 +8,7 @@ import select
 import signal
 from pathlib import Path
 
-from edgecron.attempt import Stream
+from edgecron.model.claim import Stream
 from support.engines import Place
 from support.processes import BOUND_S, parent_of
 

@@ -9,8 +9,10 @@ from random import Random
 
 import apsw
 
-from edgecron.api import Client
-from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.client import Client
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from support.clock import FakeClock
 
 PAGE_BYTES = 1024

@@ -6,16 +6,9 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from edgecron.model import (
-    GLOBAL_SCOPE,
-    CatchUp,
-    Job,
-    JobKind,
-    OnInterrupt,
-    Overlap,
-    Policies,
-    ScheduleSpec,
-)
+from edgecron.model.choices import GLOBAL_SCOPE, CatchUp, JobKind, OnInterrupt, Overlap
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 
 NAMES = st.sampled_from(["backup", "a.b", "x-1", "R2D2", "none", "1a"])
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)

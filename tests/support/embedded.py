@@ -12,12 +12,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.client import Client
 from edgecron.engine.events import Report
 from edgecron.engine.host import EngineHost
-from edgecron.model import COMMAND_QUEUE, Execution, Job, JobKind, ScheduleSpec
-from edgecron.runners.callables import CallableRunner, Function
+from edgecron.model.choices import COMMAND_QUEUE, JobKind
+from edgecron.model.options import Job
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.supervisor.callable_runner import CallableRunner, Function
 
 BOUND_S = 20.0
 QUEUE = "py:plant"
@@ -26,9 +29,9 @@ QUEUE = "py:plant"
 _BEGIN = """
 import os, sys, threading
 from pathlib import Path
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
 from edgecron.engine.host import EngineHost
-from edgecron.runners.callables import CallableRunner
+from edgecron.supervisor.callable_runner import CallableRunner
 """
 
 

@@ -6,8 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from edgecron.api import Client
-from edgecron.model import Execution, Job, JobKind, ScheduleSpec
+from edgecron.client import Client
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
 from support.processes import Daemon, Gate
 
 

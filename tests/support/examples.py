@@ -30,8 +30,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import edgecron as package
+from edgecron.base.clock import SystemClock
 from edgecron.cli.topics.page import Block, BlockKind, read_page
-from edgecron.clock import SystemClock
 from edgecron.store import open_store
 from support.shells import put_program_on_path
 

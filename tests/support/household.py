@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 
-from edgecron.attempt import Stream
-from edgecron.model import Job, JobKind, Policies, ScheduleSpec
+from edgecron.model.choices import JobKind
+from edgecron.model.claim import Stream
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 from support.printing import (
     FOR_EVER_S,
     HOME_FOLDERS,

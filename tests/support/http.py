@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.http.limits import Limits
 from edgecron.http.places import TcpPlace
 from edgecron.http.serving import HttpService

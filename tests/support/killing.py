@@ -13,11 +13,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.client import Client
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
-from edgecron.errors import SupervisorUnavailable
 
 # C functions that leave something outside of the process: locks, names, messages, starts, ...
 STEPS = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.store import SqliteStore
 
 NOW_MS = 1_795_200_000_000

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgecron.api import Client
-from edgecron.errors import EdgecronError
-from edgecron.remote.client import HttpLines, RemoteClient
-from edgecron.remote.places import read_server
-from edgecron.wire.answering import answer, answer_text, fault_text, read_question
-from edgecron.wire.calls import Call
+from edgecron.base.errors import EdgecronError
+from edgecron.client import Client
+from edgecron.client.remote import HttpLines, RemoteClient
+from edgecron.client.remote_places import read_server
+from edgecron.client.wire_answers import answer, answer_text, fault_text, read_question
+from edgecron.client.wire_calls import Call
 from support.http import serving
 
 GOOD = b'{"value":[1,0,0],"now_ms":1763800000000}'  # to count_schedules

@@ -30,9 +30,9 @@ if __name__ == "__main__":  # Nothing but pytest knows where the tests' own modu
     sys.path.insert(0, str(Path(__file__).parents[1]))
     os.environ["EDGECRON_CONFIG"] = "none"
 
-from edgecron.api import Client
-from edgecron.clock import Clock, SystemClock, now
-from edgecron.paths import DATABASE_NAME, state_dir
+from edgecron.base.clock import Clock, SystemClock, now
+from edgecron.base.paths import DATABASE_NAME, state_dir
+from edgecron.client import Client
 from support.attendants import Attendants
 from support.telling import Teller, Told
 

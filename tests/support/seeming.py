@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
-from edgecron.attempt import Claim, Outcome, Output, OutputChunk
-from edgecron.model import JobKind, Reason, Status
-from edgecron.reporting import Reported
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.claim import Claim, Outcome, Output, OutputChunk
+from edgecron.model.reports import Reported
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 from support.clock import FakeClock

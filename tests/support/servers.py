@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgecron.api import Client
-from edgecron.model import Execution, Status
+from edgecron.client import Client
+from edgecron.model.choices import Status
+from edgecron.model.run import Execution
 from support.processes import ends
 
 BOUND_S = 60.0  # four interpreters begin at once, on a machine that may be busy

@@ -8,12 +8,12 @@ from typing import Any
 
 import uvicorn
 
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.base.peers import own_users
 from edgecron.http.app import application
 from edgecron.http.connections import BoundedProtocol, Server
 from edgecron.http.limits import Limits
 from edgecron.http.shares import Shares
-from edgecron.peers import own_users
 
 
 def server_of(database: Path, *, limits: Limits | None = None) -> Server:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.config import files
+from edgecron.formats import config_files as files
 
 
 class Settings:
@@ -20,8 +20,8 @@ class Settings:
         for name in [name for name in os.environ if name.startswith("EDGECRON_")]:
             if name != "EDGECRON_DB":
                 monkeypatch.delenv(name)
-        monkeypatch.setattr("edgecron.config.system_config_path", lambda: self.system_path)
-        monkeypatch.setattr("edgecron.config.user_config_path", lambda named, environ: (
+        monkeypatch.setattr("edgecron.formats.config.system_config_path", lambda: self.system_path)
+        monkeypatch.setattr("edgecron.formats.config.user_config_path", lambda named, environ: (
             Path(named) if named else self.user_path
         ))  # fmt: skip
 

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from edgecron.api import Client
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
 from edgecron.engine.ahead import Ahead
 from edgecron.engine.loop import Loop
 from edgecron.engine.pulse import Pulse
 from edgecron.engine.wake import Doorbell
 from edgecron.engine.walwatch import WalWatch
-from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec
-from edgecron.paths import state_dir
+from edgecron.model.choices import JobKind, OnShutdown
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.model import CatchUp, Job, JobKind, Policies, ScheduleSpec
-from edgecron.planning import Due, Timing
-from edgecron.timetext import parse_instant, to_ms
+from edgecron.base.timetext import parse_instant, to_ms
+from edgecron.model.choices import CatchUp, JobKind
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Due, Timing
 from edgecron.triggers import combine, parse_trigger
 
 SEED = bytes(range(16))

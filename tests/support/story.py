@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.engine.core import Engine
-from edgecron.model import Execution, Job, JobKind, Policies, ScheduleSpec
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job, Policies
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
 from simulation.world import World
 from support.clock import FakeClock
 

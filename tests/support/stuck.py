@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from edgecron.api import Client
-from edgecron.paths import state_dir
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
 from edgecron.supervisor.files import prepare_state_dir
 
 _SCRIPT = """

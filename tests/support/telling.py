@@ -7,15 +7,16 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from edgecron.api import Client
-from edgecron.attempt import OutputChunk
+from edgecron.base.timetext import format_instant, to_ms
+from edgecron.client import Client
 from edgecron.engine.core import Engine
-from edgecron.model import COMMAND_QUEUE, Cause, ScheduleSpec, Status
-from edgecron.planning import Fire
+from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
+from edgecron.model.claim import OutputChunk
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Fire
 from edgecron.store import SqliteStore
 from edgecron.store.connection import Database
 from edgecron.store.migrate import migrate
-from edgecron.timetext import format_instant, to_ms
 from edgecron.triggers.zones import load_zone
 from support.clock import FakeClock
 from support.household import (

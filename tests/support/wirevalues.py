@@ -12,11 +12,12 @@ from typing import Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from edgecron.model import Job, Policies, ScheduleSpec
-from edgecron.reporting import Progress
+from edgecron.client.wire_hints import hints_of
+from edgecron.model.options import Job, Policies
+from edgecron.model.reports import Progress
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger
-from edgecron.wire.hints import hints_of
 from support.documents import JOBS, POLICIES, SPECS
 
 _LETTERS = st.text(max_size=12)  # halves of letters among them: SQLite keeps what it is given

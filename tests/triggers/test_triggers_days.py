@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from triggers_oracle import Expression
 
-from edgecron.errors import InvalidTrigger
+from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import CronTrigger, parse_trigger
 from edgecron.triggers.days import DayRule
 from edgecron.triggers.tzif import Spans

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgecron.errors import InvalidTime, InvalidTrigger, UnknownTimezone
+from edgecron.base.errors import InvalidTime, InvalidTrigger, UnknownTimezone
 from edgecron.triggers import (
     CronTrigger,
     cron,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from triggers_oracle import all_zones, plan_times, scan, transitions
 
-from edgecron.errors import InvalidTrigger
+from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import Trigger, parse_trigger
 
 FAST = settings(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgecron.errors import InvalidTrigger
-from edgecron.triggers import (
-    CronTrigger,
-    parse_trigger,
-)
+from edgecron.base.errors import InvalidTrigger
+from edgecron.triggers import CronTrigger, parse_trigger
 
 
 def values(text: str) -> dict[str, object]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from edgecron.errors import InvalidTrigger
+from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import Triggers, combine, parse_trigger
 
 FAST = settings(

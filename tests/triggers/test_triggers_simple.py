@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from edgecron.errors import InvalidTrigger
+from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import (
     AfterEndTrigger,
     AfterTrigger,

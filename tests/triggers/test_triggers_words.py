@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgecron.errors import InvalidTime, InvalidTrigger, UnknownTimezone
+from edgecron.base.errors import InvalidTime, InvalidTrigger, UnknownTimezone
 from edgecron.triggers import parse_trigger, parse_when
 from edgecron.triggers.words import clock_change_notes, describe
 

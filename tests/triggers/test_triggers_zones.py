@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 from triggers_oracle import FOLDER, all_zones, offset_s, zone
 
-from edgecron.errors import UnknownTimezone
-from edgecron.triggers import (
-    check_zone,
-    load_zone,
-    local_zone_name,
-    parse_trigger,
-    tzdata_version,
-)
+from edgecron.base.errors import UnknownTimezone
+from edgecron.triggers import check_zone, load_zone, local_zone_name, parse_trigger, tzdata_version
 from edgecron.triggers.tzif import Rule, rule_content
 from edgecron.triggers.zones import (
     local_zone_mark,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.api import Client
+from edgecron.client import Client
 from support.clock import FakeClock
 
 

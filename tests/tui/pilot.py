@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from textual.pilot import Pilot
 
 import edgecron.tui.app
-from edgecron.api import Client
-from edgecron.clock import Clock
+from edgecron.base.clock import Clock
+from edgecron.client import Client
 from edgecron.tui.app import Dashboard
 
 ZONE = ZoneInfo("Europe/Berlin")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Client
-from edgecron.model import Cause, Status
+from edgecron.client import Client
+from edgecron.model.choices import Cause, Status
 from support.clock import FakeClock
 from support.offering import let_vanish
 from support.specs import make_spec

@@ -9,7 +9,7 @@ import pytest
 from pilot import Seen, watch
 from snapshots import check_screen
 
-from edgecron.model import Status
+from edgecron.model.choices import Status
 from edgecron.tui.dialogs import Dialog
 from edgecron.tui.panefoot import PaneFoot
 from support.scene import Scene, make_scene

@@ -9,9 +9,11 @@ from threading import Event
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import DatabaseDamaged, EdgecronError, NotFound
-from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.base.errors import DatabaseDamaged, EdgecronError, NotFound
+from edgecron.client import Client
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui import deeds
 from edgecron.tui.desk import Desk
 

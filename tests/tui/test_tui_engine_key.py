@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.client import Client
 from edgecron.tui.enginekey import EngineCall
 from support.accounts import as_root
 from support.processes import ends

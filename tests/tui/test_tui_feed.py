@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.attempt import Stream
-from edgecron.errors import EdgecronError, NotFound
-from edgecron.following import Piece
-from edgecron.model import Status
+from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.client import Client
+from edgecron.client.follow import Piece
+from edgecron.model.choices import Status
+from edgecron.model.claim import Stream
 from edgecron.tui.feed import OutputEnd, OutputFeed
 from support.engines import Place
 from support.processes import BOUND_S

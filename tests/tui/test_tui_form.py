@@ -13,9 +13,9 @@ from textual.events import Paste
 from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
-from edgecron.documents.keys import schedule_table
-from edgecron.errors import NotFound
-from edgecron.model import Schedule
+from edgecron.base.errors import NotFound
+from edgecron.formats.document_keys import schedule_table
+from edgecron.model.schedule import Schedule
 from edgecron.tui.dialogs import YesNo
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.formwidgets import Choice, FieldRow

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.documents.keys import Table, spec_table
-from edgecron.model import CatchUp, Job, JobKind, Policies, ScheduleSpec
+from edgecron.formats.document_keys import Table, spec_table
+from edgecron.model.choices import CatchUp, JobKind
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.formfields import FIELDS, field_of, table_of, texts_of, unwritable
 
 FULL = ScheduleSpec(

@@ -12,7 +12,7 @@ from textual.color import Color
 from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
-from edgecron.timetext import to_ms
+from edgecron.base.timetext import to_ms
 from edgecron.tui.lines import LineView
 from edgecron.tui.looks import DARK, LIGHT, LOOKS
 from support.scene import Scene, make_scene

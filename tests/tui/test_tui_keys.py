@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from textual.keys import _character_to_key
 
-from edgecron.config import Config
-from edgecron.config.actions import ACTIONS, read_keys
-from edgecron.errors import InvalidConfig
+from edgecron.base.errors import InvalidConfig
+from edgecron.formats.config import Config
+from edgecron.formats.config_actions import ACTIONS, read_keys
 from edgecron.tui.keys import IN_LISTS, IN_OUTPUT, keys_of, label_of, labels_of
 
 

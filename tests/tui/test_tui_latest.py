@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from tui.askers import InTurn
 
-from edgecron.api import Client
-from edgecron.filtering import parse_filter
+from edgecron.client import Client
+from edgecron.model.filters import parse_filter
 from edgecron.tui.schedules import ScheduleSource
 from edgecron.tui.upcoming import UpcomingSource
 from support.clock import FakeClock

@@ -10,7 +10,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from edgecron.attempt import OutputChunk, Stream
+from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.output import OutputView
 from edgecron.tui.outputtitle import output_title
 from edgecron.tui.selection import whole_text

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.attempt import OutputChunk, Stream
+from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.columns import Mark, letter_at, marked, window
 from edgecron.tui.printed import Printed
 from edgecron.tui.selection import Place, Selection, selected_text, whole_text
-from edgecron.words.letters import display_width
+from edgecron.views.letters import display_width
 
 LETTERS = st.text(st.sampled_from("ab漢e\u0301 "), max_size=30)
 

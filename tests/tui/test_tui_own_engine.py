@@ -13,8 +13,8 @@ from time import monotonic
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.bundle import Start
+from edgecron.base.bundle import Start
+from edgecron.client import Client
 from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
 from support.accounts import as_root
 from support.processes import BOUND_S, Gate, ends

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Client
-from edgecron.config import Config
-from edgecron.config.actions import ACTIONS
-from edgecron.ranking import rank_of
+from edgecron.client import Client
+from edgecron.formats.config import Config
+from edgecron.formats.config_actions import ACTIONS
+from edgecron.model.ranking import rank_of
 from edgecron.tui.footer import footer_spans
 from edgecron.tui.help import help_lines
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of

@@ -10,7 +10,7 @@ import pytest
 from pilot import Seen, watch
 from textual import events
 
-from edgecron.api import Client
+from edgecron.client import Client
 from edgecron.tui.lines import LineView
 from support.clock import FakeClock
 from support.specs import make_spec

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.attempt import OutputChunk, Stream
+from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.printed import Printed
 from edgecron.tui.searching import spans_in
 from edgecron.tui.wrapping import wrap
-from edgecron.words.letters import display_width
+from edgecron.views.letters import display_width
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 

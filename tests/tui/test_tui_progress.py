@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Execution, Reason, Status
-from edgecron.reporting import Progress
+from edgecron.model.choices import Reason, Status
+from edgecron.model.reports import Progress
+from edgecron.model.run import Execution
 from edgecron.tui.facts import Cells, Fact
 from edgecron.tui.progress import progress_line, progress_rows
 from edgecron.tui.tables import Span

@@ -14,9 +14,11 @@ import pytest
 from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
-from edgecron.clock import SystemClock
-from edgecron.model import Job, JobKind, ScheduleSpec, Status
-from edgecron.retention import Retention
+from edgecron.base.clock import SystemClock
+from edgecron.model.choices import JobKind, Status
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.retention import Retention
 from edgecron.tui.output import OutputView
 from edgecron.tui.rundetail import RunScreen
 from support.engines import Place

@@ -10,9 +10,11 @@ import apsw
 import pytest
 from tui.askers import AtOnce, InTurn
 
-from edgecron.api import Client
-from edgecron.filtering import parse_filter
-from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.client import Client
+from edgecron.model.choices import JobKind
+from edgecron.model.filters import parse_filter
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.runs import RunSource
 from support.clock import FakeClock
 

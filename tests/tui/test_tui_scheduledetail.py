@@ -11,7 +11,9 @@ import pytest
 from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
-from edgecron.model import Overlap, Policies, ScheduleSpec
+from edgecron.model.choices import Overlap
+from edgecron.model.options import Policies
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.lines import LineView
 from edgecron.tui.rundetail import RunScreen
 from edgecron.tui.scheduledetail import ScheduleScreen

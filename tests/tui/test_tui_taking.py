@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Client
-from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput
+from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput
+from edgecron.client import Client
 from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
 from edgecron.tui.saving import save_output
 from support.engines import Place

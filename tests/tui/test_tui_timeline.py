@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgecron.planning.forecast import UpcomingFire
 from edgecron.tui.timeline import Timeline, timeline
-from edgecron.upcoming import UpcomingFire
 
 NOW = datetime(2026, 11, 20, 8, 12, 34, tzinfo=UTC)
 BERLIN = "Europe/Berlin"

@@ -11,8 +11,8 @@ import apsw
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Client
-from edgecron.clock import SystemClock
+from edgecron.base.clock import SystemClock
+from edgecron.client import Client
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.host import Host
 from edgecron.tui.week import WeekView

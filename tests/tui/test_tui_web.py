@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.errors import UsageError
+from edgecron.base.errors import UsageError
 from edgecron.tui.web import WebPlace, may_ask, read_place, session_command
 from support.accounts import as_root
 from support.otherusers import NOBODY, ask_as

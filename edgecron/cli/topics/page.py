@@ -8,9 +8,9 @@ from enum import StrEnum
 from itertools import groupby, pairwise
 from textwrap import wrap
 
+from edgecron.base.values import NamedTuple
 from edgecron.cli.screen import paint
-from edgecron.values import NamedTuple
-from edgecron.words.letters import display_width
+from edgecron.views.letters import display_width
 
 WIDEST = 96  # of prose: longer lines are hard to read
 _FENCE = "```"

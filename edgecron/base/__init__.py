@@ -1,0 +1,1 @@
+"""What every other room builds on. Nothing here knows schedules or runs."""

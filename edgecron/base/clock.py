@@ -1,0 +1,134 @@
+"""The only place that reads a clock.
+
+Everything else is handed a Clock, so that any story can be told by hand with a fake one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from edgecron.base.timetext import from_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_STA_UNSYNC = 0x0040  # of `struct timex`, adjtimex(2)
+_TIMEX_BYTES = 512  # more than any system's `struct timex` takes
+
+
+class Clock(Protocol):
+    """What the engine asks about time."""
+
+    def now_ms(self) -> int:
+        """Wall time, in milliseconds since 1970."""
+
+    def monotonic_ms(self) -> int:
+        """Elapsed time since an arbitrary point of this boot, never stepping back."""
+
+    def boottime_ms(self) -> int:
+        """As `monotonic_ms`, and it goes on while the machine is suspended."""
+
+    def boot_id(self) -> str:
+        """A text that is the same until the machine boots again."""
+
+    def is_synchronised(self) -> bool | None:
+        """Whether something keeps wall time right, by what the kernel says.
+
+        None where it does not say.
+        """
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def boottime_ms(self) -> int:
+        return _boottime_ns() // 1_000_000
+
+    def boot_id(self) -> str:
+        return _system_boot_id()
+
+    def is_synchronised(self) -> bool | None:
+        return _kernel_is_synchronised()
+
+
+def now(clock: Clock) -> datetime:
+    """Wall time of a clock as an aware UTC datetime."""
+    return from_ms(clock.now_ms())
+
+
+def _system_boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        # macOS has no boot id file: the instant of the boot identifies it as well.
+        import subprocess
+
+        shown = subprocess.run(
+            ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return shown.stdout.strip()
+
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def _boottime_ns() -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+else:
+
+    def _boottime_ns() -> int:
+        # Where there is no such clock, a suspend shows as a step of wall time.
+        return time.monotonic_ns()
+
+
+def _kernel_is_synchronised() -> bool | None:
+    """What adjtimex(2) says, which anybody may ask; None where there is none, or it is refused."""
+    if sys.platform != "linux":
+        return None
+    return _timex_reader()()
+
+
+@cache
+def _timex_reader() -> Callable[[], bool | None]:
+    import ctypes
+
+    class Timex(ctypes.Structure):
+        """The beginning of `struct timex`; the rest is only room for the kernel to write to."""
+
+        _fields_ = (
+            ("modes", ctypes.c_uint),  # 0: nothing is set
+            ("offset", ctypes.c_long),
+            ("freq", ctypes.c_long),
+            ("maxerror", ctypes.c_long),
+            ("esterror", ctypes.c_long),
+            ("status", ctypes.c_int),
+            ("rest", ctypes.c_char * _TIMEX_BYTES),
+        )
+
+    try:
+        adjtimex = ctypes.CDLL(None).adjtimex
+    except (OSError, AttributeError):
+        return lambda: None
+
+    def read() -> bool | None:
+        answer = Timex()
+        if adjtimex(ctypes.byref(answer)) < 0:
+            return None  # A sandbox forbids even to ask.
+        return not answer.status & _STA_UNSYNC
+
+    return read

@@ -1,0 +1,147 @@
+"""Where the database, the configuration and the state folder live."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from edgecron.base.errors import DatabaseUnusable, InvalidInput
+
+DATABASE_NAME = "edgecron.db"
+CONFIG_NAME = "config.toml"
+_STATE_SUFFIX = ".state"
+_MAC_FOLDER = "Library/Application Support"
+
+
+def database_path(given: str | None = None, *, environ: Mapping[str, str] | None = None) -> Path:
+    """The database file: what was given, else the default of this user.
+
+    Root's default is /var/lib/edgecron/edgecron.db, everyone else's lies in the user data folder.
+    Raises InvalidInput for a path that can't be.
+    """
+    if given:
+        return resolve_path(given, what="database path")
+    if is_root():
+        return Path("/var/lib/edgecron") / DATABASE_NAME
+    env = os.environ if environ is None else environ
+    return _user_folder(env, "XDG_DATA_HOME", ".local/share") / DATABASE_NAME
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name. Raises DatabaseUnusable where this user can't tell."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unreachable(path, error) from error
+    return True
+
+
+def unreachable(path: Path, error: OSError) -> DatabaseUnusable:
+    """The error for a database of which can't even be told whether it is there."""
+    return DatabaseUnusable(
+        f"database {path} can't be reached ({error.strerror})",
+        hint="check the folders above it, and whose they are",
+    )
+
+
+def system_config_path() -> Path:
+    """The configuration file of the whole machine."""
+    # One place for every Python: Homebrew's own has another idea, in a folder that is not root's.
+    is_mac = sys.platform == "darwin"
+    folder = Path("/") / _MAC_FOLDER / "edgecron" if is_mac else Path("/etc/edgecron")
+    return folder / CONFIG_NAME
+
+
+def user_config_path(
+    given: str | None = None, *, environ: Mapping[str, str] | None = None
+) -> Path | None:
+    """The configuration file of this user: what was given, else the default.
+
+    None for root, whose file is that of the system. Raises InvalidInput for a path that can't be.
+    """
+    if given:
+        return resolve_path(given, what="configuration path")
+    if is_root():
+        return None
+    env = os.environ if environ is None else environ
+    return _user_folder(env, "XDG_CONFIG_HOME", ".config") / CONFIG_NAME
+
+
+def state_dir(database: Path) -> Path:
+    """The folder beside a database that holds journals, FIFOs and locks."""
+    return database.with_name(database.name + _STATE_SUFFIX)
+
+
+def is_root() -> bool:
+    return os.name == "posix" and os.geteuid() == 0
+
+
+def make_folders(folder: Path, *, mode: int = 0o700) -> None:
+    """Make a folder and those above it that are missing, each with this mode whatever the umask."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        with suppress(FileExistsError):  # Another process made it meanwhile.
+            one.mkdir(mode=mode)
+            if stat.S_IMODE(one.lstat().st_mode) != mode:
+                one.chmod(mode)  # The umask took some of it.
+
+
+def resolve_path(given: str, *, what: str) -> Path:
+    """An absolute path of what a person wrote. Raises InvalidInput for one that can't be."""
+    if "\0" in given:
+        raise InvalidInput(f"{what} {given[:60]!a} holds a NUL character")
+    try:
+        path = Path(given).expanduser().absolute()
+    except RuntimeError as error:
+        raise InvalidInput(f"{what} {given!r}: {error}") from error
+    except FileNotFoundError as error:
+        raise InvalidInput(
+            f"{what} {given!r} counts from the current folder, which was removed",
+            hint="go to another folder, or give the whole path",
+        ) from error
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        # SQLite takes no other names, and a locale that is not UTF-8 makes some of them so.
+        raise InvalidInput(
+            f"{what} {str(path)!a} is not valid UTF-8",
+            hint="take another name, or a UTF-8 locale",
+        ) from None
+    return path
+
+
+def list_names(state_dir: Path | str) -> list[str]:
+    """The names of all files in the folder; none where it is missing, or no folder."""
+    # Not by glob, which takes four times as long: engines with nothing else to do ask this.
+    try:
+        return os.listdir(state_dir)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """Our folder among a user's own, where platformdirs has it.
+
+    On Linux with a HOME this is the rule of XDG, written out: every command asks for these
+    folders, and to import platformdirs takes a third of the time that `list` takes.
+    """
+    named, home = environ.get(variable, ""), environ.get("HOME", "")
+    if sys.platform == "linux" and "ANDROID_DATA" not in environ:
+        if named.startswith("/"):
+            return Path(named) / "edgecron"
+        if home.startswith("/"):
+            return Path(home) / below_home / "edgecron"
+    import platformdirs
+
+    if variable == "XDG_CONFIG_HOME":
+        return platformdirs.user_config_path("edgecron", appauthor=False)
+    return platformdirs.user_data_path("edgecron", appauthor=False)

@@ -1,0 +1,119 @@
+"""Durations and instants as text: `1h30m`, `2026-11-20T08:00:00Z`. No clock, no zone."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from edgecron.base.errors import InvalidDuration, UnreadableTime
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+_DAY_MS = 86_400_000
+_UNIT_MS = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": _DAY_MS,
+    "w": 7 * _DAY_MS,
+    "mo": 30 * _DAY_MS,
+}
+_PART = re.compile(r"(\d{1,12})(ms|mo|s|m|h|d|w)", re.ASCII | re.IGNORECASE)
+_MILLISECOND = timedelta(milliseconds=1)
+# 100 years: beyond it a datetime sum could overflow, and no schedule means it.
+MAX_DURATION_MS = 100 * 366 * 86_400_000
+
+
+def to_ms(instant: datetime) -> int:
+    """Milliseconds since 1970 of an aware datetime, rounded down."""
+    return (instant - EPOCH) // _MILLISECOND
+
+
+def from_ms(instant_ms: int) -> datetime:
+    """The aware UTC datetime of milliseconds since 1970."""
+    return EPOCH + _MILLISECOND * instant_ms
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of `90s`, `15m`, `6h`, `2d`, `1h30m`, `250ms`: at least 1, at most 100 years.
+
+    A month (`mo`) is 30 days. `M` could be a minute or a month, so edgecron refuses it.
+    Raises InvalidDuration, naming the text and what was expected.
+    """
+    compact = text.strip()
+    parts = _PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise InvalidDuration(
+            f"duration {_short(text)} is not understood",
+            hint="write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m",
+        )
+    units = [unit.lower() for _, unit in parts]
+    for number, unit in parts:
+        if unit == "M":
+            raise InvalidDuration(
+                f"duration {_short(text)} is ambiguous: {number}mo or {number}m?",
+                hint=f"write {number}m for minutes, or {number}mo for months of 30 days",
+            )
+        if units.count(unit.lower()) > 1:
+            raise InvalidDuration(
+                f"duration {_short(text)} names the unit {unit.lower()} twice",
+                hint="write each unit once, such as 1h30m",
+            )
+    total_ms = sum(int(number) * _UNIT_MS[unit.lower()] for number, unit in parts)
+    if total_ms == 0:
+        raise InvalidDuration(f"duration {_short(text)} is zero, expected more than nothing")
+    if total_ms > MAX_DURATION_MS:
+        raise InvalidDuration(f"duration {_short(text)} is longer than 100 years")
+    return total_ms
+
+
+def format_duration_ms(duration_ms: int) -> str:
+    """The shortest exact text that `parse_duration_ms` reads back: 5400000 is `1h30m`."""
+    if duration_ms == 0:
+        return "0s"
+    rest = duration_ms
+    parts: list[str] = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, rest = divmod(rest, _UNIT_MS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def format_instant(instant: datetime) -> str:
+    """RFC 3339 in UTC with `Z`; fractions only where there are any, in milliseconds."""
+    utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    timespec = "milliseconds" if utc.microsecond >= 1000 else "seconds"
+    return utc.isoformat(timespec=timespec)[:-6] + "Z"  # The offset has six letters: +00:00.
+
+
+def format_ms(instant_ms: int | None) -> str | None:
+    """`format_instant` of milliseconds since 1970; None stays None."""
+    return None if instant_ms is None else format_instant(from_ms(instant_ms))
+
+
+def parse_instant(text: str) -> datetime:
+    """The aware UTC datetime of an RFC 3339 text with `Z` or an offset.
+
+    Raises InvalidTime where it can't be read or carries no offset.
+    """
+    if text.isascii():
+        try:
+            value = datetime.fromisoformat(text)
+        except ValueError:
+            value = None
+        if value is not None and value.tzinfo is not None:
+            try:
+                return value.astimezone(UTC)
+            except OverflowError:
+                pass
+    raise UnreadableTime(
+        f"time {_short(text)} is not understood",
+        hint="write RFC 3339 with an offset, such as 2026-11-20T08:00:00Z",
+    )
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 80 else f"{text[:60]!r}... ({len(text)} long)"

@@ -1,0 +1,290 @@
+"""What an install or an uninstall does, decided from what is there: nothing is done here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+from edgecron.base.errors import Conflict
+from edgecron.base.values import dataclass
+from edgecron.cli import service_systemd as systemd
+from edgecron.cli.service_launchd import label
+from edgecron.cli.service_marking import is_ours, was_ours
+from edgecron.cli.service_places import Places
+from edgecron.cli.service_wanted import Scope, Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFile:
+    """`before` is what is replaced, None where there is nothing."""
+
+    path: Path
+    text: str
+    before: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFile:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFolder:
+    """Where it is empty."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MakeLink:
+    path: Path
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A command of the service manager; one that `may_fail` finds nothing to do then."""
+
+    argv: tuple[str, ...]
+    may_fail: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitState:
+    """How systemd has a unit: `active` and `enabled` in its own words.
+
+    `says` is the engine's own STATUS.
+    """
+
+    active: str
+    enabled: str
+    pid: int | None
+    says: str | None
+
+    @property
+    def is_active(self) -> bool:
+        return self.active.startswith("active")
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.enabled.startswith("enabled")
+
+
+Deed = WriteFile | RemoveFile | RemoveFolder | MakeLink | Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What lies there now: the texts of files, by path; a file that is not there has none."""
+
+    texts: Mapping[Path, str]
+
+    def find(self, path: Path) -> str | None:
+        return self.texts.get(path)
+
+
+def systemctl(scope: Scope) -> tuple[str, ...]:
+    return ("systemctl",) if scope is Scope.SYSTEM else ("systemctl", "--user")
+
+
+def plan_files(wanted: Mapping[Path, str], seen: Seen, *, is_forced: bool) -> list[WriteFile]:
+    """The files to write; none of what is there as it should be.
+
+    Raises Conflict where a person has changed or made one, unless that is to be replaced.
+    """
+    deeds = []
+    for path, text in wanted.items():
+        before = seen.find(path)
+        if before == text:
+            continue
+        if before is not None and not is_ours(before) and not is_forced:
+            who = "was changed since edgecron wrote it" if was_ours(before) else "is not edgecron's"
+            raise FileChanged(
+                f"{path} {who}", path=path, diff=diff_lines(path, before=before, text=text)
+            )
+        deeds.append(WriteFile(path=path, text=text, before=before))
+    return deeds
+
+
+def plan_removals(paths: Sequence[Path], seen: Seen, *, is_forced: bool) -> list[RemoveFile]:
+    """The files to remove, of these that are there. Raises Conflict likewise."""
+    deeds = []
+    for path in paths:
+        before = seen.find(path)
+        if before is None:
+            continue
+        if not is_ours(before) and not is_forced:
+            who = "was changed since edgecron wrote it" if was_ours(before) else "is not edgecron's"
+            raise FileChanged(f"{path} {who}", path=path, diff=[])
+        deeds.append(RemoveFile(path=path))
+    return deeds
+
+
+class FileChanged(Conflict):
+    """A file that would be replaced or removed holds what a person wrote. `diff`: its lines."""
+
+    code = "file_changed"
+
+    def __init__(self, message: str, *, path: Path, diff: list[str]) -> None:
+        super().__init__(message, hint="--force replaces it, changes and all")
+        self.path = path
+        self.diff = diff
+
+    @property
+    def details(self) -> Mapping[str, object]:
+        return {"file": str(self.path), "diff": self.diff}
+
+
+def diff_lines(path: Path, *, before: str, text: str) -> list[str]:
+    """What would become of a file, as `diff -u` shows it."""
+    lines = unified_diff(
+        before.splitlines(), text.splitlines(), str(path), f"{path} (new)", lineterm=""
+    )
+    return list(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is wanted of an install or uninstall: the service, and how.
+
+    `linger_user` is who is to linger from now on; None changes nothing of that.
+    """
+
+    service: Service
+    is_strict: bool = False
+    is_forced: bool = False
+    linger_user: str | None = None
+
+
+def plan_systemd_install(
+    wish: Wish, places: Places, seen: Seen, *, is_live: bool, state: UnitState | None
+) -> list[Deed]:
+    """`is_live`: there is a systemd to ask, and `state` is how it has the unit.
+
+    Raises Conflict where a file is not ours to replace, and where a package has such a unit that
+    is another.
+    """
+    service, path = wish.service, places.unit(wish.service)
+    wanted = {} if _is_packaged(wish, places, seen) else {path: systemd.unit(service)}
+    if wish.is_strict:
+        wanted[places.strict_drop_in(service)] = systemd.strict_drop_in(service)
+    deeds: list[Deed] = list(plan_files(wanted, seen, is_forced=wish.is_forced))
+    if is_live:
+        deeds += _calls_to_begin(service, has_changed=bool(deeds), state=state)
+    elif not places.has_link(service):
+        deeds.append(MakeLink(path=places.wants(service), target=f"../{path.name}"))
+    if wish.linger_user is not None:
+        deeds += _linger(wish.linger_user, places, is_live=is_live)
+    return deeds
+
+
+def plan_systemd_uninstall(
+    wish: Wish, places: Places, seen: Seen, *, is_live: bool, state: UnitState | None
+) -> list[Deed]:
+    """Likewise. Nothing of ours is left, also where somebody has removed the unit itself before;
+    what people have put into drop-ins is.
+    """
+    service = wish.service
+    ours = [places.unit(service), places.strict_drop_in(service)]
+    removals = plan_removals(ours, seen, is_forced=wish.is_forced)
+    units = (places.unit(service), *places.packaged_units(service))
+    has_unit = any(seen.find(path) is not None for path in units)
+    deeds: list[Deed] = []
+    if is_live:
+        is_ours = bool(removals)
+        deeds += _calls_to_end(service, state=state, has_unit=has_unit, is_ours=is_ours)
+    if places.has_link(service) and not (is_live and has_unit):
+        deeds.append(RemoveFile(path=places.wants(service)))
+        deeds.append(RemoveFolder(path=places.wants(service).parent))
+    deeds += removals
+    if places.strict_drop_in(service) in seen.texts:
+        deeds.append(RemoveFolder(path=places.drop_ins(service)))
+    if is_live and (removals or (deeds and not has_unit)):
+        words = systemctl(service.scope)
+        deeds.append(Call(argv=(*words, "daemon-reload")))
+        # There may be nothing to forget of it.
+        deeds.append(Call(argv=(*words, "reset-failed", f"{service.id}.service"), may_fail=True))
+    return deeds
+
+
+def plan_launchd_install(
+    wish: Wish, path: Path, seen: Seen, *, text: str, domain: str, is_loaded: bool
+) -> list[Deed]:
+    """`domain` is launchd's word for whose services they are: system, or gui/501."""
+    deeds: list[Deed] = list(plan_files({path: text}, seen, is_forced=wish.is_forced))
+    if deeds and is_loaded:
+        deeds.insert(0, _bootout(wish.service, domain))
+    if deeds or not is_loaded:
+        deeds.append(Call(argv=("launchctl", "enable", f"{domain}/{label(wish.service)}")))
+        deeds.append(Call(argv=("launchctl", "bootstrap", domain, str(path))))
+    return deeds
+
+
+def plan_launchd_uninstall(
+    wish: Wish, path: Path, seen: Seen, *, domain: str, is_loaded: bool
+) -> list[Deed]:
+    removals = plan_removals([path], seen, is_forced=wish.is_forced)
+    return [*([_bootout(wish.service, domain)] if is_loaded else []), *removals]
+
+
+def _bootout(service: Service, domain: str) -> Call:
+    return Call(argv=("launchctl", "bootout", f"{domain}/{label(service)}"))
+
+
+def _is_packaged(wish: Wish, places: Places, seen: Seen) -> bool:
+    """Whether a package has the very unit that is wanted. Raises Conflict where it is another."""
+    service = wish.service
+    if seen.find(places.unit(service)) is not None:
+        return False  # It comes before that of the package, whatever that is.
+    for path in places.packaged_units(service):
+        text = seen.find(path)
+        if text is not None and _settings(text) == _settings(systemd.unit(service)):
+            return True
+        if text is not None and not wish.is_forced:
+            raise Conflict(
+                f"a package has a unit of that name, {path}, which would be hidden by ours",
+                hint=f"use that: {systemd.systemctl_words(service)} enable --now {service.id};"
+                f" or give another --name, or --force",
+            )
+    return False
+
+
+def _settings(text: str) -> list[str]:
+    """What a unit says, without what is for people: packages have other notes."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith(("#", ";", "Documentation="))]
+
+
+def _calls_to_begin(service: Service, *, has_changed: bool, state: UnitState | None) -> list[Deed]:
+    words, unit = systemctl(service.scope), f"{service.id}.service"
+    calls: list[Deed] = []
+    if has_changed:
+        calls.append(Call(argv=(*words, "daemon-reload")))
+    if state is None or not state.is_enabled:
+        calls.append(Call(argv=(*words, "enable", unit)))
+    if has_changed or state is None or not state.is_active:
+        # What runs goes on, and is adopted.
+        calls.append(Call(argv=(*words, "restart", unit)))
+    return calls
+
+
+def _calls_to_end(
+    service: Service, *, state: UnitState | None, has_unit: bool, is_ours: bool
+) -> list[Deed]:
+    words, unit = systemctl(service.scope), f"{service.id}.service"
+    if has_unit:
+        is_known = state is not None and (state.is_active or state.is_enabled)
+        return [Call(argv=(*words, "disable", "--now", unit))] if is_ours or is_known else []
+    # What has no unit can't be disabled, and what systemd still has of it goes on.
+    is_left = state is not None and not state.active.startswith("inactive")
+    return [Call(argv=(*words, "stop", unit))] if is_left else []
+
+
+def _linger(user: str, places: Places, *, is_live: bool) -> list[Deed]:
+    mark = places.linger_mark(user)
+    if mark.exists():
+        return []
+    if is_live:
+        return [Call(argv=("loginctl", "enable-linger", user))]
+    return [WriteFile(path=mark, text="", before=None)]

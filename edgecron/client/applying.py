@@ -1,0 +1,390 @@
+"""Applying: what a document wants of schedules is done to all of them at once, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.client.compiling import Compiling
+from edgecron.client.opening import TRIES
+
+if TYPE_CHECKING:
+    from edgecron.client.prepared import Prepared
+    from edgecron.formats.document import Document
+    from edgecron.formats.document_plan import Step
+    from edgecron.model.schedule import Schedule
+    from edgecron.planning.times import CompiledSpec
+    from edgecron.store.pendingapply import PendingApply
+
+
+class Applying(Compiling):
+    """Changes of several schedules in one transaction."""
+
+    def plan_document(
+        self, document: Document, *, origin: str, is_pruned: bool = False
+    ) -> tuple[Step, ...]:
+        """What applying a document would do to each schedule; nothing is written.
+
+        Raises InvalidDocument with everything that is wrong with it.
+        """
+        from edgecron.formats.document import Problem, refuse
+        from edgecron.formats.document_plan import compare
+
+        steps = compare(
+            document.wanted,
+            self.store.find_schedules(),
+            origins=self.store.find_origins(),
+            origin=origin,
+            is_pruned=is_pruned,
+        )
+        problems: list[Problem] = []
+        prepared: list[Prepared] = []
+        for step in steps:
+            try:
+                prepared.append(self._prepare(step))
+            except InvalidInput as error:
+                problems.append(Problem(schedule=step.name, message=error.message, hint=error.hint))
+        if problems:
+            raise refuse(problems, document.text)
+        self._check_together(prepared)
+        return tuple(self._with_notes(prepared))
+
+    def check(self, step: Step) -> CompiledSpec | None:
+        """Check a step as `apply` would, writing nothing.
+
+        The specification with its triggers expanded; None where it stays as it is. Raises what
+        `apply` raises.
+        """
+        from edgecron.base.errors import AlreadyExists
+
+        name = step.name if step.wanted is None else step.wanted.spec.name
+        own_name = None if step.schedule is None else step.schedule.name
+        if name != own_name and self.store.find_schedule(name) is not None:
+            raise AlreadyExists(f"schedule {name!r} exists already")
+        prepared = self._prepare(step)
+        self._check_together([prepared])
+        return prepared.compiled
+
+    def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
+        """Do what the steps of a plan say, all or nothing; the schedules that they changed.
+
+        Raises Conflict where somebody changed one of them since, and what a single change raises.
+        """
+        from edgecron.client.slicing import WHOLE
+        from edgecron.formats.document_plan import Action
+
+        self.finish_apply()
+        steps = [step for step in steps if step.action not in (Action.KEEP, Action.LEAVE)]
+        if len(steps) > WHOLE and not any(
+            step.wanted is not None and step.wanted.is_declared for step in steps
+        ):
+            return self._apply_in_slices(steps, origin)
+        for _ in range(TRIES):
+            prepared = [self._prepare(step) for step in steps]
+            self._check_together(prepared)
+            if self._write(prepared, origin):
+                self._ring()
+                return [
+                    self.store.get_schedule(one.step.wanted.spec.name)
+                    for one in prepared
+                    if one.step.wanted is not None and one.step.action is not Action.KEEP
+                ]
+            steps = [self._reread(step) for step in steps]
+        raise Conflict("these schedules are being changed by others", hint="try again")
+
+    def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
+        from edgecron.client.slicing import apply_lock, steps_to_json
+        from edgecron.store.pendingapply import PendingApply
+
+        with apply_lock(self.path) as is_ours:
+            # Everything that can be refused is refused before anything is written.
+            prepared = [self._prepare(self._reread(step)) for step in steps]
+            self._check_together(prepared)
+            self._need_free_names(steps)
+            pending = PendingApply(origin, self._clock.now_ms(), steps_to_json(steps))
+            if not is_ours or not self.store.decide_apply(pending):
+                raise Conflict("another apply of many schedules is at work", hint="try again")
+            self._carry_out(prepared, pending)
+        names = [step.wanted.spec.name for step in steps if step.wanted is not None]
+        return [self.store.get_schedule(name) for name in names]
+
+    def finish_apply(self) -> int:
+        """Carry out what is left of an apply whose process is gone; how many steps it had."""
+        from edgecron.client.slicing import apply_lock, step_of
+
+        if self.store.find_pending_apply() is None:
+            return 0
+        with apply_lock(self.path) as is_ours:
+            pending = self.store.find_pending_apply()  # Its process may have finished meanwhile.
+            if not is_ours or pending is None:
+                return 0
+            stored = json.loads(pending.steps)
+            steps = [step_of(one, self.store.find_schedule) for one in stored]
+            self._carry_out([self._prepare(step) for step in steps], pending)
+            return len(steps)
+
+    def _carry_out(self, prepared: Sequence[Prepared], pending: PendingApply) -> None:
+        """Write a decided apply, slice by slice: the engines get the lock in between."""
+        from edgecron.client.slicing import FIRST_STEPS, next_size, step_of
+
+        stored = {one["name"]: one for one in json.loads(pending.steps)}
+        at, size, tries = 0, FIRST_STEPS, 0
+        while at < len(prepared):
+            part = prepared[at : at + size]
+            began_ms = self._clock.monotonic_ms()
+            if self._write_slice(part, pending.origin):
+                self._ring()
+                at, tries = at + size, 0
+                size = next_size(size, took_ms=self._clock.monotonic_ms() - began_ms)
+                continue
+            tries += 1
+            if tries > TRIES:
+                raise Conflict("these schedules are being changed by others", hint="try again")
+            again = [step_of(stored[one.step.name], self.store.find_schedule) for one in part]
+            prepared = [*prepared[:at], *map(self._prepare, again), *prepared[at + size :]]
+        self.store.finish_apply()
+        self._ring()
+
+    def _write_slice(self, part: Sequence[Prepared], origin: str) -> bool:
+        from edgecron.base.errors import AlreadyExists
+
+        try:
+            return self._write(part, origin)
+        except AlreadyExists:  # Made by somebody since the apply was decided.
+            return False
+
+    def _need_free_names(self, steps: Sequence[Step]) -> None:
+        """Raise AlreadyExists if a schedule to be made has come into being meanwhile."""
+        from edgecron.base.errors import AlreadyExists
+
+        for step in steps:
+            if step.schedule is None and self.store.find_schedule(step.name) is not None:
+                raise AlreadyExists(f"schedule {step.name!r} exists already")
+
+    def _reread(self, step: Step) -> Step:
+        """The step on the schedule as it is now. Raises Conflict where a person changed that."""
+        if step.schedule is None:
+            return step
+        schedule = self.store.find_schedule(step.schedule.name)
+        if schedule is None or (schedule.id, schedule.revision) != (
+            step.schedule.id,
+            step.schedule.revision,
+        ):
+            raise Conflict(
+                f"schedule {step.schedule.name!r} was changed by others meanwhile, and nothing of"
+                " this was done",
+                hint="look at it again, and repeat",
+            )
+        from edgecron.base.values import replace
+
+        return replace(step, schedule=schedule)
+
+    def _prepare(self, step: Step) -> Prepared:
+        from edgecron.base.values import replace
+        from edgecron.client.prepared import Prepared
+        from edgecron.client.retiming import missed_of, retime
+        from edgecron.formats.document_keys import spec_table
+        from edgecron.formats.document_plan import Action
+        from edgecron.model.choices import Reason
+        from edgecron.planning.next_fire import fresh_fire
+        from edgecron.store.changing import Retiming
+
+        now_ms = self._clock.now_ms()
+        schedule, wanted = step.schedule, step.wanted
+        if step.action is Action.CREATE and wanted is not None:
+            is_past_ok = wanted.is_declared or wanted.is_portable
+            compiled = self.compile(wanted.spec, is_past_ok=is_past_ok)
+            following = fresh_fire(compiled.timing, now_ms)
+            return Prepared(
+                step=step,
+                compiled=compiled,
+                retiming=Retiming(next=following, decided_until_ms=now_ms),
+                enabled=False if wanted.enabled is False else None,
+            )
+        if step.action is Action.REMOVE and schedule is not None:
+            missed = missed_of(self.store, schedule, now_ms=now_ms, reason=Reason.REMOVED)
+            return Prepared(step=step, missed=missed)
+        if step.action is not Action.CHANGE or schedule is None or wanted is None:
+            return Prepared(step=step)
+        compiled, retiming = self._prepare_edit(
+            schedule,
+            wanted.spec,
+            now_ms=now_ms,
+            is_declared=wanted.is_declared,
+            is_past_ok=wanted.is_portable,
+        )
+        is_same = spec_table(wanted.spec) == spec_table(schedule.spec)
+        prepared = Prepared(
+            step=step,
+            compiled=None if is_same and wanted.spec.name == schedule.name else compiled,
+            retiming=retiming,
+        )
+        if wanted.enabled in (None, schedule.enabled):
+            return prepared
+        if not wanted.enabled:
+            return replace(prepared, enabled=False)
+        free = replace(schedule, enabled=True, paused_until=None)
+        resumption = retime(self.store, free, compiled.timing, now_ms=now_ms, reason=Reason.PAUSED)
+        return replace(prepared, enabled=True, retiming=None, resumption=resumption)
+
+    def _check_together(self, prepared: Collection[Prepared]) -> None:
+        """Check what schedules come after and need, as all of it will be. Raises InvalidInput.
+
+        A portable document can name schedules that are not there: `_with_notes` reports these.
+        """
+        from edgecron.formats.document_keys import TRIGGERS
+        from edgecron.model.conditions import check_needed, check_needs
+        from edgecron.planning.upstreams import check_upstreams
+
+        gone = _gone_names(prepared)
+        written = [(one.step, one.compiled) for one in prepared if one.compiled is not None]
+        names = self._names_after(prepared)
+        for step, one in written:
+            if step.wanted is not None and step.wanted.is_portable:
+                names |= _named_by(one)
+        upstreams = {
+            one.spec.name: [name for name, _ in one.upstreams]
+            for step, one in written
+            if gone or _is_new(step, *TRIGGERS)
+        }
+        if any(upstreams.values()):
+            check_upstreams(upstreams, known=self.store.find_upstreams(), names=names)
+        needs = {
+            one.spec.name: one.spec.policies.needs
+            for step, one in written
+            if gone or _is_new(step, "needs")
+        }
+        for texts in needs.values():
+            check_needs(texts)
+        check_needed({name: texts for name, texts in needs.items() if texts}, names=names)
+        for name in sorted(gone):
+            dependents = set(self.find_dependents(name)) - gone - needs.keys()
+            if dependents:
+                raise Conflict(
+                    f"schedule {name!r} is named by others: {', '.join(sorted(dependents))}",
+                    hint="change their triggers and needs first",
+                )
+
+    def _names_after(self, prepared: Collection[Prepared]) -> set[str]:
+        written = {one.compiled.spec.name for one in prepared if one.compiled is not None}
+        return set(self.store.find_names()) - _gone_names(prepared) | written
+
+    def _with_notes(self, prepared: Collection[Prepared]) -> Iterator[Step]:
+        """The steps, with a note where a written schedule can't run as its words say."""
+        from edgecron.base.values import replace
+
+        names = self._names_after(prepared)
+        for one in prepared:
+            notes = [] if one.compiled is None else self._find_notes(one.compiled, names)
+            yield replace(one.step, note="; ".join(notes)) if notes else one.step
+
+    def _find_notes(self, compiled: CompiledSpec, names: Collection[str]) -> list[str]:
+        from edgecron.model.conditions import check_needed
+        from edgecron.planning.next_fire import fresh_fire
+        from edgecron.planning.upstreams import check_upstreams
+
+        spec = compiled.spec
+        notes = []
+        try:
+            check_upstreams(
+                {spec.name: [name for name, _ in compiled.upstreams]}, known=(), names=names
+            )
+        except InvalidInput as error:
+            notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
+        try:
+            check_needed({spec.name: spec.policies.needs}, names=names)
+        except InvalidInput as error:
+            notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
+        has_events = compiled.on_boot or compiled.upstreams or compiled.timing.after_end_ms
+        if not has_events and fresh_fire(compiled.timing, self._clock.now_ms()) is None:
+            notes.append("its times have passed: it does not run any more")
+        return notes
+
+    def _write(self, prepared: Sequence[Prepared], origin: str) -> bool:
+        """Write it all; False, and nothing of it, where one schedule is not as it was read."""
+        now_ms = self._clock.now_ms()
+        try:
+            with self.store.together():
+                for one in prepared:
+                    if not self._write_one(one, origin, now_ms):
+                        raise _NotAsRead
+        except _NotAsRead:
+            return False
+        return True
+
+    def _write_one(self, one: Prepared, origin: str, now_ms: int) -> bool:
+        from edgecron.base.values import replace
+        from edgecron.formats.document_plan import Action
+
+        schedule, wanted = one.step.schedule, one.step.wanted
+        boot_id = self._clock.boot_id()
+        if one.step.action is Action.REMOVE and schedule is not None:
+            return self.store.remove_schedule(schedule, missed=one.missed, now_ms=now_ms)
+        if one.step.action not in (Action.CREATE, Action.CHANGE) or wanted is None:
+            return True
+        if schedule is None:
+            assert one.compiled is not None
+            assert one.retiming is not None
+            made = [(one.compiled, one.retiming)]
+            self.store.insert_schedules(made, boot_id=boot_id, origin=origin, now_ms=now_ms)
+            if one.enabled is not None:
+                schedule = self.store.get_schedule(wanted.spec.name)
+        elif one.compiled is not None:
+            if not self.store.update_schedule(
+                schedule,
+                one.compiled,
+                retiming=one.retiming,
+                boot_id=boot_id,
+                origin=origin,
+                now_ms=now_ms,
+            ):
+                return False
+            schedule = replace(schedule, spec=one.compiled.spec, revision=schedule.revision + 1)
+        if wanted.limit is not None:
+            self.store.set_group_limit(*wanted.limit)
+        if one.enabled is None or schedule is None:
+            return True
+        if one.resumption is not None:
+            return self.store.resume_schedule(
+                schedule, retiming=one.resumption, boot_id=boot_id, now_ms=now_ms
+            )
+        return self.store.pause_schedule(schedule, until_ms=None, following=None, now_ms=now_ms)
+
+
+class _NotAsRead(Exception):
+    """Ends a transaction in which a schedule was not as it was read."""
+
+
+def _gone_names(prepared: Collection[Prepared]) -> set[str]:
+    return {
+        one.step.schedule.name
+        for one in prepared
+        if one.step.schedule is not None and _leaves_name(one.step)
+    }
+
+
+def _named_by(compiled: CompiledSpec) -> set[str]:
+    """The schedules that a schedule comes after or needs."""
+    from edgecron.model.conditions import parse_needs
+
+    needed = {one.schedule for one in parse_needs(compiled.spec.policies.needs)}
+    return {name for name, _ in compiled.upstreams} | {name for name in needed if name}
+
+
+def _is_new(step: Step, *keys: str) -> bool:
+    """Whether what a schedule says under one of these keys was never checked before."""
+    return step.schedule is None or any(one.key in ("name", *keys) for one in step.changes)
+
+
+def _leaves_name(step: Step) -> bool:
+    """Whether no schedule has this step's old name after it."""
+    from edgecron.formats.document_plan import Action
+
+    is_renamed = (
+        step.schedule is not None
+        and step.wanted is not None
+        and step.wanted.spec.name != step.schedule.name
+    )
+    return step.action is Action.REMOVE or is_renamed

@@ -1,0 +1,163 @@
+"""Backfilling: what a schedule has not done of a range of the past, looked at and queued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgecron.base.checks import check_aware, check_range
+from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.base.timetext import format_ms, from_ms, to_ms
+from edgecron.client.opening import TRIES
+from edgecron.client.reading import Reading
+
+if TYPE_CHECKING:
+    from edgecron.model.schedule import Schedule
+    from edgecron.planning.backfill import Backfill, PastTimes
+    from edgecron.planning.next_fire import Timing
+
+_ROWS = 250  # of a transaction, at most
+_MOST_PRIORITY = 1_000_000
+
+
+class Backfilling(Reading):
+    """Runs for plan times of the past that have no success."""
+
+    def plan_backfill(self, name: str, from_at: datetime, to_at: datetime) -> Backfill:
+        """What a backfill of [from, to] would queue; nothing is written.
+
+        Raises InvalidInput for a range without an end, a schedule without times of its own, and
+        more than 10,000 runs.
+        """
+        schedule = self.store.get_schedule(name)
+        check_aware("from", from_at)
+        check_aware("to", to_at)
+        if to_at < from_at:
+            raise InvalidInput(
+                f"the end of the backfill, {format_ms(to_ms(to_at))}, lies before its beginning,"
+                f" {format_ms(to_ms(from_at))}"
+            )
+        self._need_times(schedule)
+        from edgecron.planning.backfill import find_past_times
+
+        timing = self.timing(schedule)
+        past = find_past_times(
+            timing,
+            from_ms=to_ms(from_at),
+            to_ms=to_ms(to_at),
+            decided_until_ms=to_ms(schedule.decided_until),
+            pruned_until_ms=None if schedule.pruned_until is None else to_ms(schedule.pruned_until),
+        )
+        _need_few(schedule, timing, past)
+        return self._plan_of(schedule, timing, past)
+
+    def backfill(
+        self,
+        name: str,
+        from_at: datetime,
+        to_at: datetime,
+        *,
+        priority: int | None = None,
+        on_progress: Callable[[int, int], object] = lambda done, count: None,
+    ) -> list[int]:
+        """Queue a run for each plan time in [from, to] that was decided and has no success.
+
+        They run one after the other, with a priority below all that is on time unless one is
+        given. The ids of the runs; what else came first meanwhile is left out. `on_progress` is
+        told how many were looked at, and of how many. Raises as `plan_backfill`, and Conflict
+        where the schedule's times are changed meanwhile: again, it takes what is left.
+        """
+        from edgecron.planning.backfill import default_priority
+
+        check_range("priority", priority, -_MOST_PRIORITY, _MOST_PRIORITY)
+        plan = self.plan_backfill(name, from_at, to_at)
+        schedule = plan.schedule
+        ids: list[int] = []
+        for start in range(0, len(plan.wanted), _ROWS):
+            rows = plan.wanted[start : start + _ROWS]
+            wanted = [(to_ms(fire.plan_at), fire.source, fire.scope) for fire in rows]
+            for _ in range(TRIES):
+                chosen = schedule.spec.policies.priority
+                queued = self.store.queue_backfill(
+                    schedule,
+                    wanted,
+                    priority=default_priority(chosen) if priority is None else priority,
+                    now_ms=self._clock.now_ms(),
+                )
+                if queued is not None:
+                    break
+                schedule = self._same_times(schedule, len(ids))
+            else:
+                raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+            ids += queued
+            self._ring()
+            on_progress(start + len(rows), len(plan.wanted))
+        return ids
+
+    def _same_times(self, before: Schedule, count: int) -> Schedule:
+        """The schedule as it is now, which was changed, but not in its times."""
+        from edgecron.planning.times import timing_words
+
+        now = self.store.get_schedule(before.name)
+        same = now.id == before.id and now.spec.scopes == before.spec.scopes
+        if not same or timing_words(now.spec) != timing_words(before.spec):
+            raise Conflict(
+                f"the times of schedule {before.name!r} were changed when {count} runs were queued",
+                hint="look at it, and backfill again: it takes what is left",
+            )
+        return now
+
+    def _need_times(self, schedule: Schedule) -> None:
+        """Raise InvalidInput where no trigger of a schedule has times of its own."""
+        from edgecron.triggers import TriggerKind
+
+        kinds = {trigger.kind for trigger in self.triggers(schedule)}
+        if not kinds & {TriggerKind.CRON, TriggerKind.EVERY, TriggerKind.AT}:
+            raise InvalidInput(
+                f"schedule {schedule.name!r} has no times of its own: it runs"
+                f" {' and '.join(schedule.spec.triggers)}",
+                hint=f"run it by hand: edgecron run {schedule.name}",
+            )
+
+    def _plan_of(self, schedule: Schedule, timing: Timing, past: PastTimes) -> Backfill:
+        from edgecron.planning.backfill import Backfill, PastFire, times_of
+
+        covered = {
+            scope: self.store.find_covered(
+                schedule, scope, from_ms=past.from_ms, to_ms=past.last_ms
+            )
+            for scope in schedule.spec.scopes
+        }
+        wanted: list[PastFire] = []
+        succeeded: list[PastFire] = []
+        active: list[PastFire] = []
+        for plan_ms, source in times_of(timing, past):
+            for scope in schedule.spec.scopes:
+                has_succeeded = covered[scope].get(plan_ms)
+                group = wanted if has_succeeded is None else succeeded if has_succeeded else active
+                group.append(PastFire(plan_at=from_ms(plan_ms), scope=scope, source=source))
+        return Backfill(
+            schedule=schedule,
+            wanted=tuple(wanted),
+            succeeded=tuple(succeeded),
+            active=tuple(active),
+            forgotten_count=past.forgotten_count,
+            undecided_count=past.undecided_count,
+            out_of_bounds_count=past.out_of_bounds_count,
+        )
+
+
+def _need_few(schedule: Schedule, timing: Timing, past: PastTimes) -> None:
+    """Raise InvalidInput where there are more plan times than one backfill takes."""
+    from edgecron.planning.backfill import MOST_BACKFILLED, last_of_first
+
+    scopes = len(schedule.spec.scopes)
+    count = past.count * scopes
+    if count > MOST_BACKFILLED:
+        most = MOST_BACKFILLED // scopes
+        end = format_ms(last_of_first(timing, past, most))
+        raise InvalidInput(
+            f"that is {count:,} runs of schedule {schedule.name!r}, more than {MOST_BACKFILLED:,}",
+            hint=f"backfill it part by part, such as up to {end} first" if most else None,
+        )

@@ -1,0 +1,221 @@
+"""What the database holds: whether it is whole, can be written, and its schedules be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from shlex import quote
+
+from edgecron.base.errors import DatabaseUnusable, InvalidInput, Unreadable
+from edgecron.base.paths import state_dir
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.client import Client
+from edgecron.client.finding import Finding, problem, warning, well
+from edgecron.client.slicing import apply_lock
+from edgecron.formats.document_plan import APPLY
+from edgecron.model.schedule import Schedule
+from edgecron.model.standing import Idle, find_idle, standing_of
+from edgecron.planning.next_fire import fresh_fire
+from edgecron.store.damage import is_repairable, orphan_words
+from edgecron.store.standings import Ailing
+from edgecron.views.times import distance
+
+_LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
+_MIB = 1 << 20
+_MOST_AILING = 5  # schedules named one by one
+_SMALL_BYTES = 4 * _MIB  # of a database that is read whole in the time that starting takes
+_MOMENT_MS = 40
+MOST_READ = 1000  # schedules, of which each is read
+LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
+
+
+def check_integrity(
+    client: Client, *, is_deep: bool, command: Callable[[str], str]
+) -> list[Finding]:
+    """Read the file for damage: of a large one as much as fits a moment, the vital tables first.
+
+    `is_deep`: all of it, and each index against its table. Raises NotFound or DatabaseUnusable
+    where it can't be opened.
+    """
+    store, clock = client.store, client.clock
+    unread: tuple[str, ...] = ()
+    try:
+        if is_deep or sum(client.database_sizes()) <= _SMALL_BYTES:
+            damage = store.find_damage(is_deep=is_deep)
+        else:
+            until_ms = clock.monotonic_ms() + _MOMENT_MS
+            damage, unread = store.find_damage_within(lambda: clock.monotonic_ms() > until_ms)
+        orphans = {orphan_words(one): one for one in store.find_orphans()} if damage else {}
+    except DatabaseUnusable as error:
+        # A page that can't be read at all; what else there is may be well.
+        return [problem("integrity", error.message, hint=error.hint)]
+    restore = "stop every engine, move the database away with its -wal, and restore a backup"
+    repair = f"remove or complete these rows, nothing else is lost: {command('doctor --repair')}"
+    found = [
+        problem(
+            "integrity",
+            words,
+            hint=repair if words in orphans and is_repairable(orphans[words]) else restore,
+        )
+        for words in damage
+    ]
+    if unread and not found:
+        words = "no damage found in the part that was read; damage in these tables is found only by"
+        return [well("integrity", f"{words} {command('doctor --deep')}: {', '.join(unread)}")]
+    return found or [well("integrity", "no damage found")]
+
+
+def check_access(client: Client) -> list[Finding]:
+    """Whether whoever has something to write gets the chance to, and nobody reads without end."""
+    path = client.path
+    found = []
+    if client.store.is_write_locked(wait_s=_LOCK_WAIT_S):
+        found.append(
+            warning(
+                "database",
+                f"{path} is locked for writing for {_LOCK_WAIT_S:.0f} s at least: nothing is"
+                " started",
+                hint=f"it is a stalled engine or another program; who has it open: fuser {path}",
+            )
+        )
+    unmoved_bytes = client.store.find_unmoved_bytes()
+    if unmoved_bytes > LONG_LOG_BYTES:
+        found.append(
+            warning(
+                "database",
+                f"{unmoved_bytes / _MIB:,.0f} MiB of its log can't be moved into {path}, and the"
+                " log grows: a program has begun to read, and does not end that",
+                hint=f"end that program; who has it open: fuser {path}",
+            )
+        )
+    return found or [well("database", str(path))]
+
+
+def check_schedules(
+    client: Client,
+    schedules: Sequence[Schedule],
+    unreadable: Sequence[tuple[int, Unreadable]],
+    *,
+    command: Callable[[str], str],
+) -> list[Finding]:
+    """The schedules that can't be read, or do not fire because their triggers can't be.
+
+    Given are all schedules, or those that need a look.
+    """
+    broken = _check_pending_apply(client, command=command)
+    broken += [
+        problem(
+            "schedules",
+            f"{schedule.name} is broken, and does not fire: {schedule.trigger_error}",
+            hint=(
+                f"give it another time or zone: {command(f'edit {schedule.name}')} --cron ..."
+                " --tz ..."
+            ),
+        )
+        for schedule in schedules
+        if schedule.trigger_error is not None
+    ]
+    broken += [
+        problem("schedules", f"number {number}: {error.message}", hint=error.hint)
+        for number, error in unreadable
+    ]
+    broken += [
+        found
+        for schedule in schedules
+        if (found := _judge_idle(client, schedule, command=command)) is not None
+    ]
+    if broken:
+        return broken
+    count, *_ = client.count_schedules()
+    if count > len(schedules):
+        words = f"{count}; the {len(schedules)} that need a look are readable"
+        return [well("schedules", f"{words}; read all: {command('doctor --deep')}")]
+    return [well("schedules", f"{count}, all readable")]
+
+
+def check_outcomes(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """The schedules that fail every time or have never run."""
+    now = client.now()
+    ailing, count = client.store.find_ailing(now_ms=to_ms(now), limit=_MOST_AILING)
+    found = [_judge_ailing(one, now=now, command=command) for one in ailing]
+    if count > len(ailing):
+        more = f"{count - len(ailing)} more schedules fail every time or have never run"
+        found.append(warning("schedules", more, hint=f"see: {command('list --failed')}"))
+    return found
+
+
+def _judge_ailing(one: Ailing, *, now: datetime, command: Callable[[str], str]) -> Finding:
+    if one.failed_count:
+        runs = "its only run" if one.failed_count == 1 else f"all of its {one.failed_count} runs"
+        words = f"{one.name} fails every time, {runs} so far"
+        if one.last_success_ms is not None:
+            ago = distance(from_ms(one.last_success_ms), now)
+            words = f"{one.name} fails every time since its last success, {ago}"
+        words += f": {one.last_error}" if one.last_error else ""
+        return warning("schedules", words, hint=f"see: {command(f'logs {one.name}')}")
+    skipped = f"{one.skipped_count} skipped" if one.skipped_count else "its time has passed"
+    words = f"{one.name} has never run: {skipped}"
+    return warning("schedules", words, hint=f"see: {command(f'why {one.name}')}")
+
+
+def _check_pending_apply(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """An apply that was killed before it was carried out to its end."""
+    pending = client.store.find_pending_apply()
+    if pending is None:
+        return []
+    with apply_lock(client.path) as is_free:
+        if not is_free:
+            return []  # It is at work.
+    return [
+        warning(
+            "schedules",
+            f"an apply was interrupted, and some of its schedules are not written yet:"
+            f" {pending.origin.removeprefix(APPLY)}",
+            hint=f"a daemon finishes it when it starts, and so does {command('apply FILE')}",
+        )
+    ]
+
+
+def _judge_idle(
+    client: Client, schedule: Schedule, *, command: Callable[[str], str]
+) -> Finding | None:
+    """A schedule that should have a next time and has none, or that nothing can start any more."""
+    idle = find_idle(standing_of(schedule), now=client.now())
+    if idle is Idle.NO_NEXT and _has_times_to_come(client, schedule):
+        return warning(
+            "schedules",
+            f"{schedule.name} is enabled, and its next time is missing (next_run_at is NULL):"
+            " an engine computes it within a minute",
+            hint=(
+                f"if no engine is running, start one: {command('daemon')}; to wake engines after"
+                f" an edit by SQL: {_wake_line(client)}"
+            ),
+        )
+    if not schedule.gone_upstreams or not schedule.enabled:
+        return None
+    gone = " and ".join(schedule.gone_upstreams)
+    are = "is" if len(schedule.gone_upstreams) == 1 else "are"
+    return warning(
+        "schedules",
+        f"{schedule.name} comes after {gone}, which {are} gone"
+        + (": nothing starts it" if idle is Idle.UPSTREAM else ""),
+        hint=(
+            f"let it come after another one: {command(f'edit {schedule.name}')} --after NAME;"
+            f" or remove it: {command(f'rm {schedule.name}')}"
+        ),
+    )
+
+
+def _wake_line(client: Client) -> str:
+    """One line of shell that wakes every engine of the database, for who edits it by SQL."""
+    bells = f"{quote(str(state_dir(client.path)))}/engine-*.fifo"
+    return f'for f in {bells}; do [ -p "$f" ] && printf . 1<>"$f"; done'
+
+
+def _has_times_to_come(client: Client, schedule: Schedule) -> bool:
+    """Whether a time is to come of a schedule, by what it says."""
+    try:
+        timing = client.timing(schedule)
+    except InvalidInput:
+        return False  # An engine marks it as broken.
+    return fresh_fire(timing, to_ms(client.now()), planned_count=schedule.planned_count) is not None

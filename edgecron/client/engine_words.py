@@ -1,0 +1,111 @@
+"""Who runs what is in a queue, and that nobody does; what keeps engines from their work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.model.queues import find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime, tzinfo
+
+    from edgecron.client.face import Face
+    from edgecron.client.frontend import FrontEnd
+    from edgecron.engine.peers import EngineState
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule
+
+
+def runner_words(queue: str) -> str:
+    """Who runs what is in a queue: `an engine`, `the program 'app'`."""
+    from edgecron.model.choices import COMMAND_QUEUE
+
+    if queue == COMMAND_QUEUE:
+        return "an engine"
+    program = find_program(queue)
+    return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
+
+
+def absence_words(
+    client: Face, schedule: Schedule, *, them: str = "it", since: str | None = None
+) -> str:
+    """That nobody runs a schedule which no engine at work takes; `them` is what, `since` when it
+    vanished, where that is to be told.
+
+    `the program 'app' is not at work, and runs it when it starts`.
+    """
+    from edgecron.model.choices import COMMAND_QUEUE
+
+    queue = schedule.spec.queue
+    if queue == COMMAND_QUEUE:
+        return "no engine is at work, and nothing starts"
+    runner = runner_words(queue)
+    if schedule.vanished_at is not None and since is not None:
+        return f"{runner} has not declared {them} since {since}: nobody runs {them}"
+    if schedule.vanished_at is not None:
+        return f"{runner} declares {them} no more: nobody runs {them}"
+    if client.has_engine(queue):
+        version = f"a version that does not offer {them}"
+        return f"{runner} is at work in {version}: one that does runs {them} when it starts"
+    return f"{runner} is not at work, and runs {them} when it starts"
+
+
+def removal_words(name: str, *, command: Callable[[str], str]) -> str:
+    """What to do about a schedule that its program declares no more."""
+    return f"remove it: {command(f'rm {name}')}, or the program's scheduler.prune()"
+
+
+def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
+    """That nobody runs a schedule which no engine at work takes, since when, and what to do."""
+    from edgecron.model.choices import COMMAND_QUEUE
+
+    since = None
+    if schedule.vanished_at is not None:
+        from edgecron.views.times import distance, near_time
+
+        time = near_time(schedule.vanished_at, zone=zone, now=now)
+        since = f"{time} ({distance(schedule.vanished_at, now)})"
+    words = absence_words(front.client(), schedule, since=since)
+    if schedule.spec.queue == COMMAND_QUEUE:
+        return f"{words}: {front.command('daemon')}"
+    if schedule.vanished_at is not None:
+        return f"{words}; {removal_words(schedule.name, command=front.command)}"
+    return words
+
+
+def reverting_words(schedule: Schedule) -> str | None:
+    """That a change by hand does not last; None where it does."""
+    queue = schedule.spec.queue
+    if find_program(queue) is None or schedule.vanished_at is not None:
+        return None
+    return f"{runner_words(queue)} brings this back to what its code says when it starts"
+
+
+def find_living(client: Face, schedule: Schedule | None) -> list[EngineState]:
+    """The engines that are alive and take what there is of a schedule, stalled ones included; None
+    is a command."""
+    from edgecron.model.choices import COMMAND_QUEUE
+
+    queue = COMMAND_QUEUE if schedule is None else schedule.spec.queue
+    offer = None if schedule is None else schedule.offer
+    return [one for one in client.engines() if one.is_alive and one.info.takes(queue, offer)]
+
+
+def stalled_words(states: Sequence[EngineState]) -> str:
+    """That there are engines, and that all of them are stalled."""
+    if len(states) == 1:
+        return f"the only engine, pid {states[0].info.pid}, is stalled: {states[0].why}"
+    pids = ", ".join(str(state.info.pid) for state in states)
+    return f"all {len(states)} engines are stalled (pids {pids})"
+
+
+def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
+    """That a run's end waits for its engine, which is stalled; None where it is not."""
+    for state in front.client().engines():
+        if state.is_stalled and state.info.id == execution.engine_id:
+            return (
+                f"its engine, pid {state.info.pid}, is stalled: {state.why};"
+                f" its end waits until that goes on; see: {front.command('doctor')}"
+            )
+    return None

@@ -1,0 +1,293 @@
+"""Reading: what a Client says of schedules, runs and engines, asked elsewhere.
+
+What each means is told where a Client has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from edgecron.client.remote_asking import Asking
+from edgecron.model.browsing import SchedulePage
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from edgecron.engine.peers import EngineState
+    from edgecron.engine.twins import Twin
+    from edgecron.formats.document import Document
+    from edgecron.formats.document_plan import Step
+    from edgecron.model.browsing import Choice, RunPage
+    from edgecron.model.choices import Cause, Status
+    from edgecron.model.claim import Output
+    from edgecron.model.filters import Filter
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
+    from edgecron.model.standing import Standing
+    from edgecron.planning.backfill import Backfill
+    from edgecron.planning.forecast import UpcomingFire
+    from edgecron.planning.trust import ClockState
+    from edgecron.triggers import Trigger
+    from edgecron.views.busy_tally import WeekHeat
+    from edgecron.views.explanation import Explanation
+    from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
+    from edgecron.views.statistics import Tallied
+
+# How many fires to come are asked for at a time: most want few, and who wants many wants all.
+_PAGES = (32, 480, 4_500, 10_000)
+_MOST_SCHEDULES = 500
+
+
+class Reading(Asking):
+    """What is, what was and what is to come."""
+
+    def schedules(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> list[Schedule]:
+        """In pages, however many are wanted: so that no answer is too large."""
+        found: list[Schedule] = []
+        chosen = {} if choice is None else {"choice": choice}
+        while limit is None or len(found) < limit:
+            size = _MOST_SCHEDULES if limit is None else min(limit - len(found), _MOST_SCHEDULES)
+            page: list[Schedule] = self._ask("schedules", after=after, limit=size, **chosen)
+            found += page
+            if len(page) < size:
+                break
+            after = page[-1].name
+        return found
+
+    def schedule_page(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> SchedulePage:
+        """In pages, as `schedules`."""
+        found = SchedulePage([], [])
+        chosen = {} if choice is None else {"choice": choice}
+        count = 0
+        while limit is None or count < limit:
+            size = _MOST_SCHEDULES if limit is None else min(limit - count, _MOST_SCHEDULES)
+            page: SchedulePage = self._ask("schedule_page", after=after, limit=size, **chosen)
+            found.schedules.extend(page.schedules)
+            found.unreadable.extend(page.unreadable)
+            names = page.names
+            count += len(names)
+            if len(names) < size:
+                break
+            after = names[-1]
+        return found
+
+    def count_schedules(self) -> tuple[int, int, int]:
+        found: tuple[int, int, int] = self._ask("count_schedules")
+        return found
+
+    def state(self, name: str) -> dict[str, str]:
+        found: dict[str, str] = self._ask("state", name=name)
+        return found
+
+    def count_state(self, name: str) -> int:
+        found: int = self._ask("count_state", name=name)
+        return found
+
+    def standings(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> list[Standing]:
+        given = {"after": after, "limit": limit, "choice": choice}
+        asked = {name: value for name, value in given.items() if value is not None}
+        found: list[Standing] = self._ask("standings", **asked)
+        return found
+
+    def schedule(self, name: str) -> Schedule:
+        found: Schedule = self._ask("schedule", name=name)
+        return found
+
+    def triggers(self, schedule: Schedule) -> list[Trigger]:
+        found: list[Trigger] = self._ask("triggers", schedule=schedule)
+        return found
+
+    def triggers_at(self, name: str, at: datetime) -> list[Trigger]:
+        found: list[Trigger] = self._ask("triggers_at", name=name, at=at)
+        return found
+
+    def next_fires(
+        self, name: str | None = None, *, matches: Filter | None = None
+    ) -> Iterator[UpcomingFire]:
+        """In pages: what is changed meanwhile may be seen as it was, or twice."""
+        skip = 0
+        while True:
+            limit = next((size for size in _PAGES if size > skip), _PAGES[-1])
+            page: list[UpcomingFire] = self._ask(
+                "next_fires", name=name, matches=matches, skip=skip, limit=limit
+            )
+            yield from page
+            skip += len(page)
+            if len(page) < limit:
+                return
+
+    def execution(self, execution_id: int) -> Execution:
+        found: Execution = self._ask("execution", execution_id=execution_id)
+        return found
+
+    def history(
+        self,
+        name: str | None = None,
+        *,
+        statuses: tuple[Status, ...] = (),
+        causes: tuple[Cause, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+        with_former: bool = False,
+    ) -> list[Execution]:
+        return self.history_page(
+            name,
+            statuses=statuses,
+            causes=causes,
+            before_id=before_id,
+            limit=limit,
+            with_former=with_former,
+        ).runs
+
+    def history_page(
+        self,
+        name: str | None = None,
+        *,
+        statuses: tuple[Status, ...] = (),
+        causes: tuple[Cause, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+        with_former: bool = False,
+    ) -> RunPage:
+        found: RunPage = self._ask(
+            "history_page",
+            name=name,
+            statuses=statuses,
+            causes=causes,
+            before_id=before_id,
+            limit=limit,
+            with_former=with_former,
+        )
+        return found
+
+    def find_dependents(self, name: str) -> list[str]:
+        found: list[str] = self._ask("find_dependents", name=name)
+        return found
+
+    def waiting_runs(self, *, limit: int = 20) -> list[Execution]:
+        found: list[Execution] = self._ask("waiting_runs", limit=limit)
+        return found
+
+    def last_run(self, name: str) -> Execution:
+        found: Execution = self._ask("last_run", name=name)
+        return found
+
+    def next_attempt(self, execution: Execution) -> Execution | None:
+        found: Execution | None = self._ask("next_attempt", execution=execution)
+        return found
+
+    def spec_of(self, execution: Execution) -> ScheduleSpec | None:
+        found: ScheduleSpec | None = self._ask("spec_of", execution=execution)
+        return found
+
+    def imported(self) -> list[Imported]:
+        found: list[Imported] = self._ask("imported")
+        return found
+
+    def note_imported(self, entries: Sequence[Imported]) -> None:
+        self._ask("note_imported", entries=entries)
+
+    def removals(self, name: str) -> list[tuple[int, datetime]]:
+        found: list[tuple[int, datetime]] = self._ask("removals", name=name)
+        return found
+
+    def removed_at(self, name: str) -> datetime | None:
+        found: datetime | None = self._ask("removed_at", name=name)
+        return found
+
+    def output(self, execution_id: int) -> Output | None:
+        found: Output | None = self._ask("output", execution_id=execution_id)
+        return found
+
+    def active_counts(self) -> dict[Status, int]:
+        found: dict[Status, int] = self._ask("active_counts")
+        return found
+
+    def late_places(self) -> LatePlaces:
+        found: LatePlaces = self._ask("late_places")
+        return found
+
+    def engines(self) -> list[EngineState]:
+        found: list[EngineState] = self._ask("engines")
+        return found
+
+    def clock_state(self) -> ClockState:
+        """Whether the other machine's clock can be trusted, as its engines see it."""
+        found: ClockState = self._ask("clock_state")
+        return found
+
+    def local_zone(self) -> str | None:
+        found: str | None = self._ask("local_zone")
+        return found
+
+    def twins(self) -> list[Twin]:
+        found: list[Twin] = self._ask("twins")
+        return found
+
+    def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
+        found: bool = self._ask("has_engine", queue=queue, offer=offer)
+        return found
+
+    def is_supervised(self, execution: Execution) -> bool:
+        found: bool = self._ask("is_supervised", execution=execution)
+        return found
+
+    def take_over(self) -> None:
+        self._ask("take_over")
+
+    def outlook(self, name: str, *, upcoming: int = 5) -> Outlook:
+        found: Outlook = self._ask("outlook", name=name, upcoming=upcoming)
+        return found
+
+    def foresee(
+        self, spec: ScheduleSpec, *, schedule: Schedule | None = None, upcoming: int = 10
+    ) -> Foreseen:
+        found: Foreseen = self._ask("foresee", spec=spec, schedule=schedule, upcoming=upcoming)
+        return found
+
+    def explain(self, name: str, at: datetime) -> Explanation:
+        """Without the timing of its words, which stays where it is."""
+        found: Explanation = self._ask("explain", name=name, at=at)
+        return found
+
+    def tallies(
+        self,
+        name: str | None = None,
+        *,
+        since: datetime,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Tallied:
+        found: Tallied = self._ask("tallies", name=name, since=since, after=after, limit=limit)
+        return found
+
+    def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
+        """In a zone of this machine's: its own, where that is `local`."""
+        if zone == "local":
+            from edgecron.triggers import local_zone_name
+
+            zone = local_zone_name()
+        found: WeekHeat = self._ask("week_heat", zone=zone)
+        yield found
+
+    def plan_document(
+        self, document: Document, *, origin: str, is_pruned: bool = False
+    ) -> tuple[Step, ...]:
+        found: tuple[Step, ...] = self._ask(
+            "plan_document", document=document, origin=origin, is_pruned=is_pruned
+        )
+        return found
+
+    def check(self, step: Step) -> None:
+        self._ask("check", step=step)
+
+    def plan_backfill(self, name: str, from_at: datetime, to_at: datetime) -> Backfill:
+        found: Backfill = self._ask("plan_backfill", name=name, from_at=from_at, to_at=to_at)
+        return found

@@ -1,0 +1,391 @@
+"""A backup in the place of a database: looked through first, and what was there is kept aside.
+
+What was `running` or `queued` in the backup has gone on since, in the database that it replaces:
+nothing of it is started again unless its schedule asks for that after an interruption. Times that
+came since are missed ones, to be decided by each schedule's catch-up like any other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from edgecron.base.clock import Clock
+from edgecron.base.errors import (
+    Conflict,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseUnusable,
+    EdgecronError,
+    InvalidInput,
+    NotFound,
+)
+from edgecron.base.paths import make_folders, state_dir
+from edgecron.base.timetext import format_instant, from_ms
+from edgecron.base.values import dataclass, replace
+from edgecron.client.copy_places import (
+    date_words,
+    find_opening,
+    own_name,
+    partial_file,
+    refuse_in_use,
+    rename_to_new,
+    sync_file,
+    sync_folder,
+)
+from edgecron.client.renaming import exchange
+from edgecron.client.retiming import retime, timing_of_stored
+from edgecron.engine.health import find_holder
+from edgecron.engine.owner import find_stranger
+from edgecron.model.choices import Reason
+from edgecron.planning.trust import is_trusted, resolve_mark_ms
+from edgecron.store import SqliteStore, open_store, restoring
+from edgecron.store.copying import (
+    Contents,
+    Progress,
+    StoredCommand,
+    hold_alone,
+    make_plain,
+    read_commands,
+    read_contents,
+    read_copy,
+)
+from edgecron.supervisor.files import lock_is_held
+from edgecron.supervisor.holders import find_holders
+
+_CHUNK_BYTES = 1024 * 1024
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore did.
+
+    `aside` is where the former database lies, None where there was none. `interrupted` runs were
+    going on when the backup was made, and `cancelled` ones queued. Of `due` schedules a time came
+    since; of `skipped` it was left out, as asked.
+    """
+
+    database: Path
+    aside: Path | None
+    contents: Contents
+    interrupted: int
+    cancelled: int
+    due: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+class Restoration:
+    """A backup that was looked through, beside the database that it is to replace.
+
+    `present` is what that holds now: None where there is none, or it is damaged, and then
+    `present_error` says how. `opening` says how another user could have made the backup what it
+    is; None if nobody could. `commands` is what it runs.
+    """
+
+    def __init__(
+        self,
+        database: Path,
+        partial: Path,
+        *,
+        source: Path,
+        contents: Contents,
+        opening: str | None,
+        clock: Clock,
+    ) -> None:
+        self.database = database
+        self.source = source
+        self.contents = contents
+        self.opening = opening
+        self.present: Contents | None = None
+        self.present_error: str | None = None
+        self._partial = partial
+        self._clock = clock
+        if os.path.lexists(database):
+            try:
+                self.present = read_contents(database)
+            except DatabaseDamaged as error:
+                self.present_error = error.message
+
+    @property
+    def has_present(self) -> bool:
+        """Whether something would be set aside."""
+        return self.present is not None or self.present_error is not None
+
+    @property
+    def commands(self) -> list[StoredCommand]:
+        """What the schedules of the backup run."""
+        return read_commands(self._partial)
+
+    def carry_out(self, *, skip_missed: bool, take_over: bool = False) -> Restored:
+        """Put the backup in the place of the database, which is kept aside.
+
+        With `skip_missed` the times that came since the backup are left out, on record, and every
+        schedule counts from now. Raises Conflict where somebody has the database open, or where
+        the clock can't tell what was missed; it is as it was then. Raises EdgecronError for a
+        backup that another user could have written, unless `take_over`.
+        """
+        if self.opening is not None and not take_over:
+            raise EdgecronError(
+                f"backup {self.source} could be another user's: {self.opening};"
+                f" its commands would run as {own_name()}",
+                hint="look at its commands, and repeat with --take-over if they are to run so",
+            )
+        refuse_alive(self.database)
+        now = from_ms(self._clock.now_ms())
+        done = self._make_own(now=now, skip_missed=skip_missed)
+        sync_file(self._partial)
+        aside = None
+        with _held(self.database, is_readable=self.present is not None):
+            refuse_alive(self.database)  # An engine may have started since, and wait for us.
+            if not self.has_present:
+                rename_to_new(self._partial, self.database)
+            else:
+                aside = _set_aside(self.database, self._partial, now=now)
+                with suppress(FileNotFoundError):
+                    state_dir(self.database).rename(state_dir(aside))
+            sync_folder(self.database.parent)
+        return replace(done, aside=aside)
+
+    def _make_own(self, *, now: datetime, skip_missed: bool) -> Restored:
+        """Give the copy an identity of its own, and end what it believes to go on."""
+        now_ms = self._clock.now_ms()
+        boot_id = self._clock.boot_id()
+        with self._named():
+            self._renew_identity(boot_id=boot_id, now_ms=now_ms)
+            # Opened anew: what follows goes by the new seed.
+            store = open_store(self._partial, now_ms=now_ms, must_exist=True)
+            try:
+                cancelled = restoring.cancel_all_queued(store.database, now_ms=now_ms)
+                interrupted = restoring.interrupt_all_running(store.database, now_ms=now_ms)
+                due = restoring.find_due_names(store.database, now_ms=now_ms)
+                skipped = []
+                if skip_missed:
+                    _refuse_untrusted(store, self._clock)
+                    skipped = [
+                        name
+                        for name in due
+                        if _skip_missed(store, name, boot_id=boot_id, now_ms=now_ms)
+                    ]
+            finally:
+                store.close()
+            make_plain(self._partial)
+        return Restored(
+            database=self.database,
+            aside=None,
+            contents=self.contents,
+            interrupted=interrupted,
+            cancelled=cancelled,
+            due=tuple(name for name in due if name not in skipped),
+            skipped=tuple(skipped),
+        )
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let errors name the backup, or the database that it is for: not what is worked on."""
+        try:
+            yield
+        except DatabaseUnusable as error:
+            is_full = isinstance(error, DatabaseFull)
+            shown = f"database {self.database}" if is_full else str(self.source)
+            message = error.message.replace(f"database {self._partial}", shown)
+            raise type(error)(message, hint=error.hint) from error
+
+    def _renew_identity(self, *, boot_id: str, now_ms: int) -> None:
+        store = open_store(self._partial, now_ms=now_ms, must_exist=True)
+        try:
+            restoring.renew_identity(store.database, boot_id=boot_id, now_ms=now_ms)
+        finally:
+            store.close()
+
+
+@contextmanager
+def prepare_restore(
+    database: Path, source: Path, *, clock: Clock, on_progress: Progress
+) -> Iterator[Restoration]:
+    """Copy a backup beside the database, and look it through; nothing is replaced yet.
+
+    Raises NotFound, InvalidInput or DatabaseUnusable for the backup, Conflict where an engine or
+    a supervisor of the database lives, EdgecronError where it is another user's.
+    """
+    source = Path(os.path.abspath(source.expanduser()))
+    _refuse_source(database, source)
+    stranger = find_stranger(database)
+    if stranger is not None:
+        raise EdgecronError(
+            f"database {database} belongs to user {stranger}, and you are user {os.geteuid()}",
+            hint="repeat as that user",
+        )
+    refuse_alive(database)
+    opening = find_opening(source)
+    make_folders(database.parent)
+    with partial_file(database.parent) as partial:
+        try:
+            _copy_file(source, partial, on_progress=on_progress)
+        except OSError as error:
+            raise EdgecronError(
+                f"{source} can't be copied into {database.parent} ({error.strerror})",
+                hint="it is looked through there first, so there must be room for it",
+            ) from error
+        contents = read_copy(partial, shown=source)
+        yield Restoration(
+            database,
+            partial,
+            source=source,
+            contents=contents,
+            opening=opening,
+            clock=clock,
+        )
+
+
+def refuse_alive(database: Path) -> None:
+    """Raise Conflict where an engine or a supervisor of a database lives."""
+    folder = state_dir(database)
+    for kind, hint in (
+        ("engine", "stop it first, and start it again afterwards"),
+        ("supervisor", "wait until what it runs has ended, or cancel that: edgecron status"),
+    ):
+        for lock in sorted(folder.glob(f"{kind}-*.lock")):
+            if lock_is_held(lock):
+                pid = find_holder(lock)
+                who = "" if pid is None else f", pid {pid},"
+                raise Conflict(f"{_an(kind)}{who} of database {database} is alive", hint=hint)
+        # Its folder may have been deleted under it.
+        for pid in find_holders(folder, kind):
+            raise Conflict(f"{_an(kind)}, pid {pid}, of database {database} is alive", hint=hint)
+
+
+def _an(kind: str) -> str:
+    return f"an {kind}" if kind == "engine" else f"a {kind}"
+
+
+def _refuse_source(database: Path, source: Path) -> None:
+    try:
+        is_file = source.is_file()
+        is_same = is_file and database.exists() and source.samefile(database)
+    except OSError as error:
+        raise InvalidInput(f"{source} can't be read ({error.strerror})") from error
+    if not os.path.lexists(source):
+        raise NotFound(f"there is no file {source}", hint="give the path of a backup")
+    if not is_file:
+        raise InvalidInput(f"{source} is not a regular file")
+    if is_same:
+        raise InvalidInput(f"{source} is the database itself", hint="give the path of a backup")
+    refuse_in_use(source, is_folder_in_use=False)
+    refuse_alive(source)
+
+
+def _copy_file(source: Path, partial: Path, *, on_progress: Progress) -> None:
+    size = max(1, source.stat().st_size)
+    done = 0
+    with source.open("rb") as reading, partial.open("r+b") as writing:
+        while chunk := reading.read(_CHUNK_BYTES):
+            writing.write(chunk)
+            done += len(chunk)
+            on_progress(min(done, size), size)
+
+
+def _refuse_untrusted(store: SqliteStore, clock: Clock) -> None:
+    """Raise Conflict where it can't be told what was missed since."""
+    mark_ms = resolve_mark_ms(store.find_clock_marks().trusted_high_ms)
+    now_ms = clock.now_ms()
+    if not is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=clock.is_synchronised()):
+        raise Conflict(
+            f"the clock says {format_instant(from_ms(now_ms))} and can't be trusted:"
+            " what was missed since the backup can't be told by it",
+            hint="set the clock first, or leave what was missed to each schedule's catch-up",
+        )
+
+
+def _skip_missed(store: SqliteStore, name: str, *, boot_id: str, now_ms: int) -> bool:
+    """Leave out what a schedule has missed, on record, and let it count from now.
+
+    False where its triggers can't be read: the engine says so.
+    """
+    schedule = store.get_schedule(name)
+    free = replace(schedule, paused_until=None)
+    try:
+        timing = timing_of_stored(store, schedule)
+    except InvalidInput:
+        return False
+    retiming = retime(store, free, timing, now_ms=now_ms, reason=Reason.MISFIRE)
+    return store.resume_schedule(schedule, retiming=retiming, boot_id=boot_id, now_ms=now_ms)
+
+
+@contextmanager
+def _held(database: Path, *, is_readable: bool) -> Iterator[None]:
+    """Keep everybody else out of a database, and make it one plain file; as it is where it can't
+    be read."""
+    if not is_readable:
+        yield
+        return
+    with hold_alone(database):
+        yield
+
+
+def _set_aside(database: Path, partial: Path, *, now: datetime) -> Path:
+    """Let the copy have the database's name, and the database another one; which.
+
+    What lies beside the database goes with it.
+    """
+    number = 1
+    while True:
+        more = "" if number == 1 else f"-{number}"
+        name = f"{database.stem}-replaced-{date_words(now)}{more}{database.suffix}"
+        aside = database.with_name(name)
+        if not os.path.lexists(aside) and not os.path.lexists(state_dir(aside)):
+            break
+        number += 1
+    with _besides_moved(database, aside):
+        _trade_names(database, aside, partial)
+    return aside
+
+
+@contextmanager
+def _besides_moved(database: Path, aside: Path) -> Iterator[None]:
+    """Move what lies beside a database with it, and back where that fails: a damaged one may be
+    mended by its log."""
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for beside in _BESIDE:
+            was, now = (path.with_name(path.name + beside) for path in (database, aside))
+            with suppress(FileNotFoundError):
+                was.rename(now)
+                moved.append((was, now))
+        yield
+    except OSError:
+        for was, now in moved:
+            now.rename(was)
+        raise
+
+
+def _trade_names(database: Path, aside: Path, partial: Path) -> None:
+    # Never under the name of a partial file, or whoever clears these away would take the database.
+    partial.rename(aside)
+    try:
+        # On the disk before the next step: a power cut may keep that one alone, and the database
+        # would have the partial name besides its own.
+        sync_folder(database.parent)
+        is_done = exchange(aside, database)
+    except OSError:
+        aside.rename(partial)
+        raise
+    if not is_done:
+        aside.rename(partial)
+        try:
+            # Both names for a moment: so that there is no moment without the database.
+            os.link(database, aside, follow_symlinks=False)
+        except OSError:
+            database.rename(aside)
+        try:
+            partial.replace(database)
+        except OSError:
+            # With two names nobody would open it.
+            if os.path.lexists(database):
+                aside.unlink()
+            else:
+                aside.rename(database)
+            raise

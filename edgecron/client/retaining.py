@@ -1,0 +1,110 @@
+"""Retention that a person asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgecron.base.errors import Conflict
+from edgecron.client.reading import Reading
+
+if TYPE_CHECKING:
+    from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
+    from edgecron.store.damage import Orphans
+
+_PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
+
+
+class Retaining(Reading):
+    """Removing what is too old, or too much."""
+
+    @property
+    def retention(self) -> Retention:
+        """What is kept, where nothing else is asked for."""
+        if self._retention is None:
+            from edgecron.planning.retention import Retention
+
+            self._retention = Retention()
+        return self._retention
+
+    def prune(
+        self,
+        name: str | None = None,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = False,
+        on_progress: Callable[[Removed], object] = lambda removed: None,
+    ) -> Pruned:
+        """Remove what is beyond `retention`, the client's own where it is None.
+
+        Of one schedule with `name`, also of one that was removed: then by age and count, and
+        `output_bytes` are its own. `database_bytes` has no meaning then. Engines go on meanwhile.
+        A dry run removes nothing, and says what would go. Raises NotFound.
+        """
+        from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
+
+        schedule_id = None if name is None else self._past_id(name)
+        retention = retention or self.retention
+        is_trusted = self.clock_state().is_trusted
+        limits = limits_at(retention, self._clock.now_ms(), is_trusted=is_trusted)
+        before = Kept(*self.store.find_size())
+        done: list[Removed] = []
+        slices = self.store.prune(limits, schedule_id=schedule_id, is_trial=dry_run)
+        for removed in slices:
+            if removed is None or not removed.count:
+                continue
+            done = sum_of(done, removed)
+            on_progress(removed)
+            if not dry_run:
+                self.store.tidy()
+                time.sleep(_PAUSE_S)
+        return Pruned(
+            removed=tuple(done),
+            before=before,
+            after=Kept(*self.store.find_size()),
+            has_ages=is_trusted,
+        )
+
+    def repair_orphans(self) -> list[Orphans]:
+        """Repair rows that refer to what is missing, where that loses no history; what was
+        repaired. Engines continue meanwhile."""
+        from edgecron.store.damage import Orphans
+
+        counts: dict[tuple[str, str], int] = {}
+        for one in self.store.repair_orphans():
+            key = (one.table, one.parent)
+            counts[key] = counts.get(key, 0) + one.row_count
+            self.store.tidy()
+            time.sleep(_PAUSE_S)
+        return [Orphans(*key, row_count=count) for key, count in counts.items()]
+
+    def forget(self, name: str, *, dry_run: bool = False) -> Forgotten:
+        """Remove the former definitions of a schedule for good, also those of removed schedules of
+        its name; of these the last one, too.
+
+        Raises NotFound.
+        """
+        from edgecron.planning.retention import Forgotten
+
+        ids = self.store.find_all_named(name) or [self._past_id(name)]
+        found = [self.store.forget(one, is_trial=dry_run) for one in ids]
+        return Forgotten(
+            removed=sum(one.removed for one in found),
+            kept=sum(one.kept for one in found),
+            is_log_empty=found[-1].is_log_empty,
+        )
+
+    def compact(self) -> None:
+        """Give what is free in the database's file back to the file system.
+
+        All of it is written anew, once, under one lock: nothing else can be written meanwhile.
+        Raises Conflict where an engine is alive, which must not wait so long.
+        """
+        alive = [state for state in self.engines() if state.is_alive]
+        if alive:
+            raise Conflict(
+                f"an engine is running, pid {alive[0].info.pid}, and could write nothing meanwhile",
+                hint="stop it first; what is free is filled again before the file grows",
+            )
+        self.store.compact()

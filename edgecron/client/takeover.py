@@ -1,0 +1,173 @@
+"""The end of a stalled engine, asked for by a person: the one fence that surely works.
+
+Its lock can't be taken from it, and what it would do when it wakes can't be forbidden. So the
+kernel ends its process, by a descriptor that names this process and no later one of its number;
+then its runs are those of a dead engine, which any other takes over.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from pathlib import Path
+
+from edgecron.base.errors import Conflict, EdgecronError, NotFound, NotSupported
+from edgecron.base.paths import state_dir
+from edgecron.base.values import dataclass
+from edgecron.client import Client
+from edgecron.engine.health import find_holder, holds_open
+from edgecron.engine.liveness import KernelLiveness, engine_lock_path
+from edgecron.engine.owner import refuse_foreign
+from edgecron.engine.peers import EngineState, find_state, take_over_ends
+from edgecron.engine.wake import ring_engines
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.engine import EngineInfo
+from edgecron.supervisor.files import lock_is_held
+
+_PATIENCE_S = 2.0  # of the last look, before something is done that can't be undone
+_END_MS = 10_000  # a process that waits for a dead disk can't even be killed
+_LOOK_S = 0.01
+_LOOKS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOver:
+    """What came of its runs, and the engines that are left.
+
+    They go on, wait again because they were never started, or have their end on record.
+    """
+
+    going_on: tuple[int, ...]
+    queued_again: tuple[int, ...]
+    settled: tuple[int, ...]
+    engine_pids: tuple[int, ...]
+
+
+def get_stalled(client: Client, pid: int) -> EngineState:
+    """The stalled engine of a process id.
+
+    Raises NotFound where no engine of this database has it, Conflict where that one is not
+    stalled, NotSupported where this system can't end it, EdgecronError where this user can't, or
+    the database is another user's.
+    """
+    _refuse_unable(pid)
+    refuse_foreign(client.path)
+    states = client.engines()
+    found = [state for state in states if state.info.pid == pid and state.is_alive]
+    if not found:
+        raise NotFound(f"pid {pid} is no engine of database {client.path}", hint=_listed(states))
+    _refuse_foreign(pid)
+    for state in found:
+        if not state.is_stalled:
+            more = f"; {state.why}" if state.why else ""
+            raise Conflict(
+                f"engine pid {pid} is alive and not stalled{more}",
+                hint=f"to stop it: kill -TERM {pid}; what runs goes on",
+            )
+    return found[0]
+
+
+def running_of(client: Client, engine: EngineInfo) -> tuple[int, ...]:
+    """The executions that an engine has claimed and whose end is not on record."""
+    rows = client.store.find_running()
+    return tuple(row.execution_id for row in rows if row.engine_id == engine.id)
+
+
+def end_engine(client: Client, engine: EngineInfo) -> None:
+    """End a stalled engine's process with KILL, and wait until its lock is free.
+
+    Raises Conflict where it is not stalled any more, EdgecronError where it does not end.
+    """
+    lock = engine_lock_path(state_dir(client.path), engine.key)
+    try:
+        process = os.pidfd_open(engine.pid)
+    except ProcessLookupError:
+        process = None  # It ended by itself.
+    if process is not None:
+        try:
+            _kill(process, engine, client=client, lock=lock)
+        finally:
+            os.close(process)
+    for _ in range(_LOOKS):
+        if not lock_is_held(lock):
+            return
+        time.sleep(_LOOK_S)
+    holder = find_holder(lock)
+    who = "another process" if holder is None else f"its child, process {holder},"
+    raise EdgecronError(
+        f"engine pid {engine.pid} was ended, and {who} still holds its lock {lock}",
+        hint="end that process, too; the next engine then takes over",
+    )
+
+
+def take_over_runs(client: Client, engine: EngineInfo, *, runs: tuple[int, ...]) -> TakenOver:
+    """Write the ends on record of an engine that was ended, and wake the other engines.
+
+    `runs` are those that it ran.
+    """
+    folder = state_dir(client.path)
+    take_over_ends(client.store, folder, clock=client.clock)
+    # As the next engine would, so that it is not shown as a dead one until then.
+    client.store.retire_engine(engine.id, now_ms=client.clock.now_ms())
+    KernelLiveness(folder, boot_id=engine.boot_id).forget_engine(engine.key)
+    ring_engines(folder)
+    now = {run: client.execution(run).status for run in runs}
+    return TakenOver(
+        going_on=tuple(run for run in runs if now[run] is Status.RUNNING),
+        queued_again=tuple(run for run in runs if now[run] is Status.QUEUED),
+        settled=tuple(run for run in runs if now[run] not in ACTIVE),
+        engine_pids=tuple(
+            other.info.pid for other in client.engines() if other.is_working and other.info.queues
+        ),
+    )
+
+
+def _refuse_unable(pid: int) -> None:
+    has_proc = Path("/proc/self/fd").exists()
+    if not (has_proc and hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
+        raise NotSupported(
+            "this system can't end a process and be sure which one it is",
+            hint=f"look whether pid {pid} is the engine, and end it by hand: kill -KILL {pid}",
+        )
+
+
+def _refuse_foreign(pid: int) -> None:
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except FileNotFoundError:
+        return  # Of another container, or gone: then it is not known to be stalled either.
+    if os.geteuid() not in (0, owner):
+        raise EdgecronError(
+            f"engine pid {pid} belongs to user {owner}, and you are user {os.geteuid()}",
+            hint="repeat as that user, or as root",
+        )
+
+
+def _listed(states: list[EngineState]) -> str:
+    alive = [f"{state.info.pid} ({state.health})" for state in states if state.is_alive]
+    return f"its engines: {', '.join(alive)}" if alive else "none of its engines is alive"
+
+
+def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> None:
+    # Only now is the number that of one process for good: look again at what it is.
+    if not holds_open(engine.pid, lock):
+        raise Conflict(f"pid {engine.pid} is no longer the engine, and was left alone")
+    state = find_state(
+        engine,
+        client.store,
+        state_dir=lock.parent,
+        clock=client.clock,
+        patience_s=_PATIENCE_S,
+    )
+    if not state.is_stalled:
+        raise Conflict(f"engine pid {engine.pid} goes on again, and was left alone")
+    signal.pidfd_send_signal(process, signal.SIGKILL)
+    poller = select.poll()
+    poller.register(process, select.POLLIN)
+    if not poller.poll(_END_MS):
+        raise EdgecronError(
+            f"engine pid {engine.pid} was sent KILL, and has not ended",
+            hint="it waits for the disk; it ends when that answers, and nothing else ends it",
+        )

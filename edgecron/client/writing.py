@@ -1,0 +1,290 @@
+"""Writing: schedules are made, changed, held, let go and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgecron.base.checks import check_aware, check_name, check_range
+from edgecron.base.errors import Conflict, InvalidInput, NotFound
+from edgecron.base.timetext import format_instant, to_ms
+from edgecron.client.compiling import Compiling
+from edgecron.client.opening import TRIES
+from edgecron.client.reading import Reading
+
+if TYPE_CHECKING:
+    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.planning.times import CompiledSpec
+
+
+class Writing(Compiling, Reading):
+    """Changes of schedules. Each is one transaction, made on the schedule as it was read."""
+
+    def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
+        """Make a schedule. It computes from now and never fires for the past.
+
+        Raises AlreadyExists, InvalidTrigger, UnknownTimezone or another InvalidInput.
+        """
+        return self.add_all([spec], origin=origin)[0]
+
+    def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
+        """Make several schedules in one transaction: all, or none and an error."""
+        from edgecron.planning.next_fire import fresh_fire
+        from edgecron.store.changing import Retiming
+
+        now_ms = self._clock.now_ms()
+        made = []
+        for spec in specs:
+            compiled = self.compile(spec)
+            retiming = Retiming(next=fresh_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
+            made.append((compiled, retiming))
+        self._check_upstreams([compiled for compiled, _ in made])
+        self._check_needs(specs)
+        self.store.insert_schedules(
+            made, boot_id=self._clock.boot_id(), origin=origin, now_ms=now_ms
+        )
+        self._ring()
+        return [self.store.get_schedule(spec.name) for spec in specs]
+
+    def _check_upstreams(self, written: Sequence[CompiledSpec]) -> None:
+        wanted = {one.spec.name: [name for name, _ in one.upstreams] for one in written}
+        if any(wanted.values()):
+            from edgecron.planning.upstreams import check_upstreams
+
+            names = self.store.find_names()
+            check_upstreams(wanted, known=self.store.find_upstreams(), names=names)
+
+    def _check_needs(self, specs: Sequence[ScheduleSpec]) -> None:
+        wanted = {spec.name: spec.policies.needs for spec in specs if spec.policies.needs}
+        if wanted:
+            from edgecron.model.conditions import check_needed, check_needs
+
+            for needs in wanted.values():
+                check_needs(needs)
+            names = {*self.store.find_names(), *(spec.name for spec in specs)}
+            check_needed(wanted, names=names)
+
+    def limit_group(self, group: str, max_running: int | None) -> None:
+        """Let so many runs of a group go on at once, of all its schedules; None is no limit.
+
+        What waits for a place of it is given one, where there is one now.
+        """
+        check_name(group, what="group name")
+        check_range("max-running of a group", max_running, 1, 1_000_000)
+        self.store.set_group_limit(group, max_running)
+        self._ring()
+
+    def edit(
+        self,
+        name: str,
+        change: Callable[[ScheduleSpec], ScheduleSpec],
+        *,
+        origin: str = "python",
+    ) -> Schedule:
+        """Change a schedule. New triggers compute from now; other edits keep the next time.
+
+        Raises Conflict for another name where others come after it or need it.
+        `change` may be called again where somebody else changed the schedule meanwhile.
+        """
+        for _ in range(TRIES):
+            schedule = self.store.get_schedule(name)
+            changed = self.edit_once(schedule, change(schedule.spec), origin=origin)
+            if changed is not None:
+                return changed
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def edit_once(
+        self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
+    ) -> Schedule | None:
+        """The same of a schedule as it was read; None where somebody else has changed it since."""
+        if not self._edit_once(schedule, spec, origin):
+            return None
+        self._ring()
+        return self.store.get_schedule(spec.name)
+
+    def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
+        from edgecron.planning.times import trigger_words
+
+        now_ms = self._clock.now_ms()
+        is_renamed = spec.name != schedule.name
+        if is_renamed:
+            self._need_no_dependents(schedule.name)
+        compiled, retiming = self._prepare_edit(schedule, spec, now_ms=now_ms)
+        is_same = trigger_words(spec) == trigger_words(schedule.spec)
+        if is_renamed or not is_same or schedule.trigger_error is not None:
+            self._check_upstreams([compiled])
+        if is_renamed or spec.policies.needs != schedule.spec.policies.needs:
+            self._check_needs([spec])
+        return self.store.update_schedule(
+            schedule,
+            compiled,
+            retiming=retiming,
+            boot_id=self._clock.boot_id(),
+            origin=origin,
+            now_ms=now_ms,
+        )
+
+    def _need_no_dependents(self, name: str) -> None:
+        """Raise Conflict where others name a schedule: by another name they would not find it."""
+        dependents = self.find_dependents(name)
+        if dependents:
+            raise Conflict(
+                f"schedule {name!r} is named by others: {', '.join(dependents)}",
+                hint="change their triggers and needs first, and change them back after it",
+            )
+
+    def remove(self, name: str) -> Schedule:
+        """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+        from edgecron.client.retiming import missed_of
+        from edgecron.model.choices import Reason
+
+        return self._change(
+            name,
+            lambda schedule, now_ms: self.store.remove_schedule(
+                schedule,
+                missed=missed_of(self.store, schedule, now_ms=now_ms, reason=Reason.REMOVED),
+                now_ms=now_ms,
+            ),
+        )
+
+    def undo_removal(self, name: str | None = None) -> list[Schedule]:
+        """Restore what was removed last: of this name, or at all. All of it or nothing.
+
+        Their times go on from now; those that passed meanwhile are skipped rows. Raises NotFound,
+        Conflict if a definition was forgotten, and AlreadyExists if a name is taken by now.
+        """
+        now_ms, boot_id = self._clock.now_ms(), self._clock.boot_id()
+        found = self.store.find_last_removed(name)
+        if not found:
+            what = "nothing was removed" if name is None else f"no schedule {name!r} was removed"
+            raise NotFound(what, hint="see: edgecron list")
+        with self.store.together():
+            for schedule, state in found:
+                self._restore(schedule, state, boot_id=boot_id, now_ms=now_ms)
+        self._ring()
+        return [self.store.get_schedule(schedule.name) for schedule, _ in found]
+
+    def _restore(self, schedule: Schedule, state: str | None, *, boot_id: str, now_ms: int) -> None:
+        from edgecron.base.values import replace
+        from edgecron.client.retiming import retime, timing_of_stored
+        from edgecron.model.choices import Reason
+
+        if state == "forgotten":
+            raise Conflict(
+                f"schedule {schedule.name!r} can't be restored: its definition was forgotten",
+                hint="make it again with: edgecron add",
+            )
+        before = replace(schedule, enabled=state == "enabled")
+        timing = timing_of_stored(self.store, before)
+        retiming = retime(self.store, before, timing, now_ms=now_ms, reason=Reason.REMOVED)
+        if not self.store.restore_removed(
+            before, retiming=retiming, boot_id=boot_id, now_ms=now_ms
+        ):
+            raise Conflict(f"schedule {schedule.name!r} was restored by others meanwhile")
+
+    def remove_unreadable(self, name: str) -> bool:
+        """Remove a schedule of which `remove` says that it is Unreadable; whether it was there."""
+        was_there = self.store.remove_unreadable(name, now_ms=self._clock.now_ms())
+        self._ring()
+        return was_there
+
+    def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
+        """Hold everything of a schedule that has not started, without end or until an instant."""
+        from edgecron.planning.next_fire import next_after_pause
+
+        check_aware("the end of the pause", until)
+        until_ms = None if until is None else to_ms(until)
+
+        def pause_once(schedule: Schedule, now_ms: int) -> bool:
+            following = None
+            if until_ms is not None:
+                if until_ms <= now_ms:
+                    raise InvalidInput("the end of the pause is in the past")
+                following = next_after_pause(
+                    self.timing(schedule),
+                    until_ms,
+                    decided_until_ms=to_ms(schedule.decided_until),
+                    planned_count=schedule.planned_count,
+                )
+            return self.store.pause_schedule(
+                schedule, until_ms=until_ms, following=following, now_ms=now_ms
+            )
+
+        return self._change(name, pause_once)
+
+    def reschedule(self, name: str, run_at: datetime) -> Schedule:
+        """Let the next fire start at another time, once; the one after it follows its trigger.
+
+        Its plan time stays what it is. Raises InvalidInput for a time that has passed or that a
+        pause holds, Conflict where no fire is to come that could be moved.
+        """
+        check_aware("the new time", run_at)
+        run_ms = to_ms(run_at)
+
+        def reschedule_once(schedule: Schedule, now_ms: int) -> bool:
+            if run_ms <= now_ms:
+                raise InvalidInput("the new time is in the past")
+            self._need_next(schedule)
+            until = schedule.paused_until
+            if until is not None and run_ms < to_ms(until):
+                raise InvalidInput(
+                    f"schedule {name!r} is paused until {format_instant(until)}",
+                    hint=f"give a later time, or first: edgecron resume {name}",
+                )
+            return self.store.reschedule(schedule, run_ms=run_ms, now_ms=now_ms)
+
+        return self._change(name, reschedule_once)
+
+    def _need_next(self, schedule: Schedule) -> None:
+        """Raise Conflict where a schedule has no next fire that could be moved."""
+        from edgecron.model.standing import Idle, find_idle, idle_words, standing_of
+
+        name, now = schedule.name, self.now()
+        standing = standing_of(schedule)
+        idle = find_idle(standing, now=now)
+        until = schedule.paused_until
+        if (
+            until is not None
+            and schedule.next_plan_at is not None
+            and schedule.next_plan_at < until
+        ):
+            why, hint = "nothing of it follows its pause", f"first: edgecron resume {name}"
+        elif idle is None:
+            return
+        else:
+            why = idle_words(standing, now=now) or ""
+            hint = {
+                Idle.VANISHED: f"remove it: edgecron rm {name}",
+                Idle.BROKEN: f"mend it first: edgecron edit {name}",
+                Idle.PAUSED: f"first: edgecron resume {name}",
+            }.get(idle, f"run it now, or give it another time: edgecron run {name}")
+        raise Conflict(f"schedule {name!r} has no next time to move: {why}", hint=hint)
+
+    def resume(self, name: str) -> Schedule:
+        """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
+        from edgecron.base.values import replace
+        from edgecron.client.retiming import retime
+        from edgecron.model.choices import Reason
+
+        def resume_once(schedule: Schedule, now_ms: int) -> bool:
+            until = schedule.paused_until
+            is_held = not schedule.enabled or (until is not None and to_ms(until) > now_ms)
+            if not is_held and schedule.trigger_error is None:
+                return True  # The pause is over: what comes now is for the engine to decide.
+            free = replace(schedule, enabled=True, paused_until=None)
+            reason = Reason.PAUSED if is_held else Reason.MISFIRE
+            retiming = retime(self.store, free, self.timing(schedule), now_ms=now_ms, reason=reason)
+            return self.store.resume_schedule(
+                schedule, retiming=retiming, boot_id=self._clock.boot_id(), now_ms=now_ms
+            )
+
+        return self._change(name, resume_once)
+
+    def _change(self, name: str, once: Callable[[Schedule, int], bool]) -> Schedule:
+        for _ in range(TRIES):
+            schedule = self.store.get_schedule(name)
+            if once(schedule, self._clock.now_ms()):
+                self._ring()
+                return self.store.find_schedule(name) or schedule
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")

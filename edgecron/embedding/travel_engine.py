@@ -1,0 +1,177 @@
+"""The engine of a journey: the real one, stepped by hand, and alone with its database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecron.base.errors import Conflict
+from edgecron.base.values import dataclass
+from edgecron.embedding.travel_calls import CallsInTurn
+from edgecron.embedding.travel_commands import CommandsInTurn, Perform
+from edgecron.embedding.travel_stage import Lasts, Stage
+from edgecron.engine.core import Engine
+from edgecron.model.choices import Reason
+from edgecron.model.claim import Outcome, Output
+from edgecron.store import open_store
+from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
+
+if TYPE_CHECKING:
+    from edgecron.embedding.fake_clock import FakeClock
+    from edgecron.embedding.lending import Lent
+    from edgecron.embedding.travel_loop import JourneyLoop
+    from edgecron.engine.events import Event
+    from edgecron.store.contract import RunningRow
+
+_MOST_RUNNING = 8  # where the program does not say; an engine would count the cores
+_MOST_PASSES = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What every engine of a journey finds."""
+
+    database: Path
+    clock: FakeClock
+    lent: Lent
+    report: Callable[[Event], None]
+    perform: Perform
+    lasts: Lasts
+
+
+class Driving:
+    """One engine from its start to its end. `key` is its own."""
+
+    def __init__(self, setting: Setting, *, key: str) -> None:
+        clock, lent = setting.clock, setting.lent
+        self._clock = clock
+        self._lent = lent
+        self._stage = Stage(clock)
+        self._loop: JourneyLoop | None = None
+        self._loop_at_ms: int | None = None  # by the monotonic clock: its coroutines go on
+        self._wake_ms: int | None = None
+        self._calls = CallsInTurn(
+            lent.functions,
+            lent.coroutines,
+            stage=self._stage,
+            lasts=setting.lasts,
+            find_loop=self._find_loop,
+            clock=clock,
+            read_state=lent.read_state,
+        )
+        commands = CommandsInTurn(
+            setting.perform,
+            self._calls,
+            apart=lent.apart,
+            stage=self._stage,
+            lasts=setting.lasts,
+            clock=clock,
+        )
+        self._store = open_store(setting.database, now_ms=clock.now_ms())
+        self._engine = Engine(
+            store=self._store,
+            clock=clock,
+            start_runner=lambda: commands,
+            liveness=_Alone(key, boot_id=clock.boot_id()),
+            key=key,
+            pid=os.getpid(),
+            queues=lent.queues,
+            max_running=lent.max_running or _MOST_RUNNING,
+            report=setting.report,
+            ring_peers=lambda: None,
+            announce=lambda: None,
+            adopt=lambda supervisor_id, rows: None,
+            callables=self._calls,
+        )
+
+    @property
+    def wake_ms(self) -> int | None:
+        """When there is something to do next, by the wall clock; None where nothing is to come."""
+        elapsed = [at for at in (self._stage.next_ms, self._loop_at_ms) if at is not None]
+        offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
+        wakes = [at + offset_ms for at in elapsed]
+        return min(wakes if self._wake_ms is None else [*wakes, self._wake_ms], default=None)
+
+    def settle(self) -> None:
+        """Do all that is due now, and what comes of it."""
+        for _ in range(_MOST_PASSES):
+            self._wake_ms = self._engine.step().wake_ms
+            self._lent.deliver()
+            is_busy = self._play() or self._is_due() or self._engine.has_ends()
+            if not is_busy and not self._engine.has_changed():
+                return
+        raise Conflict(
+            f"there is no end of what is due at {self._clock.now()}",
+            hint="does a job run itself, or another one that runs it?",
+        )
+
+    def close(self) -> None:
+        """End it as a crash would: what runs has no end on record."""
+        self._calls.stop()
+        if self._loop is not None:
+            self._loop.drive()  # Its coroutines are cancelled.
+            self._loop.close()
+        self._engine.close()
+        self._store.close()
+
+    def _play(self) -> bool:
+        """Call functions, and let coroutines go on; whether any has been called."""
+        has_played = self._stage.play()
+        if self._loop is not None and self._calls.has_tasks | has_played:
+            self._loop.drive()
+            wait_ms = self._loop.wait_ms
+            self._loop_at_ms = None if wait_ms is None else self._clock.monotonic_ms() + wait_ms
+        raised, self._calls.raised = self._calls.raised, None
+        if raised is not None:
+            raise raised
+        return has_played
+
+    def _is_due(self) -> bool:
+        return self._wake_ms is not None and self._wake_ms <= self._clock.now_ms()
+
+    def _find_loop(self) -> JourneyLoop:
+        if self._loop is None:
+            from edgecron.embedding.travel_loop import JourneyLoop
+
+            self._loop = JourneyLoop(self._clock)
+        return self._loop
+
+
+class _Alone:
+    """Liveness where every other engine, and all that it ran, is dead."""
+
+    def __init__(self, key: str, *, boot_id: str) -> None:
+        self._key = key
+        self._boot_id = boot_id
+
+    def engine_is_alive(self, key: str) -> bool:
+        return key == self._key
+
+    def supervisor_is_alive(self, supervisor_id: str) -> bool:
+        return False
+
+    def dead_supervisors(self) -> list[str]:
+        return []
+
+    def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
+        return {token: Interrupted(reason=Reason.LOST) for token in tokens}
+
+    def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
+        raise AssertionError("no journal of a journey tells an end")
+
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        return None  # it was no process
+
+    def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
+        """Nothing is left: it was no process."""
+
+    def forget_engine(self, key: str) -> None:
+        """It has no files."""
+
+    def forget_supervisor(self, supervisor_id: str) -> None:
+        """Likewise."""
+
+    def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
+        """Likewise."""

@@ -1,0 +1,1 @@
+"""Text to values and back: TOML documents, crontabs and the configuration file."""

@@ -1,0 +1,249 @@
+"""Settings: a flag over a variable over the user's file over the system's file over the default.
+
+Each key goes by itself. Where there is no file, two looks for one are all that this costs: the
+table of settings and the reader of TOML are not imported before something is asked of them.
+
+    settings.py  the table of settings       kinds.py     how their values are written
+    options.py   likewise, of [defaults]     defaults.py  what new schedules have
+    files.py     a file, read and checked    example.py   a file to start from
+    retention.py how much is kept            actions.py   keys of the dashboard
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.paths import system_config_path, user_config_path
+from edgecron.base.values import NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgecron.formats.config_files import ConfigFile
+    from edgecron.formats.config_kinds import Text
+
+FILE_VARIABLE = "EDGECRON_CONFIG"
+DEFAULT = "default"  # in place of what gave a setting
+NO_FILE = "none"  # in place of a file: neither the user's nor the system's is read
+_OTHER_VARIABLES = {"database": "EDGECRON_DB"}
+_PREFIX = "EDGECRON_"
+_SECTIONS = ("LIMITS", "DEFAULTS", "RETENTION", "DASHBOARD", "DAEMON")
+_SECTION_VARIABLES = tuple(f"{_PREFIX}{section}_" for section in _SECTIONS)
+_COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)
+
+# A job has these, and so has a command that it calls; the last one is the single binary's.
+_GIVEN_VARIABLES = frozenset(
+    f"{_PREFIX}{name}"
+    for name in (
+        *("SCHEDULE", "RUN_ID", "RUN_MARK", "PLAN_AT", "ATTEMPT", "CAUSE", "SCOPE_KIND"),
+        *("SCOPE_ID", "IDEMPOTENCY_KEY", "PAYLOAD", "RESULT", "FENCE", "UPSTREAM_NAME"),
+        *("UPSTREAM_RUN_ID", "UPSTREAM_STATUS", "UPSTREAM_REASON", "UPSTREAM_EXIT_CODE"),
+        *("UPSTREAM_ERROR", "UNPACK_DIR"),
+    )
+)
+
+
+class Place(NamedTuple):
+    """Where a file is looked for. One that was named must be there."""
+
+    path: Path
+    kind: str  # user or system
+    is_named: bool = False
+
+
+class Given(NamedTuple):
+    """What a setting was given: as text, as it was written, and by what.
+
+    `origin` is a flag, a variable or a file's path; `what` is the setting's name in a message.
+    """
+
+    text: Text
+    written: Any
+    origin: str
+    what: str
+
+
+class Config:
+    """What flags, variables and files say. `files` are in order, the strongest first."""
+
+    def __init__(
+        self,
+        files: tuple[ConfigFile, ...],
+        *,
+        flags: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.files = files
+        self._flags = flags or {}
+        self._environ = os.environ if environ is None else environ
+
+    def find(self, key: str, *, flag: str | None = None) -> Given | None:
+        """What a setting was given; None where its default holds.
+
+        Raises InvalidInput for a variable whose text can't be one of that kind.
+        """
+        flag = self._flags.get(key) if flag is None else flag
+        if flag is not None:
+            name = f"--{_flag_of(key)}"
+            return Given(flag, flag, name, name)
+        variable = variable_of(key)
+        value = self._environ.get(variable)
+        if value:
+            return Given(_parted(key, value), value, variable, variable)
+        for file in self.files:
+            if key in file.values:
+                text, written = file.values[key]
+                return Given(text, written, str(file.path), key)
+        return None
+
+    def rank(self, key: str) -> int:
+        """How closely a setting is given, the less the closer: by a flag, a variable, a file, or
+        not at all."""
+        if self._flags.get(key) is not None:
+            return 0
+        if self._environ.get(variable_of(key)):
+            return 1
+        for place, file in enumerate(self.files, 2):
+            if key in file.values:
+                return place
+        return 2 + len(self.files)
+
+    def line_of(self, key: str) -> int | None:
+        """The line that gives a setting, where it is a file's and can be told."""
+        given = self.find(key)
+        for file in self.files:
+            if given is not None and given.origin == str(file.path):
+                return file.line_of(key)
+        return None
+
+    def place_of(self, key: str) -> str:
+        """What gives a setting, for a message: a flag, a variable, or a file with its line."""
+        given, line = self.find(key), self.line_of(key)
+        origin = DEFAULT if given is None else given.origin
+        return origin if line is None else f"{origin}:{line}"
+
+    def get(self, key: str, *, flag: str | None = None) -> Any:
+        """The value of a setting, read: `flag` if given, else by the order of precedence.
+
+        Raises InvalidInput, naming the flag or variable that can't be read.
+        """
+        from edgecron.formats.config_settings import SETTINGS
+
+        setting = SETTINGS[key]
+        given = self.find(key, flag=flag)
+        if given is not None:
+            return setting.kind.read(given.text, given.what)
+        return setting.default_value()
+
+
+def load(
+    named: str | None = None,
+    *,
+    flags: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration; `named` is the user's file, or `none` for no file at all.
+
+    Raises InvalidInput for a file that can't be read, can't be trusted, or says what isn't known,
+    and for an EDGECRON_ variable that is unknown.
+    """
+    env = os.environ if environ is None else environ
+    _refuse_unknown_variables(env)
+    return Config(tuple(_read_present(find_places(named, environ=env))), flags=flags, environ=env)
+
+
+def find_places(
+    named: str | None = None, *, environ: Mapping[str, str] | None = None
+) -> tuple[Place, ...]:
+    """Where files are looked for, the strongest first, whether they are there or not."""
+    env = os.environ if environ is None else environ
+    name = named or env.get(FILE_VARIABLE) or None
+    if name == NO_FILE:
+        return ()
+    own = user_config_path(name, environ=env)
+    places = (Place(system_config_path(), "system"),)
+    return places if own is None else (Place(own, "user", name is not None), *places)
+
+
+def variable_of(key: str) -> str:
+    """EDGECRON_LIMITS_BURST of `limits.burst`; EDGECRON_DB of `database`."""
+    return _OTHER_VARIABLES.get(key) or f"EDGECRON_{key.upper().replace('.', '_')}"
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    """Raise InvalidConfig for an EDGECRON_ variable that is unknown.
+
+    Within a run only the names of sections are checked: a newer engine may give its jobs variables
+    that are unknown here.
+    """
+    is_in_run = bool(environ.get("EDGECRON_RUN_ID"))
+    given = [
+        name
+        for name in environ
+        if name.startswith(_SECTION_VARIABLES if is_in_run else _PREFIX)
+        and environ[name]
+        and name not in _COMMON_VARIABLES
+        and name not in _GIVEN_VARIABLES
+    ]
+    if not given:
+        return
+    from edgecron.formats.config_settings import SETTINGS
+
+    known = {variable_of(key): key for key in SETTINGS}
+    for name in given:
+        if name in known:
+            continue
+        meant = _find_meant(name, known)
+        from edgecron.base.errors import InvalidConfig
+
+        hint = f"did you mean {meant}?" if meant else "see: edgecron config show"
+        raise InvalidConfig(f"variable {name} is not known", hint=hint)
+
+
+def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
+    """The variable of a setting that somebody meant with this name, None if nothing is near."""
+    from difflib import get_close_matches
+
+    word = name.removeprefix(_PREFIX)
+    # By its own name, without the section, or by its key: EDGECRON_BURST, EDGECRON_DATABASE.
+    names = {key.rpartition(".")[2].upper(): variable for variable, key in known.items()}
+    if word in names:
+        return names[word]
+    # A slip in a section or in a name without one. What all share would make all of them near.
+    words = {variable.removeprefix(_PREFIX): variable for variable in (*known, FILE_VARIABLE)}
+    tops = {text for text, variable in words.items() if "." not in known.get(variable, "")}
+    close = get_close_matches(word, tops, n=1, cutoff=0.75)
+    section, _, _ = word.partition("_")
+    if not close and get_close_matches(section, _SECTIONS, n=1, cutoff=0.75):
+        close = get_close_matches(word, words, n=1)
+    return words[close[0]] if close else None
+
+
+def _flag_of(key: str) -> str:
+    return "db" if key == "database" else key.rpartition(".")[2].replace("_", "-")
+
+
+def _parted(key: str, value: str) -> Text:
+    """The text of a variable; the parts of one that stands for an array."""
+    if "." not in key:
+        return value
+    from edgecron.formats.config_settings import SETTINGS
+
+    return SETTINGS[key].kind.parted(value)
+
+
+def _read_present(places: tuple[Place, ...]) -> Iterator[ConfigFile]:
+    for place in places:
+        try:
+            # A link to nothing is a file that can't be read, and not one that isn't there.
+            os.lstat(place.path)
+        except (FileNotFoundError, NotADirectoryError):
+            if not place.is_named:
+                continue
+        except OSError:
+            pass  # Told when it is opened.
+        from edgecron.formats.config_files import read_file
+
+        yield read_file(place.path, is_system=place.kind == "system")

@@ -1,0 +1,241 @@
+"""A configuration file, read and checked: who may have written it, and every word of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgecron.base.errors import InvalidConfig, InvalidInput
+from edgecron.base.ownership import find_weakness, has_other_users
+from edgecron.base.paths import is_root
+from edgecron.base.values import NamedTuple
+from edgecron.formats.config_kinds import Text
+from edgecron.formats.config_settings import SECTIONS, SETTINGS
+from edgecron.formats.toml_nesting import MOST_LEVELS, find_too_deep
+
+MOST_BYTES = 1024 * 1024
+ROOT_UID = 0
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_HEADER = re.compile(r"\s*\[\s*([^\[\]#]+?)\s*\]")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=")
+_BLANK = str.maketrans("", "", " \"'")
+# What people write instead.
+_OTHER_WORDS = {"tz": "timezone", "db": "database", "colour": "color", "output_cap": "output"}
+
+
+class ConfigFile(NamedTuple):
+    """A file that is all right. `values`: by key, the text that a flag would have, and as written.
+
+    `content` is the whole text of it.
+    """
+
+    path: Path
+    values: Mapping[str, tuple[Text, Any]]
+    content: str
+
+    def line_of(self, key: str) -> int | None:
+        return line_of(self.content, key)
+
+
+def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
+    """The settings of a file. Raises InvalidConfig for all that is wrong with it, the first first.
+
+    What [defaults] means is for those to check who make schedules; its form is checked here.
+    """
+    content = _decode(path, _read_trusted(path, is_system=is_system))
+    document = _parse(path, content)
+    values: dict[str, tuple[Text, Any]] = {}
+    for key, value in _flatten(path, content, document):
+        setting = SETTINGS[key]
+        try:
+            text = setting.kind.text_of(value, key)
+            setting.kind.read(text, key)
+        except InvalidInput as error:
+            raise wrong(path, content, key, error) from None
+        values[key] = (text, value)
+    return ConfigFile(path, values, content)
+
+
+def wrong(path: Path, content: str, key: str, error: InvalidInput) -> InvalidConfig:
+    """An error of a value, with the file and the line where it stands."""
+    return InvalidConfig(f"{_at(path, content, key)}: {error.message}", hint=error.hint)
+
+
+def line_of(content: str, key: str) -> int | None:
+    """The line where a key is set, or its section begins; None where that can't be told."""
+    section = ""
+    found: dict[str, int] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        if header := _HEADER.match(line):
+            section = header[1].translate(_BLANK)
+            found.setdefault(section, number)
+        elif name := _KEY.match(line):
+            full = f"{section}.{name[1].translate(_BLANK)}".lstrip(".")
+            found.setdefault(full, number)
+    while key:
+        if key in found:
+            return found[key]
+        key = key.rpartition(".")[0]  # an inline table, as in `limits = {burst = 5}`
+    return None
+
+
+def _read_trusted(path: Path, *, is_system: bool) -> bytes:
+    try:
+        # Without waiting, should it be a FIFO.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    try:
+        _check_trust(path, os.fstat(fd), is_system=is_system)
+        with open(fd, "rb", closefd=False) as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    finally:
+        os.close(fd)
+    if len(content) > MOST_BYTES:
+        raise InvalidConfig(f"configuration file {path} is larger than 1 MiB")
+    return content
+
+
+def _unreadable(path: Path, error: OSError) -> InvalidConfig:
+    words = (error.strerror or str(error)).lower()
+    return InvalidConfig(
+        f"configuration file {path} can't be read: {words}",
+        hint="--config none goes without any file",
+    )
+
+
+def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None:
+    """Refuse what others may have written: it says what is run, and how.
+
+    Root's and the system's file are root's alone, as cron has it with its tables; what root reads
+    is so with all folders above it. Anyone else's belongs to them or to root, and not everybody
+    may write it.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidConfig(
+            f"configuration file {path} is no file", hint="--config none goes without any file"
+        )
+    owners, others, command = {os.geteuid(), ROOT_UID}, stat.S_IWOTH, "chmod o-w"
+    if is_system or is_root():
+        owners, others, command = {ROOT_UID}, stat.S_IWOTH | stat.S_IWGRP, "chmod go-w"
+    if status.st_uid not in owners:
+        whose = "root" if owners == {ROOT_UID} else "you or root"
+        raise InvalidConfig(
+            f"configuration file {path} belongs to user {status.st_uid}, expected {whose}",
+            hint="whoever may change it decides what is run",
+        )
+    if status.st_mode & others:
+        mode = stat.S_IMODE(status.st_mode)
+        raise InvalidConfig(
+            f"configuration file {path} has mode {mode:04o}, so that others may change it",
+            hint=f"{command} {path}",
+        )
+    opening = find_weakness(path, must_exist=True) if is_root() and has_other_users() else None
+    if opening is not None:
+        raise InvalidConfig(
+            f"configuration file {path} is not root's alone: {opening.words}",
+            hint=f"whoever may change that decides what is run: {opening.mend}",
+        )
+
+
+def _decode(path: Path, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidConfig(f"{path}:{line}: not UTF-8") from None
+
+
+def _parse(path: Path, content: str) -> dict[str, Any]:
+    deep = find_too_deep(content)
+    if deep is not None:
+        raise InvalidConfig(f"{path}:{deep}: nested more than {MOST_LEVELS} levels deep")
+    try:
+        return tomllib.loads(content)
+    except ValueError as error:
+        words = str(error)
+        found = _PLACE.search(words)
+        if found is None:
+            raise InvalidConfig(f"{path}: not TOML: {words}") from None
+        what = words[: found.start()]
+        line = found[1] or len(content.splitlines())
+        column = f", column {found[2]}" if found[2] else ""
+        raise InvalidConfig(
+            f"{path}:{line}: not TOML: {what[:1].lower()}{what[1:]}{column}"
+        ) from None
+
+
+def _flatten(
+    path: Path, content: str, table: Mapping[str, Any], section: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """The settings of a table and of those below it. Raises InvalidConfig for the unknown."""
+    names = _names_of(section)
+    for name, value in table.items():
+        full = f"{section}.{name}" if section else name
+        if name not in names:
+            raise _unknown(path, content, section, name)
+        if full in SETTINGS:
+            yield full, value
+        elif isinstance(value, dict):
+            yield from _flatten(path, content, value, full)
+        else:
+            raise InvalidConfig(f"{_at(path, content, full)}: {full} is no table",
+                                hint=f"write [{full}], and its settings below")  # fmt: skip
+
+
+def _names_of(section: str) -> list[str]:
+    """What may stand in a section: its settings, and the sections below it."""
+    settings = [each.name for each in SETTINGS.values() if each.section == section]
+    below = [
+        inner.rpartition(".")[2]
+        for inner in SECTIONS
+        if inner and inner.rpartition(".")[0] == section
+    ]
+    return settings + below
+
+
+def _unknown(path: Path, content: str, section: str, name: str) -> InvalidConfig:
+    shown = name if re.fullmatch(r"[\w\-]{1,60}", name) else ascii(name[:60])
+    full = f"{section}.{shown}" if section else shown
+    suggestion = _suggest(section, name)
+    hint = f"did you mean {suggestion}?" if suggestion else "see: edgecron config show"
+    key = f"{section}.{name}" if section else name
+    return InvalidConfig(f"{_at(path, content, key)}: {full} is not known", hint=hint)
+
+
+def _suggest(section: str, name: str) -> str | None:
+    """What may have been meant: in this section first, then in another one."""
+    word = name.lower().replace("-", "_")
+    word = _OTHER_WORDS.get(word, word)
+    within = _closest(word, _names_of(section))
+    if within is not None:
+        return f"{section}.{within}" if section else _as_header(within)
+    by_name = {setting.name: setting.key for setting in reversed(SETTINGS.values())}
+    elsewhere = _closest(word, by_name)
+    return None if elsewhere is None else by_name[elsewhere]
+
+
+def _as_header(name: str) -> str:
+    return f"[{name}]" if name in SECTIONS else name
+
+
+def _closest(word: str, names: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    known = list(names)
+    if word in known:
+        return word
+    close = get_close_matches(word, known, n=1, cutoff=0.65)
+    return close[0] if close else None
+
+
+def _at(path: Path, content: str, key: str) -> str:
+    line = line_of(content, key)
+    return str(path) if line is None else f"{path}:{line}"

@@ -1,0 +1,179 @@
+"""The table of settings: it drives the reader of files, `config show`, help and messages."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from edgecron.base.values import NamedTuple
+from edgecron.formats.config_actions import ACTIONS, read_keys
+from edgecron.formats.config_kinds import (
+    DURATION,
+    NONE,
+    PATH,
+    PATHS,
+    THEME,
+    URL,
+    Kind,
+    choice,
+    count,
+    or_none,
+    read_duration_ms,
+    size,
+)
+from edgecron.formats.config_options import option_kind
+from edgecron.formats.document_keys import value_text
+from edgecron.model.choices import OnShutdown
+from edgecron.model.options import DEFAULTABLE, Option, OptionType, Part
+
+FOREVER = "forever"
+_MOST_OUTPUT = 64 * 1024 * 1024
+
+
+class Color(StrEnum):
+    AUTO = "auto"  # on a terminal, unless NO_COLOR is set
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class Setting(NamedTuple):
+    """A setting. `default` is as a file has it; where that is None, `absent` says what holds."""
+
+    key: str
+    kind: Kind
+    default: Any
+    help: str
+    absent: str = NONE
+    flag: str | None = None
+
+    @property
+    def section(self) -> str:
+        return self.key.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition(".")[2]
+
+    def default_value(self) -> Any:
+        if self.default is None:
+            return None
+        return self.kind.read(self.kind.text_of(self.default, self.key), self.key)
+
+
+SECTIONS: dict[str, str] = {
+    "": "where the database is, and how output looks",
+    "limits": "what an engine takes: daemon, and run --wait where it runs a schedule itself",
+    "daemon": "what edgecron daemon does when it starts",
+    "defaults": "what new schedules have, unless add says otherwise",
+    "retention": "how long history and output are kept",
+    "dashboard": "how the dashboard looks",
+    "dashboard.keys": "which keys do what in the dashboard",
+}
+
+
+def _read_clock_wait(text: str, what: str) -> int | None:
+    """Milliseconds; None is without end."""
+    if text == FOREVER:
+        return None
+    return 0 if text == NONE else read_duration_ms(text, what)
+
+
+_CLOCK_WAIT = Kind(_read_clock_wait, 'a duration such as "10m", none or forever', (str,))
+_KEYS = Kind(
+    read_keys, 'the name of a key such as "ctrl+q", or an array of them', (str,), ",", True
+)  # fmt: skip
+_AGE = or_none(DURATION)
+_SIZE = or_none(size())
+
+_TOP = (
+    Setting("database", PATH, None, "the database file", "this user's own", "--db"),
+    Setting(
+        "url",
+        URL,
+        None,
+        "the server of another machine to ask, instead of a database",
+        "none",
+        "--url",
+    ),
+    Setting(
+        "token_file", PATH, None, "where the token for that server lies", "none", "--token-file"
+    ),
+    Setting("color", choice(Color), "auto", "colours: auto, always or never", flag="--color"),
+    Setting(
+        "cgroup", PATH, None, "a folder of cgroup v2 to divide among runs", "one that is delegated"
+    ),
+)
+_LIMITS = (
+    Setting(
+        "limits.max_running", count(), None, "runs at once", "4 per core, at least 8",
+        "--max-running",
+    ),
+    Setting("limits.burst", or_none(count()), None, "starts within a second", "no limit",
+            "--burst"),
+    Setting(
+        "limits.output", size(least=1024, most=_MOST_OUTPUT), "256KiB",
+        "kept of what a run prints: its head and its tail",
+    ),
+    Setting(
+        "limits.on_shutdown", choice(OnShutdown), "leave",
+        "what becomes of what runs: leave, wait or stop", flag="--on-shutdown",
+    ),
+    Setting(
+        "limits.shutdown_timeout", or_none(DURATION), None,
+        "with wait: then what still runs is ended", flag="--shutdown-timeout",
+    ),
+    Setting(
+        "limits.clock_wait", _CLOCK_WAIT, "10m",
+        "how long intervals wait for a clock that can be trusted; none, forever",
+        flag="--clock-wait",
+    ),
+    Setting("limits.log_format", choice(LogFormat), "text", "text or json",
+            flag="--log-format"),
+)  # fmt: skip
+
+
+_DAEMON = (
+    Setting(
+        "daemon.schedules", PATHS, [], "schedule files that it applies, and again on HUP",
+        flag="--schedules",
+    ),
+)  # fmt: skip
+
+
+def _default(option: Option) -> Setting:
+    default: object = option.default or None
+    if option.is_clearable or option.type is OptionType.PATH:
+        default = None
+    elif option.part is Part.POLICIES and option.type is not OptionType.DURATION:
+        default = value_text(option, option.default_value)
+    absent = option.default or NONE
+    return Setting(f"defaults.{option.name}", option_kind(option), default, option.help, absent)
+
+
+_DEFAULTS = tuple(map(_default, DEFAULTABLE))
+_RETENTION = (
+    Setting("retention.output_age", _AGE, "90d", "what runs printed is kept for"),
+    Setting("retention.output_bytes", _SIZE, "256MiB", "of all that runs printed, as stored"),
+    Setting("retention.history_age", _AGE, "400d", "ended runs are kept for"),
+    Setting("retention.history_count", or_none(count(most=1_000_000_000)), 50_000,
+            "ended runs kept of each schedule"),
+    Setting("retention.database_bytes", or_none(size(least=1024 * 1024)), "1GiB",
+            "the size of the database"),
+)  # fmt: skip
+_DASHBOARD = (
+    Setting("dashboard.theme", THEME, "auto", "auto, or the name of a theme"),
+    *(
+        Setting(f"dashboard.keys.{name}", _KEYS, list(action.keys), action.help)
+        for name, action in ACTIONS.items()
+    ),
+)
+
+SETTINGS: dict[str, Setting] = {
+    setting.key: setting
+    for setting in (*_TOP, *_LIMITS, *_DAEMON, *_DEFAULTS, *_RETENTION, *_DASHBOARD)
+}

@@ -1,0 +1,177 @@
+"""The time fields of a crontab line, by cron's own grammar.
+
+Our trigger gate knows more than cron (`L`, `5#2`, `H`) and reads a few texts otherwise: Debian's
+cron takes `1#2` for `1`, `*5` for `*` and `fri-sun` for never, where ours would run. So a field
+outside the plain grammar that every cron reads alike is named rather than guessed at.
+"""
+
+from __future__ import annotations
+
+import re
+
+from edgecron.base.values import dataclass
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+_BLANKS = re.compile(r"[ \t]+")
+_ELEMENT = re.compile(
+    r"(?:\*|(?P<first>[0-9]{1,9}|[a-z]{3})(?:-(?P<last>[0-9]{1,9}|[a-z]{3}))?)"
+    r"(?P<step>/[0-9]{1,9})?",
+    re.IGNORECASE | re.ASCII,
+)
+# What is no cron, but known to our gate or to other programs.
+_OURS = re.compile(r"[LWHR?]|[LHR]\W.*|L\d|\d+[LW]|.*#.*", re.IGNORECASE | re.ASCII | re.DOTALL)
+
+# What each macro of cron is as a trigger text.
+MACROS = {
+    "@reboot": "on boot",
+    "@yearly": "@yearly",
+    "@annually": "@annually",
+    "@monthly": "@monthly",
+    "@weekly": "@weekly",
+    "@daily": "@daily",
+    "@midnight": "@midnight",
+    "@hourly": "@hourly",
+}
+
+_MACRO_HINTS = {
+    "@every_minute": "write * * * * *",
+    "@every_second": "add it with: edgecron add NAME --every 1s",
+    "@applenotonbattery": "write the five time fields alone",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a text is not what cron takes, and what to write instead."""
+
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The time part of a line as a trigger text, and what follows it, untouched."""
+
+    trigger: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    low: int
+    high: int
+    names: tuple[str, ...] = ()
+
+
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of week", 0, 7, _DAYS),
+)
+
+
+def split_timing(text: str) -> Timing | Fault:
+    """Part a line without leading blanks into its trigger and the rest, or say what is wrong."""
+    if text.startswith("@"):
+        return _split_macro(text)
+    parts = _BLANKS.split(text, maxsplit=5)
+    if len(parts) < 5:
+        return Fault(
+            message=f"{text[:60]!a} is neither a variable (NAME = value) nor five time fields",
+            hint="write minute, hour, day of month, month, day of week and a command",
+        )
+    for field, part in zip(_FIELDS, parts, strict=False):
+        fault = _find_fault(field, part)
+        if fault is not None:
+            return fault
+    return _check_rest(" ".join(parts[:5]), parts[5] if len(parts) == 6 else "")
+
+
+def _split_macro(text: str) -> Timing | Fault:
+    parts = _BLANKS.split(text, maxsplit=1)
+    macro, rest = parts[0], parts[1] if len(parts) == 2 else ""
+    trigger = MACROS.get(macro)
+    if trigger is None:
+        return Fault(
+            message=f"{macro[:60]!a} is not a time that cron knows",
+            hint=_MACRO_HINTS.get(macro.lower(), f"expected one of {', '.join(MACROS)}"),
+        )
+    return _check_rest(trigger, rest)
+
+
+def _check_rest(trigger: str, rest: str) -> Timing | Fault:
+    if rest.startswith("*"):
+        return Fault(
+            message="a * follows the time, where cron expects a command or a user",
+            hint="cron knows no seconds: write minute, hour, day of month, month, day of week",
+        )
+    return Timing(trigger=trigger, rest=rest)
+
+
+def _find_fault(field: _Field, text: str) -> Fault | None:
+    for element in text.split(","):
+        fault = _find_element_fault(field, element)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _find_element_fault(field: _Field, element: str) -> Fault | None:
+    match = _ELEMENT.fullmatch(element)
+    if match is None:
+        return _explain(field, element)
+    step = match["step"]
+    if step is not None and int(step[1:]) == 0:
+        return Fault(message=f"{field.name} {element!a} has a step of 0, expected 1 or more")
+    if match["first"] is None:
+        return None
+    first = _read_number(field, match["first"])
+    last = _read_number(field, match["last"] or match["first"])
+    if first is None or last is None:
+        return _explain(field, element)
+    if not match["last"] and step is not None:
+        return Fault(
+            message=f"{field.name} {element!a} is refused by cron, or taken for {first} alone",
+            hint=f"write {first}-{field.high}{step}, or {first}",
+        )
+    if last < first:
+        return Fault(
+            message=f"{field.name} {element!a} runs backwards, which cron takes for never",
+            hint=_suggest_range(field, first, last),
+        )
+    return None
+
+
+def _read_number(field: _Field, text: str) -> int | None:
+    """The number of a digit or name text; None where the field does not have it."""
+    if text.isdigit():
+        number = int(text)
+        return number if field.low <= number <= field.high else None
+    name = text.lower()
+    return field.names.index(name) + field.low if name in field.names else None
+
+
+def _suggest_range(field: _Field, first: int, last: int) -> str:
+    if field.names == _DAYS and last == 0:
+        return f"write {first}-7"
+    return f"write {first}-{field.high},{field.low}-{last}"
+
+
+def _explain(field: _Field, element: str) -> Fault:
+    expected = f"{field.low}-{field.high}"
+    if field.names:
+        expected += f" or {field.names[0]}-{field.names[-1]}"
+    hint = None
+    if "~" in element:
+        hint = "a random time is not carried over: write a fixed one, and use --jitter to spread"
+    elif _OURS.fullmatch(element):
+        hint = "cron itself does not know this form; add it with: edgecron add NAME --cron TEXT"
+    return Fault(
+        message=f"{field.name} is {element[:60]!a}, expected {expected}, a range, a list or a step",
+        hint=hint,
+    )

@@ -1,0 +1,176 @@
+"""Which schedule a crontab line became, also after either of them has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+
+from edgecron.base.values import replace
+from edgecron.formats.crontab_names import suggest_stem
+from edgecron.formats.crontab_values import Entry, Match
+from edgecron.model.options import Job
+from edgecron.model.schedule import Imported, ScheduleSpec
+
+# What a crontab line decides of a schedule; everything else is a person's, and stays.
+_KEYS = ("triggers", "timezone", "command", "stdin", "env", "cwd", "user")
+Imprint = Mapping[str, object]
+
+
+def imprint_of(spec: ScheduleSpec) -> str:
+    """What a crontab line says, as canonical JSON: hashes instead of command, input and values."""
+    return json.dumps(_imprint(spec), sort_keys=True, separators=(",", ":"))
+
+
+def match_entries(
+    entries: Iterable[Entry],
+    imported: Iterable[Imported],
+    specs: Mapping[int, ScheduleSpec],
+    *,
+    source: str,
+) -> tuple[list[Match], list[Entry]]:
+    """Find the schedule that each line became, and the lines that became none yet.
+
+    `specs` are the schedules that exist, by id. A line that says the same as at its import is
+    found whatever its file is called now; one that has changed, among those of `source`.
+    """
+    # A schedule that exists comes before a removed one that the same line made earlier.
+    ordered = sorted(imported, key=lambda one: one.schedule_id not in specs)
+    left = {one.schedule_id: (one, _read(one)) for one in ordered}
+    matches: dict[int, Match] = {}
+    entries = list(entries)
+    for is_exact, key_of in _LEVELS:
+        waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+        for schedule_id, (one, imprint) in left.items():
+            if is_exact or one.source in (None, source):
+                waiting[key_of(imprint)].append(schedule_id)
+        for number, entry in enumerate(entries):
+            if number in matches:
+                continue
+            now = _imprint(entry.spec)
+            found = waiting.get(key_of(now))
+            if found:
+                schedule_id = found.popleft()
+                before = left.pop(schedule_id)[1]
+                matches[number] = _match(entry, schedule_id, before, now, specs.get(schedule_id))
+    rest = [entry for number, entry in enumerate(entries) if number not in matches]
+    return [matches[number] for number in sorted(matches)], rest
+
+
+def find_gone(
+    moved: Iterable[Entry],
+    imported: Iterable[Imported],
+    specs: Mapping[int, ScheduleSpec],
+    *,
+    source: str,
+    found: Collection[int],
+) -> list[int]:
+    """The schedules that came from `source` and whose lines it does not have any more, by id.
+
+    `found` are the schedules of its lines; `moved` are lines that an import made comments of.
+    """
+    left = [
+        one
+        for one in imported
+        if one.source == source and one.schedule_id in specs and one.schedule_id not in found
+    ]
+    stay, _ = match_entries(moved, left, specs, source=source)
+    moved_ids = {match.schedule_id for match in stay}
+    return [one.schedule_id for one in left if one.schedule_id not in moved_ids]
+
+
+def take_line(spec: ScheduleSpec, match: Match) -> ScheduleSpec:
+    """The schedule with what has changed in the crontab; what only a person changed stays."""
+    theirs, changed = match.entry.spec, match.changed_in_crontab
+    job: Job = spec.job
+    if "command" in changed:
+        job = replace(job, kind=theirs.job.kind, argv=theirs.job.argv)
+    if "stdin" in changed:
+        job = replace(job, stdin=theirs.job.stdin)
+    if "cwd" in changed:
+        job = replace(job, cwd=theirs.job.cwd)
+    if "user" in changed:
+        job = replace(job, user=theirs.job.user)
+    if "env" in changed:
+        job = replace(job, env=_take_env(job.env, theirs.job.env, match.env_at_import))
+    spec = replace(spec, job=job)
+    if "triggers" in changed:
+        spec = replace(spec, triggers=theirs.triggers)
+    return replace(spec, timezone=theirs.timezone) if "timezone" in changed else spec
+
+
+def _take_env(
+    ours: Mapping[str, str], theirs: Mapping[str, str], before: Mapping[str, str]
+) -> dict[str, str]:
+    """Our variables with what has changed in the crontab; `before` are the hashes at the import."""
+    changed = {name for name in {*before, *theirs} if before.get(name) != _hash_of(theirs, name)}
+    kept = {name: value for name, value in ours.items() if name not in changed}
+    return kept | {name: theirs[name] for name in theirs if name in changed}
+
+
+def _hash_of(env: Mapping[str, str], name: str) -> str | None:
+    return _hash(env[name]) if name in env else None
+
+
+def _match(
+    entry: Entry,
+    schedule_id: int,
+    before: Imprint,
+    now: Imprint,
+    spec: ScheduleSpec | None,
+) -> Match:
+    ours = None if spec is None else _imprint(spec)
+    env = before.get("env")
+    return Match(
+        entry=entry,
+        schedule_id=schedule_id,
+        is_removed=spec is None,
+        changed_in_crontab=_changed(before, now),
+        changed_in_edgecron=() if ours is None else _changed(before, ours),
+        env_at_import=env if isinstance(env, dict) else {},
+        is_same_now=ours is not None and not _changed(ours, now),
+    )
+
+
+def _changed(before: Imprint, after: Imprint) -> tuple[str, ...]:
+    return tuple(key for key in _KEYS if before.get(key) != after.get(key))
+
+
+def _imprint(spec: ScheduleSpec) -> Imprint:
+    job = spec.job
+    return {
+        "triggers": [" ".join(text.split()) for text in spec.triggers],
+        "timezone": spec.timezone,
+        "command": _hash([str(job.kind), *job.argv]),
+        "stem": suggest_stem(job.argv[0]) if job.argv else "",
+        "stdin": _hash(job.stdin or ""),
+        "env": {name: _hash(value) for name, value in sorted(job.env.items())},
+        "cwd": job.cwd,
+        "user": job.user,
+    }
+
+
+def _read(imported: Imported) -> Imprint:
+    if imported.spec is not None:
+        return _imprint(imported.spec)
+    found = json.loads(imported.imprint or "{}")
+    return found if isinstance(found, dict) else {}
+
+
+def _hash(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+
+def _key(*names: str) -> Callable[[Imprint], Hashable]:
+    return lambda imprint: json.dumps([imprint.get(name) for name in names], sort_keys=True)
+
+
+# From sure to likely: the same line; its variables, its time or its command have changed.
+_LEVELS: tuple[tuple[bool, Callable[[Imprint], Hashable]], ...] = (
+    (True, _key(*_KEYS)),
+    (False, _key("triggers", "command", "user")),
+    (False, _key("command", "user")),
+    (False, _key("triggers", "stem", "user")),
+)

@@ -1,0 +1,195 @@
+"""Schedules to a crontab: what cron can do as they say, and for the rest comments that say why not.
+
+Each line is read back before it is written: what cron would take otherwise is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from shlex import join, quote
+
+from edgecron.formats.crontab_commands import split_percent
+from edgecron.formats.crontab_fields import Fault, split_timing
+from edgecron.formats.crontab_lines import DEBIAN_COMMAND_MOST, read_assignment
+from edgecron.formats.crontab_reading import read_crontab
+from edgecron.formats.crontab_settings import DEFAULT_PATH, DEFAULT_SHELL, LOCAL
+from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import Schedule, ScheduleSpec
+
+_BOOT = "on boot"
+_MACROS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
+_NUMBERS = r"(?:\*|\d+|\d+-\d+)(?:/\d+)?"
+_NAMES = r"[A-Za-z]{3}"
+# Neither L, W, # and H, nor what cron programs take differently: a step from one number, and
+# ranges of names.
+_FIELD = re.compile(rf"(?:{_NUMBERS}|{_NAMES})(?:,(?:{_NUMBERS}|{_NAMES}))*", re.ASCII)
+_LONE_STEP = re.compile(r"(?:^|,)\d+/")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_DEFAULTS = Policies()
+_CRON_ENV = {"SHELL": DEFAULT_SHELL, "PATH": DEFAULT_PATH}
+_HEAD = """\
+# Written by edgecron export --crontab. Unlike edgecron, cron catches up nothing that it has missed,
+# and starts a run while the one before still goes on. Its PATH is /usr/bin:/bin where none is set.
+"""
+# What cron has no words for, and does without: the name of a policy, and how to call it.
+_LOST = {
+    "timeout_s": "timeout",
+    "retries": "retries",
+    "max_running": "max_running",
+    "jitter_s": "jitter",
+    "on_interrupt": "on_interrupt",
+    "ok_codes": "ok_codes",
+    "priority": "priority",
+}
+
+
+class _Unsayable(Exception):
+    """Why a schedule has no line."""
+
+
+def write_crontab(schedules: Iterable[Schedule], *, owner: str) -> str:
+    """A crontab of a user's own, `owner`, with a paragraph for each schedule."""
+    return "\n".join([_HEAD, *(_paragraph(schedule, owner) for schedule in schedules)])
+
+
+def _paragraph(schedule: Schedule, owner: str) -> str:
+    spec = schedule.spec
+    title = spec.name
+    if spec.description is not None:
+        title += f": {spec.description}"
+    lines = [_comment(title)]
+    try:
+        found = _lines(spec, owner)
+        if not schedule.enabled:
+            raise _Unsayable("it is paused")
+    except _Unsayable as why:
+        return "\n".join([*lines, _comment(f"left out: {why}"), ""])
+    lost = _lost(spec)
+    if lost:
+        lines.append(_comment(f"cron does without its {', '.join(lost)}"))
+    return "\n".join([*lines, *found, ""])
+
+
+def _comment(text: str) -> str:
+    words = text
+    if not text.isprintable():
+        words = "".join(letter if letter.isprintable() else " " for letter in text)
+    return f"# {' '.join(words.split())}"
+
+
+def _lines(spec: ScheduleSpec, owner: str) -> list[str]:
+    """The lines of a schedule, one for each trigger; raises _Unsayable."""
+    _need_sayable(spec, owner)
+    command = _command(spec.job)
+    rest = _escaped(command, spec.job)
+    lines = [f"{_timing(spec, text)} {rest}" for text in spec.triggers]
+    for line in lines:
+        _check(line, spec, command=command, owner=owner)
+    return lines
+
+
+def _need_sayable(spec: ScheduleSpec, owner: str) -> None:
+    bounds = (spec.from_at, spec.until_at, spec.max_runs)
+    names = [name for name in spec.job.env if _VARIABLE.fullmatch(name) is None]
+    for is_so, why in (
+        (spec.job.kind is JobKind.CALLABLE, "cron runs no function of a program"),
+        (spec.job.user not in (None, owner), f"it runs as user {spec.job.user}"),
+        (spec.job.env_file is not None, "cron reads no env_file"),
+        (any(bound is not None for bound in bounds), "cron knows no from, until and max_runs"),
+        (bool(spec.policies.needs), "cron waits for nothing that a run needs"),
+        (spec.scopes != (GLOBAL_SCOPE,), "cron knows no scopes"),
+        (bool(names), f"cron could not set {', '.join(names)}"),
+    ):
+        if is_so:
+            raise _Unsayable(why)
+
+
+def _timing(spec: ScheduleSpec, text: str) -> str:
+    """What stands before the command. Raises _Unsayable."""
+    if text == _BOOT:
+        return "@reboot"
+    kind = text.partition(" ")[0]
+    if kind in ("every", "at", "after"):
+        raise _Unsayable(f"{text!r} is no time that cron knows")
+    if spec.timezone != LOCAL:
+        zone = "UTC" if spec.timezone is None else spec.timezone
+        raise _Unsayable(f"its times are those of {zone}, and cron's are local")
+    if text.lower() in _MACROS:
+        return text.lower()
+    fields = text.split()
+    if len(fields) == 6 and fields[0] == "0":
+        del fields[0]
+    if len(fields) != 5 or not all(_is_plain(one) for one in fields):
+        raise _Unsayable(f"{text!r} says more than every cron understands")
+    return " ".join(fields)
+
+
+def _is_plain(field: str) -> bool:
+    return _FIELD.fullmatch(field) is not None and _LONE_STEP.search(field) is None
+
+
+def _command(job: Job) -> str:
+    """The line for cron's shell. Raises _Unsayable."""
+    line = job.argv[0] if job.kind is JobKind.SHELL else join(job.argv)
+    env = {name: text for name, text in job.env.items() if _CRON_ENV.get(name) != text}
+    start = _exports(env)
+    if job.cwd is not None:
+        start += f"cd {_path(job.cwd)} || exit; "
+    command = start + line.lstrip().rstrip("\n")
+    if "\n" in command or "\r" in command:
+        raise _Unsayable("a command of cron's is one line")
+    return command
+
+
+def _exports(env: Mapping[str, str]) -> str:
+    pairs = " ".join(f"{name}={quote(text)}" for name, text in env.items())
+    return f"export {pairs}; " if pairs else ""
+
+
+def _path(path: str) -> str:
+    return f"~/{quote(path[2:])}" if path.startswith("~/") and path[2:] else quote(path)
+
+
+def _escaped(command: str, job: Job) -> str:
+    """A command and what it reads, as cron has them: parted by %."""
+    line = command.replace("%", "\\%")
+    if job.stdin:
+        line += "%" + job.stdin.removesuffix("\n").replace("%", "\\%").replace("\n", "%")
+    return line
+
+
+def _check(line: str, spec: ScheduleSpec, *, command: str, owner: str) -> None:
+    """Raise _Unsayable unless reading the line gives the same command and input."""
+    if len(line) > DEBIAN_COMMAND_MOST:
+        raise _Unsayable(f"its line would have {len(line)} characters, too many for cron")
+    if line.isascii() and line.isprintable() and read_assignment(line) is None:
+        # Most lines are read back by these two, at a fifth of the price.
+        timing = split_timing(line)
+        found = ("", None) if isinstance(timing, Fault) else split_percent(timing.rest)
+        if found == (command, spec.job.stdin):
+            return
+    read = read_crontab(
+        line, system=False, importer=owner, is_root=False, user_exists=lambda _: False
+    )
+    if read.problems or len(read.entries) != 1:
+        why = read.problems[0].message if read.problems else "cron would take its line otherwise"
+        raise _Unsayable(why)
+    job = read.entries[0].spec.job
+    if job.argv != (command,) or (job.stdin or "") != (spec.job.stdin or ""):
+        raise _Unsayable("cron would take its command or its input otherwise")
+
+
+def _lost(spec: ScheduleSpec) -> list[str]:
+    policies = spec.policies
+    found = [
+        key for name, key in _LOST.items() if getattr(policies, name) != getattr(_DEFAULTS, name)
+    ]
+    if policies.overlap not in (Overlap.SKIP, Overlap.ALLOW):
+        found.append("overlap")
+    if spec.group is not None:
+        found.append("group")
+    if spec.job.payload is not None:
+        found.append("payload")
+    return found

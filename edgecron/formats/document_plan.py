@@ -1,0 +1,169 @@
+"""What a document would change of the schedules that there are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+from edgecron.base.errors import ChangedByOthers
+from edgecron.base.values import dataclass, replace
+from edgecron.formats.document import Wanted
+from edgecron.formats.document_keys import TRIGGERS, Table, schedule_table, spec_table
+from edgecron.formats.option_texts import is_secret_name
+from edgecron.model.options import OPTIONS
+from edgecron.model.schedule import Schedule, ScheduleSpec
+
+APPLY = "apply "  # begins the origin of what a document made; its file follows
+PRUNABLE = "no longer in the file; --prune removes it"
+SECRET = "***"  # shown instead of the value of a variable that is called like a secret
+
+
+class Action(StrEnum):
+    CREATE = "create"  # the document has it, the database has not
+    CHANGE = "change"  # both have it, and say different things
+    KEEP = "keep"  # both have it, and say the same
+    REMOVE = "remove"  # a former version of the document made it, and it is to be pruned
+    LEAVE = "leave"  # the database has it, the document has not, and that is as it should be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """A key whose value changes; None is none there, or the default."""
+
+    key: str
+    old: object
+    new: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What becomes of one schedule. `schedule` is what there is, `wanted` what it is to be.
+
+    `note` says why it is left as it is, or what a person should know of it.
+    """
+
+    action: Action
+    name: str
+    schedule: Schedule | None = None
+    wanted: Wanted | None = None
+    changes: tuple[FieldChange, ...] = ()
+    note: str | None = None
+
+
+def compare(
+    wanted: Collection[Wanted],
+    schedules: Collection[Schedule],
+    *,
+    origins: Mapping[str, str],
+    origin: str,
+    is_pruned: bool,
+) -> tuple[Step, ...]:
+    """What becomes of each schedule: first those of the document, in its order, then the others.
+
+    `origins` say by schedule what made it what it is, `origin` is what the document's own will be:
+    only those of the same origin are pruned.
+    """
+    there = {schedule.name: schedule for schedule in schedules}
+    steps = [compare_one(one, there.get(one.spec.name)) for one in wanted]
+    named = {one.spec.name for one in wanted}
+    for schedule in schedules:
+        if schedule.name in named:
+            continue
+        if origins.get(schedule.name) != origin:
+            note = _stranger_words(origins.get(schedule.name))
+            step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=note)
+        elif is_pruned:
+            step = Step(action=Action.REMOVE, name=schedule.name, schedule=schedule)
+        else:
+            step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=PRUNABLE)
+        steps.append(step)
+    return tuple(steps)
+
+
+def need_unchanged(opened: Schedule, current: Schedule) -> None:
+    """Raise ChangedByOthers where a schedule is not as it was opened any more."""
+    if (current.id, current.revision) == (opened.id, opened.revision):
+        return
+    changes = find_changes(schedule_table(opened), schedule_table(current))
+    keys = ", ".join(change.key for change in changes) or "nothing that is shown here"
+    raise ChangedByOthers(
+        f"schedule {opened.name!r} was changed by others since it was opened: {keys}",
+        hint="edit again to have your text replace theirs",
+    )
+
+
+def compare_one(wanted: Wanted, schedule: Schedule | None) -> Step:
+    """What becomes of a schedule that a document has."""
+    name = wanted.spec.name
+    if schedule is None:
+        return Step(action=Action.CREATE, name=name, wanted=wanted)
+    settled = _settle(wanted, schedule)
+    changes = find_changes(schedule_table(schedule), _wanted_table(settled, schedule))
+    if name != schedule.name:
+        changes = (FieldChange(key="name", old=schedule.name, new=name), *changes)
+    action = Action.CHANGE if changes else Action.KEEP
+    return Step(action=action, name=name, schedule=schedule, wanted=settled, changes=changes)
+
+
+def find_changes(old: Table, new: Table) -> tuple[FieldChange, ...]:
+    """The keys whose values differ. Variables are told one by one, secrets without their values."""
+    changes = []
+    for key in OPTIONS:
+        before, after = old.get(key), new.get(key)
+        if key == "env":
+            changes += _find_env_changes(before or {}, after or {})
+        elif _sorted(key, before) != _sorted(key, after):
+            changes.append(FieldChange(key=key, old=before, new=after))
+    return tuple(changes)
+
+
+def _settle(wanted: Wanted, schedule: Schedule) -> Wanted:
+    """What is wanted, in the words of what is there where both mean the same.
+
+    So that an order of triggers, or another name of UTC, does not move the next time.
+    """
+    old, spec = schedule.spec, wanted.spec
+    if _zone(old) == _zone(spec):
+        spec = replace(spec, timezone=old.timezone)
+        if sorted(old.triggers) == sorted(spec.triggers):
+            spec = replace(spec, triggers=old.triggers)
+    return replace(wanted, spec=spec)
+
+
+def _zone(spec: ScheduleSpec) -> str:
+    return "UTC" if spec.timezone is None else spec.timezone
+
+
+def _wanted_table(wanted: Wanted, schedule: Schedule) -> Table:
+    is_enabled = schedule.enabled if wanted.enabled is None else wanted.enabled
+    if wanted.limit is not None:
+        most = wanted.limit[1]
+    else:
+        most = schedule.group_max_running if wanted.spec.group == schedule.spec.group else None
+    return spec_table(wanted.spec, is_enabled=is_enabled, group_most=most)
+
+
+def _sorted(key: str, value: object) -> object:
+    if (key in TRIGGERS or key in ("needs", "scope")) and isinstance(value, list):
+        return sorted(value)
+    return value
+
+
+def _find_env_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[FieldChange]:
+    return [
+        FieldChange(
+            key=f"env.{name}", old=_shown(name, old.get(name)), new=_shown(name, new.get(name))
+        )
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _shown(name: str, value: str | None) -> str | None:
+    return SECRET if value is not None and is_secret_name(name) else value
+
+
+def _stranger_words(origin: str | None) -> str:
+    if origin is not None and origin.startswith(APPLY):
+        return f"it came from {origin.removeprefix(APPLY)}"
+    return "not made by apply"

@@ -1,0 +1,306 @@
+"""The texts of a schedule's options to their values: one reader for command lines and documents.
+
+`what` is how an option is called where it was written: `--grace`, or `grace`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.checks import check_json
+from edgecron.base.errors import (
+    InvalidDuration,
+    InvalidInput,
+    InvalidTime,
+    InvalidTrigger,
+    UsageError,
+)
+from edgecron.base.timetext import format_duration_ms, format_instant, parse_duration_ms
+from edgecron.formats.counts import read_choice, read_count
+from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
+from edgecron.model.options import MOST_PRIORITY, NONE, Job, Option, OptionType, Policies
+
+if TYPE_CHECKING:
+    from edgecron.triggers import Trigger
+
+OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
+_MOST_RUNS = 1_000_000_000
+_SECOND_MS = 1000
+_MOST_TYPO = 60  # up to so many milliseconds, minutes may be meant
+_AFTER_DURATION = re.compile(r"\s+(?:from|after)\s", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
+PRIORITIES = {priority.name.lower(): int(priority) for priority in Priority}
+
+
+def read_policy(option: Option, text: str, *, what: str) -> Any:
+    """What the text of a policy means. Raises InvalidInput, which names the option."""
+    match option.type:
+        case OptionType.DURATION:
+            try:
+                return _seconds(option, text)
+            except InvalidDuration as error:
+                raise _about(error, what) from None
+        case OptionType.COUNT:
+            return read_count(text, what=what, least=option.least, most=option.most)
+        case OptionType.CHOICE:
+            choices: type[StrEnum] = type(option.default_value)
+            return read_choice(text, choices, what=what)
+        case OptionType.PRIORITY:
+            return read_priority(text, what)
+        case OptionType.FACTOR:
+            return _factor(option, text, what)
+        case OptionType.CODES:
+            return tuple(
+                read_count(part.strip(), what=what, least=0, most=255) for part in text.split(",")
+            )
+    raise AssertionError(f"{option.name} is not a policy of one text")
+
+
+def check_retry_delays(policies: Policies, label: Callable[[str], str]) -> None:
+    """Raise UsageError where a first retry would come later than the latest that is wanted."""
+    if policies.retry_delay_s > policies.retry_max_delay_s:
+        delay, most = (
+            format_duration_ms(round(seconds * 1000))
+            for seconds in (policies.retry_delay_s, policies.retry_max_delay_s)
+        )
+        raise UsageError(
+            f"{label('retry_delay')} is {delay}, which is more than"
+            f" {label('retry_max_delay')}, {most}",
+            hint=f"give {label('retry_max_delay')} too, such as {delay}, or a shorter delay",
+        )
+
+
+def read_trigger(
+    key: str,
+    text: str,
+    *,
+    what: str,
+    name: str,
+    timezone: str | None,
+    now: datetime | None,
+    is_past_ok: bool = False,
+    is_fast_ok: bool = False,
+) -> Trigger:
+    """The trigger that the text of `cron`, `every`, `at` or `after` means. Raises InvalidInput.
+
+    Without `now` no time may be told by its distance from it, and one of the past may. Unless
+    `is_fast_ok`, an interval under a second is refused: it is usually `1m` with a typo.
+    """
+    from edgecron.triggers import TriggerKind, parse_trigger
+
+    match key:
+        case "cron":
+            trigger = parse_trigger(text, timezone, name)
+            if trigger.kind is not TriggerKind.CRON:
+                raise InvalidTrigger(
+                    f"{what} is {text!r}, expected a cron text",
+                    hint="other kinds of times are given as every, at, on-boot and after",
+                )
+            return trigger
+        case "every":
+            # What follows the duration is the grammar's.
+            duration = _AFTER_DURATION.split(text, maxsplit=1)[0]
+            try:
+                interval_ms = parse_duration_ms(duration)
+            except InvalidDuration as error:
+                raise _about(error, what) from None
+            if 0 < interval_ms < _SECOND_MS and not is_fast_ok:
+                raise _too_fast(duration.strip(), what)
+            return parse_trigger(f"every {text}", timezone, name, anchor=now, now=now)
+        case "at":
+            instant = read_time(text, what=what, timezone=timezone, now=now, is_past_ok=is_past_ok)
+            return parse_trigger(f"at {format_instant(instant)}", timezone, name)
+        case _:
+            return parse_trigger(f"{key} {text}", timezone, name)
+
+
+def is_fast(trigger_text: str) -> bool:
+    """Whether the text of a trigger means an interval under a second."""
+    kind, _, words = trigger_text.partition(" ")
+    if kind != "every":
+        return False
+    try:
+        return parse_duration_ms(words.partition(" ")[0]) < _SECOND_MS
+    except InvalidDuration:  # the stored text of a broken schedule
+        return False
+
+
+def _too_fast(duration: str, what: str) -> InvalidTrigger:
+    allow = "--allow-fast" if what.startswith("--") else "allow_fast = true"
+    count = duration.removesuffix("ms")
+    is_typo = count.isdecimal() and int(count) <= _MOST_TYPO
+    meant = f"did you mean {count}m? " if is_typo else ""
+    return InvalidTrigger(
+        f"{what} {duration!r} is less than a second",
+        hint=f"{meant}to allow intervals under a second: {allow}",
+    )
+
+
+def read_time(
+    text: str,
+    *,
+    what: str,
+    timezone: str | None,
+    now: datetime | None,
+    is_past_ok: bool = False,
+    is_past: bool = False,
+) -> datetime:
+    """An instant that a person wrote. Raises InvalidTime, also for one that has passed.
+
+    Without `now` it is told by date and time, and may have passed. With `is_past` the person asks
+    about the past: a bare `09:00` is today's, and a weekday the last one.
+    """
+    from edgecron.triggers import parse_when
+    from edgecron.triggers.walltime import parse_local
+
+    if now is None:
+        try:
+            return parse_local(text, timezone=timezone)
+        except InvalidTime as error:
+            raise _about(error, what) from None
+    instant = parse_when(text, timezone=timezone, now=now, is_past=is_past)
+    if instant <= now and not (is_past_ok or is_past):
+        raise InvalidTime(
+            f"{what} is {text!r}, that is {format_instant(instant)}, which is in the past",
+            hint="give a time that is still to come",
+        )
+    return instant
+
+
+def read_max_runs(text: str, *, what: str) -> int | None:
+    """How many planned runs there may be, None for any number. Raises UsageError."""
+    return None if text == NONE else read_count(text, what=what, most=_MOST_RUNS)
+
+
+def read_group(text: str, *, what: str) -> tuple[str | None, str | None]:
+    """The name of a group, None for none, and the text of its limit. Raises UsageError."""
+    if text == NONE:
+        return None, None
+    name, colon, limit = text.partition(":")
+    if colon and limit != NONE:
+        read_count(limit, what=f"{what} NAME:N")
+    return name, limit if colon else None
+
+
+def read_limit(text: str, *, what: str) -> tuple[str, int | None] | None:
+    """The group whose limit is given and that limit, None being no limit; None where none is."""
+    group, limit = read_group(text, what=what)
+    if group is None or limit is None:
+        return None
+    return group, None if limit == NONE else read_count(limit, what=f"{what} NAME:N")
+
+
+def read_needs(texts: list[str]) -> tuple[str, ...]:
+    """The canonical texts of conditions; none of them where `none` is all. Raises InvalidInput."""
+    from edgecron.model.conditions import parse_condition
+
+    return () if texts == [NONE] else tuple(parse_condition(text).text for text in texts)
+
+
+def read_scope(text: str, *, what: str) -> tuple[str, str]:
+    """A scope's kind and id. Raises UsageError."""
+    if text in (NONE, GLOBAL_SCOPE[0]):
+        return GLOBAL_SCOPE
+    kind, _, scope_id = text.partition(":")
+    if not kind or not scope_id:
+        raise UsageError(f"{what} is {text!r}, expected KIND:ID", hint="such as device:pump-3")
+    return kind, scope_id
+
+
+def read_user(name: str, what: str) -> str:
+    """A user that a job may run as, seen from this process. Raises InvalidInput."""
+    import os
+    import pwd
+
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):
+        raise InvalidInput(f"user {name!r} is not known on this machine") from None
+    if uid != os.geteuid() and os.geteuid() != 0:
+        raise InvalidInput(
+            f"{what} is {name!r}, but only root can run a schedule as another user",
+            hint="add it as root, and run the engine as root",
+        )
+    return name
+
+
+def check_user(job: Job) -> Job:
+    """The job, if it can run as its user. Raises InvalidInput for a function of another's."""
+    if job.kind is JobKind.CALLABLE and job.user is not None:
+        raise InvalidInput(
+            f"user is {job.user!r}, but functions run as the program that has them",
+            hint="run that program as this user, or make the job a command",
+        )
+    return job
+
+
+def read_payload(text: str, what: str) -> str:
+    """A payload as it is, if it is JSON. Raises InvalidInput."""
+    check_json(text, what=what)
+    return text
+
+
+def check_variable(key: str, *, what: str) -> None:
+    """Raise UsageError for a name that would not reach the job, or not as it was given."""
+    if _VARIABLE.fullmatch(key) is None:
+        raise UsageError(
+            f"{what} names the variable {key[:60]!r}, which no shell could read",
+            hint="use letters, digits and _, not starting with a digit",
+        )
+    check_not_own(key, what=what)
+
+
+def check_not_own(key: str, *, what: str) -> None:
+    """Raise UsageError for the name of a variable that each run is given anyway."""
+    if key.startswith(OWN_PREFIX):
+        raise UsageError(
+            f"{what} names the variable {key[:60]!r}, but {OWN_PREFIX} is reserved",
+            hint="take another name: a run's own variables would replace it",
+        )
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable is called as if it held a secret."""
+    return any(word in name.upper() for word in _SECRET_WORDS)
+
+
+def _about(error: InvalidDuration | InvalidTime, what: str) -> InvalidInput:
+    return type(error)(f"{what}: {error.message}", hint=error.hint)
+
+
+def _seconds(option: Option, text: str) -> float:
+    if text in ("0", "0s") and option.least == 0:
+        return 0.0
+    return parse_duration_ms(text) / 1000
+
+
+def _factor(option: Option, text: str, what: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not option.least <= factor <= option.most:
+        raise UsageError(
+            f"{what} is {text!r}, expected a number from {option.least} to {option.most}",
+            hint="2 doubles the delay with each retry, 1 keeps it",
+        )
+    return factor
+
+
+def read_priority(text: str, what: str) -> int:
+    """A priority by its name or number. Raises UsageError."""
+    if text in PRIORITIES:
+        return PRIORITIES[text]
+    sign = -1 if text.startswith("-") else 1
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and int(digits[:9]) <= MOST_PRIORITY):
+        raise UsageError(
+            f"{what} is {text!r}, expected low, normal, high,"
+            f" or a number from {-MOST_PRIORITY} to {MOST_PRIORITY}"
+        )
+    return sign * int(digits[:9])

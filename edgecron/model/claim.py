@@ -1,0 +1,132 @@
+"""An attempt as its runner has it: the claim that it is given, what was printed, the outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from enum import IntEnum
+
+from edgecron.base.values import NamedTuple, dataclass
+from edgecron.model.choices import Cause, Reason, Status
+from edgecron.model.options import Job, Policies
+
+MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
+OUTPUT_CAP_BYTES = 256 * 1024
+
+
+class Upstream(NamedTuple):
+    """The run whose end started a follow-up: the name of its schedule, its number, and its end.
+
+    `error` is what went wrong, in words or as an error code.
+    """
+
+    name: str
+    run: int
+    status: str
+    reason: str | None = None
+    exit_code: int | None = None
+    error: str | None = None
+
+
+class Claim(NamedTuple):
+    """A running execution that is ours until it ends or its token rotates: what a runner needs."""
+
+    execution_id: int
+    lease_token: str
+    schedule_id: int
+    schedule: str
+    job: Job
+    plan_ms: int
+    due_ms: int
+    fire_key: str
+    cause: Cause
+    attempt: int
+    max_attempts: int
+    scope_kind: str
+    scope_id: str
+    policies: Policies = Policies()
+    fence: int = 0  # larger than that of every earlier claim of the schedule
+    upstream: Upstream | None = None
+
+
+class Stream(IntEnum):
+    STDOUT = 1
+    STDERR = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputChunk:
+    """Bytes as they came: which stream, and when, in milliseconds since 1970."""
+
+    stream: Stream
+    at_ms: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a run printed within its cap: a head and a tail, in order of arrival.
+
+    `dropped_bytes` were printed between `chunks[dropped_after - 1]` and `chunks[dropped_after]`
+    and not kept; both are 0 where everything was. Retention leaves the counts, and no chunks.
+    """
+
+    chunks: tuple[OutputChunk, ...] = ()
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    dropped_bytes: int = 0
+    dropped_after: int = 0
+    removed_at: datetime | None = None  # by retention
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended. `exit_code` is 128+N where signal N ended it, None where it was never
+    started, or was a callable.
+
+    `state` is what its schedule is to remember if it was a success: texts of JSON by key, None
+    to forget one. `progress` is its last, None where the row has that.
+    """
+
+    execution_id: int
+    lease_token: str
+    status: Status
+    reason: Reason | None
+    finished_ms: int
+    exit_code: int | None = None
+    started_ms: int | None = None
+    duration_ms: int | None = None
+    error_code: str | None = None
+    error_msg: str | None = None
+    flags: tuple[str, ...] = ()
+    result: str | None = None
+    output: Output | None = None
+    state: Mapping[str, str | None] | None = None
+    progress: str | None = None
+
+
+def error_code_of(outcome: Outcome) -> str | None:
+    """A short code for why an attempt failed: `exit_3`, `signal_9`, `timeout`, or its own."""
+    if outcome.error_code is not None:
+        return outcome.error_code
+    if outcome.reason is Reason.TIMEOUT:
+        return "timeout"
+    if outcome.exit_code is not None and outcome.reason is Reason.EXIT:
+        return f"exit_{outcome.exit_code}"
+    if outcome.exit_code is not None and outcome.reason is Reason.SIGNAL:
+        return f"signal_{outcome.exit_code - 128}"
+    return None
+
+
+def rows_affected_of(result: str | None) -> int | None:
+    """How many rows a job says it changed: the whole number `rows_affected` of a result object."""
+    if result is None or '"rows_affected"' not in result:
+        return None
+    try:
+        found = json.loads(result)
+    except (ValueError, RecursionError):  # The end of a run must never fail for its result.
+        return None
+    count = found.get("rows_affected") if isinstance(found, dict) else None
+    if not isinstance(count, int) or isinstance(count, bool):
+        return None
+    return count if 0 <= count < 2**63 else None

@@ -1,0 +1,263 @@
+"""What `/` may say: `status:failed,interrupted job:back !cause:manual "two words"`.
+
+Terms are separated by blanks, and all of them must hold; of the values of one term, any. `!`
+turns a term around. A word without a key is looked for in the name, as `job:` is: its letters in
+their order, whatever stands between them. A key that a list has nothing of says nothing there:
+`cause:` of schedules, `state:` of runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Protocol, TypeVar
+
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import dataclass
+from edgecron.model.choices import Cause, Reason, Status
+
+STATES = ("active", "paused", "broken", "vanished", "done")
+NO_REASON = "none"  # as a value of `reason`: a run that has none
+
+_NAME, _GROUP = "job", "group"
+_ALIASES = {"name": _NAME, "schedule": _NAME}
+_VALUES: dict[str, tuple[str, ...]] = {
+    "status": tuple(status.value for status in Status),
+    "cause": tuple(cause.value for cause in Cause),
+    "reason": (*(reason.value for reason in Reason), NO_REASON),
+    "state": STATES,
+}
+_KEYS = ("status", _NAME, "cause", "reason", "state", _GROUP)
+_OF_SCHEDULES = ("status", _NAME, "state", _GROUP)
+_OF_RUNS = ("status", _NAME, "cause", "reason")
+
+# Nots, a key, and the rest of the term: quoted stretches and others.
+_TERM = re.compile(r"""(!*)(?:([^\s"!:,]*):)?((?:"[^"]*"|[^\s"])*)""")
+_BLANKS = re.compile(r"\s*")
+_PART = re.compile(r'"([^"]*)"|([^",]+)|(,)')
+
+
+_T = TypeVar("_T", bound=str | None)
+
+
+class ScheduleKeys(Protocol):
+    """What a filter looks at of a schedule; `last_status` is the value of a Status."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def last_status(self) -> str | None: ...
+    @property
+    def group(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One of a filter's terms. `values` are in lower case; any of them will do."""
+
+    key: str
+    values: tuple[str, ...]
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuestion:
+    """A filter as a question about runs.
+
+    Of each of the three, the values to include, or () where any will do; a reason of None is a
+    run without one. `names` lets the names of their schedules through, None is any.
+    `is_impossible`: no run can be all of this.
+    """
+
+    statuses: tuple[Status, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    reasons: tuple[Reason | None, ...] = ()
+    names: Filter | None = None
+    is_impossible: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What was written, and its terms. None at all let everything through."""
+
+    text: str = ""
+    terms: tuple[Term, ...] = ()
+
+    def matches_schedule(self, keys: ScheduleKeys) -> bool:
+        """Whether a schedule is all that the terms say which speak of schedules."""
+        for term in self.terms:
+            found = _ask_schedule(term, keys)
+            if found is not None and found is term.is_negated:
+                return False
+        return True
+
+    def run_question(self) -> RunQuestion:
+        """What the terms say that speak of runs."""
+        statuses = self._included("status", tuple(Status))
+        causes = self._included("cause", tuple(Cause))
+        reasons = self._included("reason", (*Reason, None))
+        return RunQuestion(
+            statuses=statuses or (),
+            causes=causes or (),
+            reasons=reasons or (),
+            names=self if self.has_names else None,
+            is_impossible=() in (statuses, causes, reasons),
+        )
+
+    @property
+    def has_names(self) -> bool:
+        """Whether any of the terms speaks of names."""
+        return any(term.key == _NAME for term in self.terms)
+
+    def matches_name(self, name: str) -> bool:
+        """Whether a schedule's name is all that the terms say of names."""
+        lower = name.lower()
+        return all(
+            _is_any_in(term.values, lower) is not term.is_negated
+            for term in self.terms
+            if term.key == _NAME
+        )
+
+    @property
+    def unused_on_schedules(self) -> tuple[str, ...]:
+        """The keys that say nothing of schedules."""
+        return self._keys_but(_OF_SCHEDULES)
+
+    @property
+    def unused_on_runs(self) -> tuple[str, ...]:
+        """The keys that say nothing of runs."""
+        return self._keys_but(_OF_RUNS)
+
+    def _keys_but(self, known: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(term.key for term in self.terms if term.key not in known))
+
+    def _included(self, key: str, every: tuple[_T, ...]) -> tuple[_T, ...] | None:
+        """The values that all terms of a key let through, in their order; None: it has no term."""
+        terms = [term for term in self.terms if term.key == key]
+        if not terms:
+            return None
+        return tuple(
+            value
+            for value in every
+            if all(((value or NO_REASON) in term.values) is not term.is_negated for term in terms)
+        )
+
+
+def parse_filter(text: str) -> Filter:
+    """The filter that a text says; of a blank one, the filter that lets everything through.
+
+    Raises InvalidInput for an unknown key or value, with the one that was meant.
+    """
+    return Filter(text=text, terms=tuple(_terms(text)))
+
+
+def _terms(text: str) -> Iterator[Term]:
+    if text.count('"') % 2:
+        raise InvalidInput("a quote is not closed", hint='write "two words"')
+    at = 0
+    while (at := _end_of_blanks(text, at)) < len(text):
+        found = _TERM.match(text, at)
+        assert found is not None  # It matches the empty text too.
+        at = found.end()
+        yield _term(found[1], found[2], found[3])
+
+
+def _end_of_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return at if found is None else found.end()
+
+
+def _term(nots: str, key: str | None, rest: str) -> Term:
+    is_negated = len(nots) % 2 == 1
+    if key is None:
+        values: tuple[str, ...] = (_unquoted(rest),)
+        name = _NAME
+    else:
+        name = _resolve_key(key)
+        values = tuple(value for value in _values(rest) if value)
+    if not any(values):
+        what = f"{key}:" if key is not None else nots or '""'
+        raise InvalidInput(f"nothing follows {what!r}", hint=_hint_of(name))
+    if name in _VALUES:
+        values = tuple(_resolve_value(name, value) for value in values)
+    return Term(key=name, values=tuple(dict.fromkeys(values)), is_negated=is_negated)
+
+
+def _values(rest: str) -> list[str]:
+    """The values that commas outside quotes divide."""
+    values = [""]
+    for quoted, bare, comma in _PART.findall(rest):
+        if comma:
+            values.append("")
+        else:
+            values[-1] += (quoted or bare).lower()
+    return values
+
+
+def _unquoted(rest: str) -> str:
+    return rest.replace('"', "").lower()
+
+
+def _resolve_key(written: str) -> str:
+    key = _ALIASES.get(written.lower(), written.lower())
+    if key not in _KEYS:
+        hint = _meant(key, (*_KEYS, *_ALIASES)) or f"known are {_listed(_KEYS)}"
+        raise InvalidInput(f"{written[:40]!r} is nothing to filter by", hint=hint)
+    return key
+
+
+def _resolve_value(key: str, written: str) -> str:
+    value = written.replace("-", "_")
+    if value not in _VALUES[key]:
+        hint = _meant(value, _VALUES[key]) or _hint_of(key)
+        raise InvalidInput(f"{key} is {written[:40]!r}, which it never is", hint=hint)
+    return value
+
+
+def _hint_of(key: str) -> str:
+    if key in _VALUES:
+        return f"{key} is one of {_listed(_VALUES[key])}"
+    return f"write a part of a {'group' if key == _GROUP else 'name'}"
+
+
+def _meant(written: str, known: tuple[str, ...]) -> str | None:
+    begun = [one for one in known if written and one.startswith(written)]
+    near = begun or get_close_matches(written[:40], known, n=1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _ask_schedule(term: Term, keys: ScheduleKeys) -> bool | None:
+    """Whether a schedule has one of a term's values; None where the term says nothing of it."""
+    if term.key == _NAME:
+        return _is_any_in(term.values, keys.name.lower())
+    if term.key == "status":
+        return keys.last_status in term.values
+    if term.key == "state":
+        return keys.state in term.values
+    if term.key == _GROUP:
+        return _is_part_of(term.values, keys.group)
+    return None
+
+
+def _is_part_of(values: Iterable[str], group: str | None) -> bool:
+    return group is not None and any(value in group.lower() for value in values)
+
+
+def _is_any_in(values: Iterable[str], lower: str) -> bool:
+    return any(value in lower or _has_in_order(lower, value) for value in values)
+
+
+def _has_in_order(text: str, letters: str) -> bool:
+    at = 0
+    for letter in letters:
+        at = text.find(letter, at) + 1
+        if at == 0:
+            return False
+    return True

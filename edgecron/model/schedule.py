@@ -1,0 +1,112 @@
+"""A schedule: what a person wrote, and what the database keeps about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from edgecron.base.checks import check_aware, check_name, check_range, check_text
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import dataclass, field
+from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, Status
+from edgecron.model.options import Job, Policies
+from edgecron.model.queues import offer_of
+
+_MOST = 1_000_000  # of anything that is counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSpec:
+    """What a person says of a schedule: all that can be written, nothing that is kept about it.
+
+    `triggers` are texts as `parse_trigger` reads them; `timezone` is an IANA name, 'local', or
+    None for UTC; `scopes` are (kind, id) pairs.
+    """
+
+    name: str
+    triggers: tuple[str, ...]
+    job: Job
+    timezone: str | None = None
+    queue: str = COMMAND_QUEUE
+    group: str | None = None
+    description: str | None = None
+    policies: Policies = field(default_factory=Policies)
+    scopes: tuple[tuple[str, str], ...] = (GLOBAL_SCOPE,)
+    from_at: datetime | None = None
+    until_at: datetime | None = None
+    max_runs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, what="schedule name")
+        if self.group is not None:
+            check_name(self.group, what="group name")
+        if not self.scopes or len(set(self.scopes)) != len(self.scopes):
+            raise InvalidInput("scopes are empty or named twice, expected distinct kind:id pairs")
+        for scope_kind, scope_id in self.scopes:
+            check_name(scope_kind, what="scope kind")
+            if scope_id:
+                check_text(scope_id, what="scope id", most=128)
+        if self.description is not None:
+            check_text(self.description, what="description", most=4096, lines=True)
+        check_text(self.queue, what="queue", most=140)
+        check_range("max-runs", self.max_runs, 1, _MOST)
+        check_aware("from", self.from_at)
+        check_aware("until", self.until_at)
+        if self.from_at and self.until_at and self.until_at <= self.from_at:
+            raise InvalidInput("until is not later than from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule as it is kept: the specification and what is known of its past and future."""
+
+    id: int
+    spec: ScheduleSpec
+    enabled: bool
+    paused_until: datetime | None
+    revision: int
+    next_plan_at: datetime | None
+    next_run_at: datetime | None
+    next_source: str | None
+    decided_until: datetime
+    trigger_error: str | None
+    last_execution_id: int | None
+    last_status: Status | None
+    last_run_at: datetime | None
+    last_success_at: datetime | None
+    last_error: str | None
+    run_count: int
+    planned_count: int  # fires of its triggers that were to run, which max_runs bounds
+    group_max_running: int | None  # of its group, all schedules together; None is no limit
+    counts: Mapping[Status, int]
+    created_at: datetime
+    updated_at: datetime
+    pruned_until: datetime | None  # rows of plan times up to it were removed by retention
+    vanished_at: datetime | None  # since then no engine of its program offers it: nobody runs it
+    is_done: bool = False  # it has no next time, and none is to come
+    is_active: bool = False  # it has no next time, and a run of it is queued or running
+    gone_upstreams: tuple[str, ...] = ()  # it comes after these, which are not there any more
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def offer(self) -> str:
+        """What an engine has to offer to run it."""
+        job = self.spec.job
+        return offer_of(job.kind, job.argv[0], schedule=self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A schedule that an import of a crontab made, and what its line said then, as an imprint.
+
+    Of one that an older version imported, `source` and `imprint` are None, and `spec` is what the
+    line said. The schedule may be removed by now.
+    """
+
+    schedule_id: int
+    source: str | None
+    imprint: str | None
+    spec: ScheduleSpec | None = None

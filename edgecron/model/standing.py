@@ -1,0 +1,149 @@
+"""How a schedule stands, as a list shows it, and why nothing is to come of one. Pure.
+
+A Standing is the narrow value of what a line of a list needs: a hundred thousand of them are
+read at once, and a program that only lists schedules loads no more of the model.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from edgecron.base.values import NamedTuple
+
+if TYPE_CHECKING:
+    from edgecron.model.schedule import Schedule
+
+
+class Idle(StrEnum):
+    """Why nothing is to come of a schedule."""
+
+    VANISHED = "vanished"  # no engine of its program offers it: nobody runs it
+    BROKEN = "broken"  # its trigger can't be read
+    PAUSED = "paused"  # without end
+    MAX_RUNS = "max_runs"  # it has had as many fires as it may have
+    ENDED = "ended"  # its --until has passed, or none of its times lies before it
+    OWN_END = "own_end"  # it waits for the end of its own run
+    UPSTREAM = "upstream"  # it waits for the end of another schedule's run
+    BOOT = "boot"  # it waits for the machine's next boot
+    DONE = "done"  # its triggers have no more times
+    NO_NEXT = "no_next"  # its next time is missing, and an engine computes it
+
+
+class Standing(NamedTuple):
+    """A schedule in a list. The fields are those of a Schedule and its specification.
+
+    `last_status` is the value of a Status. Of a schedule without a next time, `is_done` says that
+    no time is to come, and `is_active` that a run of it is queued or running.
+    `gone_upstreams` are schedules that it comes after, and that are not there any more.
+    """
+
+    name: str
+    triggers: tuple[str, ...]
+    enabled: bool
+    paused_until: datetime | None
+    next_run_at: datetime | None
+    trigger_error: str | None
+    last_status: str | None
+    last_run_at: datetime | None
+    run_count: int
+    planned_count: int
+    max_runs: int | None
+    until_at: datetime | None
+    vanished_at: datetime | None
+    is_done: bool = False
+    is_active: bool = False
+    gone_upstreams: tuple[str, ...] = ()
+
+
+def standing_of(schedule: Schedule) -> Standing:
+    """How a schedule that was read whole stands."""
+    spec, last = schedule.spec, schedule.last_status
+    return Standing(
+        name=spec.name,
+        triggers=spec.triggers,
+        enabled=schedule.enabled,
+        paused_until=schedule.paused_until,
+        next_run_at=schedule.next_run_at,
+        trigger_error=schedule.trigger_error,
+        last_status=None if last is None else last.value,
+        last_run_at=schedule.last_run_at,
+        run_count=schedule.run_count,
+        planned_count=schedule.planned_count,
+        max_runs=spec.max_runs,
+        until_at=spec.until_at,
+        vanished_at=schedule.vanished_at,
+        is_done=schedule.is_done,
+        is_active=schedule.is_active,
+        gone_upstreams=schedule.gone_upstreams,
+    )
+
+
+def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
+    """Why nothing is to come of a schedule by its own; None where its next time is known."""
+    if standing.vanished_at is not None:
+        return Idle.VANISHED
+    if standing.trigger_error is not None:
+        return Idle.BROKEN
+    if not standing.enabled:
+        return Idle.PAUSED
+    if standing.next_run_at is not None:
+        return None
+    if standing.max_runs is not None and standing.planned_count >= standing.max_runs:
+        return Idle.MAX_RUNS
+    if standing.until_at is not None and standing.until_at <= now:
+        return Idle.ENDED
+    has_after_end = any(text.endswith(" after end") for text in standing.triggers)
+    if has_after_end and standing.is_active:
+        return Idle.OWN_END
+    if not standing.is_done and (has_after_end or _has_times(standing)):
+        return Idle.NO_NEXT
+    if upstreams(standing):
+        return Idle.UPSTREAM
+    if "on boot" in standing.triggers:
+        return Idle.BOOT
+    return Idle.DONE if standing.until_at is None else Idle.ENDED
+
+
+def _has_times(standing: Standing) -> bool:
+    """Whether a trigger of a schedule is more than an event."""
+    return any(text != "on boot" and not text.startswith("after ") for text in standing.triggers)
+
+
+def upstreams(standing: Standing) -> list[str]:
+    """The schedules that a schedule follows, by name."""
+    texts = [text for text in standing.triggers if text.startswith("after ")]
+    return [text[6:].partition(":")[0] for text in texts]
+
+
+def idle_words(standing: Standing, *, now: datetime) -> str | None:
+    """Why nothing is to come of a schedule, in a few words."""
+    idle = find_idle(standing, now=now)
+    if idle is None:
+        return None
+    done = "its last run is active" if standing.is_active else "done"
+    is_past = standing.until_at is not None and standing.until_at <= now
+    return {
+        Idle.VANISHED: "nobody runs it",
+        Idle.BROKEN: f"broken: {standing.trigger_error}",
+        Idle.PAUSED: "paused",
+        Idle.MAX_RUNS: f"{done}: has had its {standing.max_runs} planned runs",
+        Idle.ENDED: f"{done}: "
+        + ("its --until has passed" if is_past else "no more times before its --until"),
+        Idle.OWN_END: "after its run has ended",
+        Idle.UPSTREAM: _upstream_words(standing),
+        Idle.BOOT: "at boot",
+        Idle.DONE: f"{done}: no more times",
+        Idle.NO_NEXT: "its next time is missing; an engine computes it",
+    }[idle]
+
+
+def _upstream_words(standing: Standing) -> str:
+    """`after load`, and which of several are gone: `never: load is gone`."""
+    names, gone = upstreams(standing), standing.gone_upstreams
+    if not gone:
+        return f"after {' or '.join(names)}"
+    lost = f"{' and '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone"
+    left = [name for name in names if name not in gone]
+    return f"after {' or '.join(left)}; {lost}" if left else f"never: {lost}"

@@ -1,0 +1,297 @@
+"""Pure decisions: what becomes of a due schedule, be it a second late or fifty years.
+
+No clock, no I/O, as in `planning`. The rules are those of the tables "Policies and defaults" and
+"How policies meet".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgecron.base.values import replace
+from edgecron.model.choices import DAY_MS, MAX_CATCH_UP, ON_TIME_MS, CatchUp, Cause, Reason
+from edgecron.planning.next_fire import (
+    Due,
+    Fire,
+    FirePlan,
+    Missed,
+    NextFire,
+    RepeatedTimes,
+    Timing,
+    count_planned,
+    fresh_fire,
+    last_planned,
+    missed_until,
+    next_fire,
+    resolve_due_ms,
+)
+
+AGAIN = "again:"  # begins the key of a plan time that a clock which was set back repeats
+_TOGETHER_MS = 1000  # fires whose due times lie this close came due together
+_MOST_JITTERED = 4096  # plan times looked at one by one in a pass, where jitter reorders them
+_LOOK_BACK_MS = 128_000  # where the newest hundred are looked for first: those of every second
+
+
+def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
+    """Decide every plan time of a due schedule up to now, at a cost that does not grow with them.
+
+    `due.due_ms` is not later than `now_ms`.
+    """
+    is_done = timing.max_runs is not None and due.planned_count >= timing.max_runs
+    if due.repeats_since_ms is not None and due.plan_ms <= due.decided_until_ms and not is_done:
+        return _plan_repeated(timing, due, now_ms)
+    if due.plan_ms <= due.decided_until_ms or is_done:
+        return _pass_over(timing, due)
+    if due.paused_until_ms is not None and due.plan_ms < due.paused_until_ms:
+        return _end_pause(timing, due, due.paused_until_ms - 1)
+    following = next_fire(timing, due.plan_ms, planned_count=due.planned_count + 1)
+    is_alone = following is None or following.due_ms > now_ms
+    if is_alone and due.paused_until_ms is None and now_ms - due.due_ms <= ON_TIME_MS:
+        return _plan_alone(due, following)
+    latest_ms = _latest_due_ms(timing, due, now_ms)
+    if _is_misfire(timing, due, latest_ms=latest_ms, now_ms=now_ms):
+        fires = _catch_up(timing, due, latest_ms=latest_ms, now_ms=now_ms)
+    elif timing.catch_up is CatchUp.ALL and latest_ms != due.plan_ms:
+        fires = _fire_all(timing, due, latest_ms, cause=Cause.SCHEDULE, not_before_ms=due.plan_ms)
+    else:
+        fires = (_fire(timing, due, latest_ms, cause=Cause.SCHEDULE),)
+    if timing.max_runs is not None:
+        fires = fires[: max(0, timing.max_runs - due.planned_count)]
+    planned_count = due.planned_count + len(fires)
+    return FirePlan(
+        due=due,
+        fires=fires,
+        missed=tuple(_missed(timing, due, fires, latest_ms)),
+        decided_until_ms=latest_ms,
+        planned_count=planned_count,
+        next=_following(timing, latest_ms, fires, now_ms=now_ms, planned_count=planned_count),
+    )
+
+
+def _following(
+    timing: Timing, latest_ms: int, fires: tuple[Fire, ...], *, now_ms: int, planned_count: int
+) -> NextFire | None:
+    """What comes next: the end of what runs sets a time after it, where anything runs."""
+    if fires or timing.after_end_ms is None:
+        return next_fire(timing, latest_ms, planned_count=planned_count)
+    return fresh_fire(timing, max(latest_ms, now_ms), planned_count=planned_count)
+
+
+def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:
+    """The plan of nearly every fire: one, on time, and the next is still to come."""
+    fire = Fire(plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source)
+    return FirePlan(
+        due=due,
+        fires=(fire,),
+        missed=(),
+        decided_until_ms=due.plan_ms,
+        planned_count=due.planned_count + 1,
+        next=following,
+    )
+
+
+def _pass_over(timing: Timing, due: Due) -> FirePlan:
+    """Leave a plan time that is decided already (the clock went back) and those up to the mark."""
+    return FirePlan(
+        due=due,
+        fires=(),
+        missed=(),
+        decided_until_ms=due.decided_until_ms,
+        planned_count=due.planned_count,
+        next=next_fire(timing, due.decided_until_ms, planned_count=due.planned_count),
+    )
+
+
+def _end_pause(timing: Timing, due: Due, held_until_ms: int) -> FirePlan:
+    """Record what a pause held that nothing followed, up to and with its last instant."""
+    count = due.planned_count
+    missed = missed_until(
+        timing,
+        decided_until_ms=due.decided_until_ms,
+        until_ms=held_until_ms,
+        reason=Reason.PAUSED,
+        planned_count=count,
+    )
+    return FirePlan(
+        due=due,
+        fires=(),
+        missed=() if missed is None else (missed,),
+        decided_until_ms=held_until_ms,
+        planned_count=count,
+        next=next_fire(timing, held_until_ms, planned_count=count),
+    )
+
+
+def _plan_repeated(timing: Timing, due: Due, now_ms: int) -> FirePlan:
+    """Decide plan times that come a second time, as the clock was set back.
+
+    Their fires have a key of their own. If the clock is past the repeated span in one step, it was
+    put right: these times were decided before.
+    """
+    until_ms, elapsed = due.decided_until_ms, timing.times.elapsed
+    is_put_right = now_ms > until_ms and now_ms - due.due_ms > ON_TIME_MS
+    if elapsed is None or is_put_right:
+        return _pass_over(timing, due)
+    repeated = replace(timing, times=RepeatedTimes(timing.times, elapsed, until_ms=until_ms))
+    again = due._replace(decided_until_ms=due.plan_ms - 1, repeats_since_ms=None)
+    plan = plan_fire(repeated, again, now_ms=now_ms)
+    key = f"{AGAIN}{due.repeats_since_ms}"
+    fires = tuple(
+        fire._replace(fire_key=key) if fire.plan_ms <= until_ms else fire for fire in plan.fires
+    )
+    # Times up to the end of the span have their rows already.
+    missed = [
+        one if one.from_ms > until_ms else _after(timing, until_ms, one) for one in plan.missed
+    ]
+    return plan._replace(
+        due=due, fires=fires, missed=tuple(one for one in missed if one is not None)
+    )
+
+
+def _after(timing: Timing, after_ms: int, missed: Missed) -> Missed | None:
+    """What lies after an instant of a range; None if that is nothing."""
+    return missed_until(
+        timing, decided_until_ms=after_ms, until_ms=missed.to_ms, reason=missed.reason
+    )
+
+
+def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
+    """The latest plan time whose due time has come; the first one has, by its row."""
+    certain = last_planned(timing, due.plan_ms, now_ms - timing.jitter_ms)
+    latest_ms = due.plan_ms if certain is None else certain
+    for _ in range(_MOST_JITTERED if timing.jitter_ms else 0):
+        following = next_fire(timing, latest_ms)
+        if following is None or following.due_ms > now_ms:
+            break
+        latest_ms = following.plan_ms
+    return latest_ms
+
+
+def _is_misfire(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> bool:
+    """One fire that is late by up to a minute is none; several due at once are one.
+
+    Unless they came due together, by a jitter that is longer than the interval or because the
+    first was moved by hand: an engine that was never late meets them so.
+    """
+    if now_ms - due.due_ms > ON_TIME_MS:
+        return True
+    return (
+        latest_ms != due.plan_ms and resolve_due_ms(timing, latest_ms) > due.due_ms + _TOGETHER_MS
+    )
+
+
+def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple[Fire, ...]:
+    """The fires that a misfire leaves to run, oldest first."""
+    grace_ms = timing.grace_ms
+    if grace_ms is None:
+        following = timing.times.next_with_source(latest_ms)
+        interval_ms = following[0] - latest_ms if following else 0
+        grace_ms = max(DAY_MS, interval_ms)
+    not_before_ms = now_ms - grace_ms
+    if timing.catch_up is CatchUp.ALL:
+        return _fire_all(timing, due, latest_ms, cause=Cause.CATCH_UP, not_before_ms=not_before_ms)
+    # An engine that is only slow is not catching up: the latest time is on time, or nearly.
+    cause = Cause.CATCH_UP if now_ms - due.due_ms > ON_TIME_MS else Cause.SCHEDULE
+    fire = _fire(timing, due, latest_ms, cause=cause)
+    if timing.catch_up is CatchUp.ONCE and fire.due_ms >= not_before_ms:
+        return (fire,)
+    return ()
+
+
+def _fire_all(
+    timing: Timing, due: Due, latest_ms: int, *, cause: Cause, not_before_ms: int
+) -> tuple[Fire, ...]:
+    """The newest of the fires that were due at or after an instant, to run in sequence."""
+    # No other is late before the first was due: where that is within grace, so are they all.
+    is_within = due.due_ms >= not_before_ms
+    from_ms = due.plan_ms if is_within else max(due.plan_ms, not_before_ms - timing.jitter_ms)
+    fires: list[Fire] = []
+    plan_ms: int | None = _first_of_newest(timing, min(from_ms, latest_ms), latest_ms)
+    while plan_ms is not None and plan_ms <= latest_ms:
+        fire = _fire(timing, due, plan_ms, cause=cause)
+        # Where jitter delays some more than others, what follows one within grace is run as well.
+        if fires or fire.due_ms >= not_before_ms:
+            fires.append(fire._replace(in_sequence=True))
+        following = timing.times.next_with_source(plan_ms)
+        plan_ms = following[0] if following else None
+    return tuple(fires[-MAX_CATCH_UP:])
+
+
+def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int:
+    """The earliest of the newest MAX_CATCH_UP plan times in [from, latest]."""
+    low, high = from_ms - 1, latest_ms
+    # The count falls as its start rises, so its place is found by halving; at first from the end
+    # back, where there is less to count.
+    back_ms = _LOOK_BACK_MS
+    while latest_ms - back_ms > low:
+        if count_planned(timing, latest_ms - back_ms, latest_ms) >= MAX_CATCH_UP:
+            low = latest_ms - back_ms
+            break
+        high = latest_ms - back_ms
+        back_ms *= 4
+    if count_planned(timing, low, latest_ms) > MAX_CATCH_UP:
+        while high - low > 1:
+            middle = (low + high) // 2
+            if count_planned(timing, middle, latest_ms) >= MAX_CATCH_UP:
+                low = middle
+            else:
+                high = middle
+    found = timing.times.next_with_source(low)
+    # A plan time that was moved by hand need not be one of the trigger's own any more.
+    return found[0] if found and found[0] <= latest_ms else latest_ms
+
+
+def _missed(timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int) -> Iterator[Missed]:
+    if due.paused_until_ms is not None:
+        paused = missed_until(
+            timing,
+            decided_until_ms=due.decided_until_ms,
+            until_ms=min(due.paused_until_ms, due.plan_ms) - 1,
+            reason=Reason.PAUSED,
+        )
+        if paused is not None:
+            yield paused
+    last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms
+    if fires and fires[0].plan_ms <= due.plan_ms:
+        return
+    first_ms: int | None = due.plan_ms
+    if timing.catch_up is not CatchUp.ALL:
+        # At its due time an engine would have run the latest of these, and left out the others.
+        on_time_ms = _latest_due_ms(timing, due, due.due_ms)
+        if on_time_ms > due.plan_ms:
+            passed_ms = min(on_time_ms - 1, last_missed_ms)
+            reason = Reason.RESCHEDULED if _is_moved(timing, due) else Reason.JITTER
+            yield _range(timing, due.plan_ms, passed_ms, reason)
+            following = timing.times.next_with_source(passed_ms)
+            first_ms = None if following is None else following[0]
+    if first_ms is not None and first_ms <= last_missed_ms:
+        yield _range(timing, first_ms, last_missed_ms, Reason.MISFIRE)
+
+
+def _range(timing: Timing, first_ms: int, until_ms: int, reason: Reason) -> Missed:
+    """The plan times from one of them up to an instant."""
+    others = count_planned(timing, first_ms, until_ms)
+    last_ms = last_planned(timing, first_ms, until_ms) if others else first_ms
+    assert last_ms is not None
+    return Missed(from_ms=first_ms, to_ms=last_ms, count=1 + others, reason=reason)
+
+
+def _is_moved(timing: Timing, due: Due) -> bool:
+    """Whether `reschedule` gave the first fire another time than its plan time and jitter do."""
+    return not due.plan_ms <= due.due_ms <= due.plan_ms + timing.jitter_ms
+
+
+def _fire(timing: Timing, due: Due, plan_ms: int, *, cause: Cause) -> Fire:
+    """The fire of a plan time; the first one's due time and source are on record.
+
+    No other can have been late before the first was due, by jitter or because it was moved.
+    """
+    if plan_ms == due.plan_ms:
+        return Fire(plan_ms=plan_ms, due_ms=due.due_ms, cause=cause, source=due.source)
+    found = timing.times.next_with_source(plan_ms - 1)
+    return Fire(
+        plan_ms=plan_ms,
+        due_ms=max(due.due_ms, resolve_due_ms(timing, plan_ms)),
+        cause=cause,
+        source=found[1] if found and found[0] == plan_ms else None,
+    )

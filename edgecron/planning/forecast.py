@@ -1,0 +1,114 @@
+"""Fires to come, as people see them ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.values import dataclass, replace
+from edgecron.model.choices import CatchUp
+from edgecron.model.schedule import Schedule
+from edgecron.planning.next_fire import Timing, next_fires
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpcomingFire:
+    """A fire to come: its plan time, when it may start, and the trigger that gave it.
+
+    `is_moved`: a person has moved it to another time.
+    """
+
+    schedule: str
+    plan_at: datetime
+    due_at: datetime
+    source: str | None
+    is_moved: bool = False
+
+
+# The next fire of a schedule and those after it, by its time and the schedule's place.
+_Stream = tuple[datetime, int, UpcomingFire, Iterator[UpcomingFire]]
+
+
+def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[UpcomingFire]:
+    """The fires of a schedule from its next one on; none where it is paused or done, or where
+    nobody runs it.
+
+    `timing` is asked for only after the first, which is on record.
+    """
+    if schedule.next_plan_at is None or schedule.next_run_at is None:
+        return
+    if schedule.vanished_at is not None:
+        return
+    if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
+        return  # Held by the pause, at whose end it is recorded; nothing follows.
+    first = UpcomingFire(
+        schedule=schedule.name,
+        plan_at=schedule.next_plan_at,
+        due_at=schedule.next_run_at,
+        source=schedule.next_source,
+        is_moved=is_moved(schedule),
+    )
+    # Those that it was moved past come due with it: the last of them runs, or all do in turn.
+    is_last_alone = schedule.spec.policies.catch_up is not CatchUp.ALL
+    if first.is_moved and is_last_alone:
+        first = _last_until(first, timing())
+    yield first
+    after_ms, due_at = to_ms(first.plan_at), first.due_at
+    for fire in next_fires(timing(), after_ms, planned_count=schedule.planned_count + 1):
+        # Each is decided after the one before it, also where that has the longer jitter.
+        due_at = max(due_at, from_ms(fire.due_ms))
+        yield UpcomingFire(
+            schedule=schedule.name,
+            plan_at=from_ms(fire.plan_ms),
+            due_at=due_at,
+            source=fire.source,
+        )
+
+
+def in_order(
+    coming: Iterator[Schedule], fires: Callable[[Schedule], Iterator[UpcomingFire]]
+) -> Iterator[UpcomingFire]:
+    """The fires of many schedules as they come due; of those at once, in the order of `coming`.
+
+    `coming` are the schedules by their next time, each looked at no earlier than that is reached;
+    one that comes twice counts once.
+    """
+    heap: list[_Stream] = []
+    seen: set[int] = set()
+    following = next(coming, None)
+    while heap or following is not None:
+        while following is not None and (
+            not heap or following.next_run_at is None or following.next_run_at < heap[0][0]
+        ):
+            if following.id not in seen:
+                seen.add(following.id)
+                _push_next(heap, len(seen), fires(following))
+            following = next(coming, None)
+        if heap:
+            _, place, fire, stream = heappop(heap)
+            yield fire
+            _push_next(heap, place, stream)
+
+
+def _push_next(heap: list[_Stream], place: int, stream: Iterator[UpcomingFire]) -> None:
+    fire = next(stream, None)
+    if fire is not None:
+        heappush(heap, (fire.due_at, place, fire, stream))
+
+
+def is_moved(schedule: Schedule) -> bool:
+    """Whether the next fire starts at another time than its plan time and jitter say."""
+    plan_at, run_at = schedule.next_plan_at, schedule.next_run_at
+    if plan_at is None or run_at is None:
+        return False
+    return not plan_at <= run_at <= plan_at + timedelta(seconds=schedule.spec.policies.jitter_s)
+
+
+def _last_until(first: UpcomingFire, timing: Timing) -> UpcomingFire:
+    last_ms = timing.times.last_ms(to_ms(first.plan_at), to_ms(first.due_at) - timing.jitter_ms)
+    if last_ms is None:
+        return first
+    found = timing.times.next_with_source(last_ms - 1)
+    return replace(first, plan_at=from_ms(last_ms), source=found[1] if found else None)

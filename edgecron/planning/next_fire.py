@@ -1,0 +1,281 @@
+"""Pure decisions: a schedule's next fire, when it may start, and the values of a decision.
+
+No clock, no I/O: instants come in as milliseconds since 1970 and go out the same way. What
+becomes of a fire that is due is `catchup`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from edgecron.base.timetext import format_duration_ms
+from edgecron.base.values import NamedTuple, dataclass
+from edgecron.model.choices import CatchUp, Cause, MissedBy, Reason
+
+
+class PlanTimes(Protocol):
+    """The plan times of a schedule's triggers, merged and without duplicates."""
+
+    def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
+        """The first plan time later than this and the text of its trigger; None: no more."""
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        """How many plan times lie in (after, until], whatever their number."""
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        """The latest plan time in (after, until], or None."""
+
+    @property
+    def elapsed(self) -> PlanTimes | None:
+        """The plan times that follow elapsed time: intervals and wildcard cron; None: no such."""
+
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        """The first of those later than this that can come again after a clock was set back.
+
+        `fired_ms`: the last fire, by the clock as it is now. No interval is cut short.
+        """
+
+
+class RepeatedTimes:
+    """The plan times of a schedule while a clock that was set back repeats a span.
+
+    Up to the end of the span only those that follow elapsed time: the others are decided.
+    """
+
+    def __init__(self, every: PlanTimes, elapsed: PlanTimes, *, until_ms: int) -> None:
+        self._every = every
+        self._repeated = elapsed
+        self._until_ms = until_ms
+
+    @property
+    def elapsed(self) -> PlanTimes | None:
+        return self._repeated
+
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        return self._repeated.next_repeated(after_ms, fired_ms=fired_ms)
+
+    def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
+        if after_ms < self._until_ms:
+            found = self._repeated.next_with_source(after_ms)
+            if found is not None and found[0] <= self._until_ms:
+                return found
+        return self._every.next_with_source(max(after_ms, self._until_ms))
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        end_ms = self._until_ms
+        count = 0
+        if after_ms < end_ms:
+            count = self._repeated.count_ms(after_ms, min(until_ms, end_ms))
+        if until_ms > end_ms:
+            count += self._every.count_ms(max(after_ms, end_ms), until_ms)
+        return count
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        end_ms = self._until_ms
+        last_ms = None
+        if until_ms > end_ms:
+            last_ms = self._every.last_ms(max(after_ms, end_ms), until_ms)
+        if last_ms is None and after_ms < end_ms:
+            last_ms = self._repeated.last_ms(after_ms, min(until_ms, end_ms))
+        return last_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What decides a schedule's times and what becomes of those it missed."""
+
+    name: str
+    times: PlanTimes
+    seed: bytes
+    catch_up: CatchUp
+    grace_ms: int | None
+    jitter_ms: int
+    from_ms: int | None = None
+    until_ms: int | None = None
+    max_runs: int | None = None
+    after_end_ms: int | None = None  # an interval that counts from the end of the last run
+
+
+class Due(NamedTuple):
+    """The columns of a schedule whose next fire may start: the identity of that fire.
+
+    `repeats_since_ms`: since then a clock that was set back repeats plan times that are decided.
+    """
+
+    schedule_id: int
+    revision: int
+    plan_ms: int
+    due_ms: int
+    decided_until_ms: int
+    paused_until_ms: int | None
+    planned_count: int
+    source: str | None
+    repeats_since_ms: int | None = None
+
+
+class NextFire(NamedTuple):
+    """The next fire of a schedule: its identity, when it may start, and which trigger gave it."""
+
+    plan_ms: int
+    due_ms: int
+    source: str
+
+
+class Fire(NamedTuple):
+    """A plan time that is to run. `in_sequence`: one of several that catch_up=all runs in turn.
+
+    `payload` is its own, None where it has its schedule's.
+    """
+
+    plan_ms: int
+    due_ms: int
+    cause: Cause
+    source: str | None = None
+    fire_key: str = ""
+    in_sequence: bool = False
+    payload: str | None = None
+    missed_by: MissedBy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """Plan times from `from_ms` to `to_ms`, both included, that will not run, and why.
+
+    `missed_by` and `error_msg` say what kept an engine from them, if that is known.
+    """
+
+    from_ms: int
+    to_ms: int
+    count: int
+    reason: Reason
+    missed_by: MissedBy | None = None
+    error_msg: str | None = None
+
+
+class FirePlan(NamedTuple):
+    """The whole decision about a due schedule: what runs, what does not, what comes next."""
+
+    due: Due
+    fires: tuple[Fire, ...]
+    missed: tuple[Missed, ...]
+    decided_until_ms: int
+    planned_count: int
+    next: NextFire | None
+
+
+def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
+    """The first fire whose plan time is later than `after_ms`, within the schedule's bounds."""
+    if timing.max_runs is not None and planned_count >= timing.max_runs:
+        return None
+    if timing.from_ms is not None:
+        after_ms = max(after_ms, timing.from_ms - 1)
+    found = timing.times.next_with_source(after_ms)
+    if found is None or (timing.until_ms is not None and found[0] > timing.until_ms):
+        return None
+    plan_ms, source = found
+    return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+
+
+def fresh_fire(
+    timing: Timing, after_ms: int, *, planned_count: int = 0, idle_ms: int | None = None
+) -> NextFire | None:
+    """The first fire later than `after_ms` where nothing runs whose end could be waited for.
+
+    As `next_fire`; an interval after the end counts from `idle_ms` then, or from `after_ms`.
+    """
+    found = next_fire(timing, after_ms, planned_count=planned_count)
+    if timing.after_end_ms is None:
+        return found
+    if timing.max_runs is not None and planned_count >= timing.max_runs:
+        return None
+    idle_ms = after_ms if idle_ms is None else idle_ms
+    plan_ms = max(idle_ms + timing.after_end_ms, timing.from_ms or 0)
+    if timing.until_ms is not None and plan_ms > timing.until_ms:
+        return found
+    if found is not None and found.plan_ms <= plan_ms:
+        return found
+    source = f"every {format_duration_ms(timing.after_end_ms)} after end"
+    return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+
+
+def next_after_pause(
+    timing: Timing,
+    until_ms: int,
+    *,
+    decided_until_ms: int,
+    planned_count: int = 0,
+    idle_ms: int | None = None,
+) -> NextFire | None:
+    """The first fire from the end of a pause on.
+
+    Where none follows, the first that the pause holds, due at its end: it is then recorded. An
+    interval after the end counts from `idle_ms`, or from the end of the pause.
+    """
+    following = fresh_fire(
+        timing,
+        max(until_ms - 1, decided_until_ms),
+        planned_count=planned_count,
+        idle_ms=max(until_ms, decided_until_ms) if idle_ms is None else idle_ms,
+    )
+    if following is not None:
+        return following
+    held = next_fire(timing, decided_until_ms, planned_count=planned_count)
+    return None if held is None else held._replace(due_ms=max(until_ms, held.due_ms))
+
+
+def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iterator[NextFire]:
+    """All fires to come, in order, as `next` shows them."""
+    while (found := next_fire(timing, after_ms, planned_count=planned_count)) is not None:
+        yield found
+        after_ms = found.plan_ms
+        planned_count += 1
+
+
+def resolve_due_ms(timing: Timing, plan_ms: int) -> int:
+    """Plan time plus a jitter that is stable: a hash of seed, name and plan time."""
+    return plan_ms + jitter_of(timing.name, plan_ms, seed=timing.seed, most_ms=timing.jitter_ms)
+
+
+def jitter_of(name: str, plan_ms: int, *, seed: bytes, most_ms: int) -> int:
+    """The jitter of one fire, from 0 to `most_ms`: ever the same for the same seed."""
+    if not most_ms:
+        return 0
+    from edgecron.base.hashing import blake2b
+
+    digest = blake2b(f"{name}\0{plan_ms}".encode(), key=seed, digest_size=8).digest()
+    return int.from_bytes(digest, "big") % (most_ms + 1)
+
+
+def missed_until(
+    timing: Timing,
+    *,
+    decided_until_ms: int,
+    until_ms: int,
+    reason: Reason,
+    planned_count: int = 0,
+) -> Missed | None:
+    """The plan times in (decided_until, until] as one range, or None where there are none."""
+    if timing.max_runs is not None and planned_count >= timing.max_runs:
+        return None
+    after_ms = decided_until_ms
+    if timing.from_ms is not None:
+        after_ms = max(after_ms, timing.from_ms - 1)
+    count = count_planned(timing, after_ms, until_ms)
+    first = timing.times.next_with_source(after_ms)
+    last_ms = last_planned(timing, after_ms, until_ms)
+    if count == 0 or first is None or last_ms is None:
+        return None
+    return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason)
+
+
+def count_planned(timing: Timing, after_ms: int, until_ms: int) -> int:
+    """How many plan times lie in (after, until], within the schedule's end."""
+    bound_ms = until_ms if timing.until_ms is None else min(until_ms, timing.until_ms)
+    return timing.times.count_ms(after_ms, bound_ms) if bound_ms > after_ms else 0
+
+
+def last_planned(timing: Timing, after_ms: int, until_ms: int) -> int | None:
+    """The latest plan time in (after, until], within the schedule's end, or None."""
+    bound_ms = until_ms if timing.until_ms is None else min(until_ms, timing.until_ms)
+    return timing.times.last_ms(after_ms, bound_ms) if bound_ms > after_ms else None

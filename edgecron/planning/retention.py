@@ -1,0 +1,244 @@
+"""What is kept of the past, and how much of it. Pure.
+
+Output goes before history, by age and then by bytes, the oldest first. Then history goes, by age,
+by count per schedule and by the size of the database. What an engine still needs, and the last
+run of each schedule, stays whatever the limits say: the store knows which rows those are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from edgecron.base.checks import check_range
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import NamedTuple, dataclass, names_of, replace
+from edgecron.planning.trust import FIRST_MS
+
+MOST_ROWS = 250  # that one transaction removes
+_MOST_BATCH_BYTES = 2 * 1024 * 1024  # of output likewise: each of its pages is read and written
+DAY_S = 86_400
+MIB = 1024 * 1024
+_MOST_AGE_S = 100 * 366 * DAY_S
+_MOST_COUNT = 10**12
+_LEAST_DATABASE_BYTES = MIB  # an empty one has 100 KB
+# Rows that were surely born within the limit, before a walk in the order of birth ends: a few may
+# lie among older ones.
+_ENOUGH_YOUNG = 10
+
+
+class Reason(StrEnum):
+    """Why something is removed."""
+
+    AGE = "age"
+    BYTES = "bytes"
+    COUNT = "count"
+    UNUSED = "unused"  # no run refers to it
+
+
+class Kind(StrEnum):
+    """What is removed."""
+
+    OUTPUT = "output"  # what a run printed; that it printed, and how much, stays on record
+    RUN = "run"  # its row, and its output with it
+    SCHEDULE = "schedule"  # one that a person removed, once it has no runs left
+    REVISION = "revision"  # a snapshot of what a schedule said before it was changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long and how much is kept; None is without limit.
+
+    `history_count` are ended runs of each schedule, the others hold for the whole database.
+    """
+
+    output_age_s: float | None = 90 * DAY_S
+    output_bytes: int | None = 256 * MIB  # as stored, which is compressed
+    history_age_s: float | None = 400 * DAY_S  # a year, and what came before it to compare with
+    history_count: int | None = 50_000  # a month of one run a minute
+    database_bytes: int | None = 1024 * MIB
+
+    def __post_init__(self) -> None:
+        check_range("output age", self.output_age_s, 1, _MOST_AGE_S)
+        check_range("output bytes", self.output_bytes, 0, 2**62)
+        check_range("history age", self.history_age_s, 1, _MOST_AGE_S)
+        check_range("history count", self.history_count, 1, _MOST_COUNT)
+        if self.database_bytes is not None and self.database_bytes < _LEAST_DATABASE_BYTES:
+            raise InvalidInput(
+                f"database bytes is {self.database_bytes}, expected {_LEAST_DATABASE_BYTES}"
+                " (1 MiB) or more"
+            )
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether everything is kept for ever."""
+        return all(getattr(self, name) is None for name in names_of(type(self)))
+
+
+UNLIMITED = Retention(
+    output_age_s=None,
+    output_bytes=None,
+    history_age_s=None,
+    history_count=None,
+    database_bytes=None,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """A retention as of an instant: what ended before `*_before_ms` is too old. None: no limit."""
+
+    now_ms: int
+    output_before_ms: int | None
+    output_bytes: int | None
+    history_before_ms: int | None
+    history_count: int | None
+    database_bytes: int | None
+
+
+def limits_at(
+    retention: Retention, now_ms: int, *, is_trusted: bool, passed_ms: int | None = None
+) -> Limits:
+    """The limits as of now. By a clock that can't be trusted, nothing is too old.
+
+    Ages are those at `passed_ms`, where that is given and earlier.
+    """
+    aged_ms = now_ms if passed_ms is None else min(now_ms, passed_ms)
+    return Limits(
+        now_ms=now_ms,
+        output_before_ms=_before_ms(retention.output_age_s, aged_ms) if is_trusted else None,
+        output_bytes=output_limit(retention),
+        history_before_ms=_before_ms(retention.history_age_s, aged_ms) if is_trusted else None,
+        history_count=retention.history_count,
+        database_bytes=retention.database_bytes,
+    )
+
+
+def _before_ms(age_s: float | None, now_ms: int) -> int | None:
+    return None if age_s is None else now_ms - round(age_s * 1000)
+
+
+def output_limit(retention: Retention) -> int | None:
+    """How much output is kept, in bytes: of a small database a half, or it would crowd out runs."""
+    if retention.database_bytes is None:
+        return retention.output_bytes
+    half = retention.database_bytes // 2
+    return half if retention.output_bytes is None else min(retention.output_bytes, half)
+
+
+def is_old(ended_ms: int | None, *, before_ms: int | None) -> bool:
+    """Whether something ended before then. What ended when there was no edgecron: nobody knows."""
+    if ended_ms is None or before_ms is None:
+        return False
+    return FIRST_MS <= ended_ms < before_ms
+
+
+class AgeWalk:
+    """Judges rows by age, as they come in the order of their birth; says when enough was seen.
+
+    Rows that were born after others which are young are young themselves, whatever a clock that
+    was wrong has written into them. And what ended before there was an edgecron has no known age.
+    """
+
+    def __init__(self, *, before_ms: int, now_ms: int) -> None:
+        self._before_ms = before_ms
+        self._now_ms = now_ms
+        self._young = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all that follows is young."""
+        return self._young >= _ENOUGH_YOUNG
+
+    def is_too_old(self, *, ended_ms: int | None, plan_ms: int) -> bool:
+        """Judge the next row; None is one that has not ended."""
+        if self.is_over:
+            return False
+        if ended_ms is not None and ended_ms < self._before_ms:
+            return is_old(ended_ms, before_ms=self._before_ms)
+        self._young += self._before_ms <= plan_ms <= self._now_ms
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What one transaction has removed; `size_bytes` is about what that held in the file."""
+
+    kind: Kind
+    reason: Reason
+    count: int
+    size_bytes: int
+
+
+class Forgotten(NamedTuple):
+    """How many former definitions of a schedule were removed, and how many active runs still need.
+
+    `is_log_empty` is False if the database's log still holds them.
+    """
+
+    removed: int
+    kept: int
+    is_log_empty: bool
+
+
+class Kept(NamedTuple):
+    """What a database holds, and what is free in its file, in bytes."""
+
+    used_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What a pass has removed, one of each kind and reason, or would have.
+
+    `has_ages` is False where the clock can't be trusted, so that nothing was judged by age.
+    """
+
+    removed: tuple[Removed, ...]
+    before: Kept
+    after: Kept
+    has_ages: bool
+
+
+def sum_of(before: Sequence[Removed], one: Removed) -> list[Removed]:
+    """These, with another one added to that of its kind and reason."""
+    summed = list(before)
+    for at, other in enumerate(summed):
+        if (other.kind, other.reason) == (one.kind, one.reason):
+            summed[at] = replace(
+                other,
+                count=other.count + one.count,
+                size_bytes=other.size_bytes + one.size_bytes,
+            )
+            return summed
+    return [*summed, one]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A run whose row or whose output may go. `output_bytes` None: it has no output on record."""
+
+    execution_id: int
+    schedule_id: int
+    ended_ms: int | None
+    plan_ms: int
+    output_bytes: int | None
+
+
+def batches_of(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
+    """Split what goes into transactions: few rows each, outputs counted too, and few bytes."""
+    batch: list[Candidate] = []
+    rows = size_bytes = 0
+    for one in candidates:
+        own_rows = 1 if one.output_bytes is None else 2
+        own_bytes = one.output_bytes or 0
+        is_full = rows + own_rows > MOST_ROWS or size_bytes + own_bytes > _MOST_BATCH_BYTES
+        if batch and is_full:
+            yield batch
+            batch, rows, size_bytes = [], 0, 0
+        batch.append(one)
+        rows += own_rows
+        size_bytes += own_bytes
+    if batch:
+        yield batch

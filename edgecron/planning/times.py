@@ -1,0 +1,236 @@
+"""From a schedule's words to its times: compiled when it is written, loaded when it fires."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import lru_cache
+from itertools import pairwise
+
+from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
+from edgecron.base.timetext import format_duration_ms, to_ms
+from edgecron.base.values import dataclass, replace
+from edgecron.model.choices import CatchUp
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Timing
+from edgecron.triggers import (
+    AfterEndTrigger,
+    AfterTrigger,
+    Trigger,
+    TriggerKind,
+    check_zone,
+    combine,
+    dump_trigger,
+    load_trigger,
+)
+
+_MOST_TRIGGERS = 64
+_MOST_INTERVALS = 12
+_MOST_LOOKED_AT = 64  # times to come, whose distances are compared with the jitter
+_MOST_INTERVALS_BESIDE_CRON = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledSpec:
+    """A specification with its triggers expanded.
+
+    `spec` has canonical trigger texts; `compiled` is a JSON array of the same length, which
+    `load_triggers` reads without croniter. `upstreams` are (schedule, which ends) that it follows.
+    """
+
+    spec: ScheduleSpec
+    compiled: str
+    on_boot: bool
+    upstreams: tuple[tuple[str, str], ...]
+    timing: Timing
+    warnings: tuple[str, ...]
+
+
+def compile_spec(
+    spec: ScheduleSpec,
+    *,
+    seed: bytes,
+    made_at: datetime,
+    now: datetime | None = None,
+    known: Collection[str] = (),
+) -> CompiledSpec:
+    """Parse and expand what a person wrote; `from_at`, else `made_at`, anchors a bare `every`.
+
+    With `now`, an `at` that is not later is refused, as no fire would ever come of it; unless it
+    is one of the `known` texts.
+    Raises InvalidTrigger or UnknownTimezone.
+    """
+    if not spec.triggers:
+        raise InvalidTrigger(
+            f"schedule {spec.name!r} has no time to run at",
+            hint="give --cron, --every, --at, --on-boot or --after",
+        )
+    if len(spec.triggers) > _MOST_TRIGGERS:
+        raise InvalidTrigger(
+            f"schedule {spec.name!r} has {len(spec.triggers)} triggers,"
+            f" expected at most {_MOST_TRIGGERS}"
+        )
+    from edgecron.triggers import parse_trigger  # no engine reads texts
+
+    check_zone(spec.timezone)
+    anchor = spec.from_at or made_at
+    triggers = [
+        parse_trigger(text, spec.timezone, spec.name, anchor=anchor, seed=seed)
+        for text in spec.triggers
+    ]
+    texts = tuple(trigger.text for trigger in triggers)
+    if len(set(texts)) != len(texts):
+        raise InvalidTrigger(f"schedule {spec.name!r} names the same time twice")
+    _check_grids(spec.name, triggers)
+    if now is not None:
+        for trigger in triggers:
+            if trigger.text not in known:
+                _check_future(trigger, now)
+    canonical = replace(spec, triggers=texts)
+    return CompiledSpec(
+        spec=canonical,
+        compiled=f"[{','.join(dump_trigger(trigger) for trigger in triggers)}]",
+        on_boot=is_on_boot(triggers),
+        upstreams=upstreams_of(spec.name, triggers),
+        timing=timing_of(canonical, triggers, seed=seed),
+        warnings=tuple(warning for trigger in triggers for warning in trigger.warnings),
+    )
+
+
+def load_timing(spec: ScheduleSpec, compiled: str, *, seed: bytes) -> Timing:
+    """The timing of a stored schedule. Raises InvalidTrigger or UnknownTimezone."""
+    triggers = load_triggers(compiled)
+    try:
+        return timing_of(spec, triggers, seed=seed)
+    except InvalidInput:
+        raise
+    except SENSELESS as error:
+        raise InvalidTrigger(f"stored times can't be read ({error!r})") from error
+
+
+def load_triggers(compiled: str) -> list[Trigger]:
+    """The triggers of a stored schedule. Raises InvalidTrigger or UnknownTimezone."""
+    try:
+        parts = json.loads(compiled)
+    except (ValueError, RecursionError) as error:
+        raise InvalidTrigger(f"stored triggers can't be read ({error})") from error
+    if not isinstance(parts, list):
+        raise InvalidTrigger("stored triggers are not a list")
+    return [load_trigger(json.dumps(part, separators=(",", ":"), sort_keys=True)) for part in parts]
+
+
+@lru_cache(maxsize=1024)
+def when_words(compiled: str) -> str:
+    """Stored triggers in a few words; empty where they can't be read."""
+    from edgecron.triggers import describe_briefly
+
+    try:
+        return ", ".join(describe_briefly(trigger) for trigger in load_triggers(compiled))
+    except SENSELESS:  # InvalidTrigger and UnknownTimezone are among these.
+        return ""
+
+
+def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Timing:
+    """What planning decides on: times and the policies about them."""
+    policies = spec.policies
+    return Timing(
+        name=spec.name,
+        times=combine(triggers),
+        seed=seed,
+        catch_up=policies.catch_up,
+        grace_ms=None if policies.grace_s is None else round(policies.grace_s * 1000),
+        jitter_ms=round(policies.jitter_s * 1000),
+        from_ms=None if spec.from_at is None else to_ms(spec.from_at),
+        until_ms=None if spec.until_at is None else to_ms(spec.until_at),
+        max_runs=spec.max_runs,
+        after_end_ms=_after_end_ms(triggers),
+    )
+
+
+def is_on_boot(triggers: Sequence[Trigger]) -> bool:
+    """Whether one of the triggers is `on boot`."""
+    return any(trigger.kind is TriggerKind.BOOT for trigger in triggers)
+
+
+def upstreams_of(name: str, triggers: Sequence[Trigger]) -> tuple[tuple[str, str], ...]:
+    """(schedule, which ends) of each schedule that the triggers follow.
+
+    Raises InvalidTrigger where a schedule follows itself, or the same one twice.
+    """
+    found = [(t.upstream, t.on) for t in triggers if isinstance(t, AfterTrigger)]
+    names = [upstream for upstream, _ in found]
+    if name in names:
+        raise InvalidTrigger(
+            f"schedule {name!r} comes after itself",
+            hint="an interval after its own end is: every 1h after end",
+        )
+    if len(set(names)) != len(names):
+        raise InvalidTrigger(f"schedule {name!r} comes after the same schedule twice")
+    return tuple(found)
+
+
+def _after_end_ms(triggers: Sequence[Trigger]) -> int | None:
+    """The shortest interval after the end, or None."""
+    found = [t.interval_ms for t in triggers if isinstance(t, AfterEndTrigger)]
+    return min(found, default=None)
+
+
+def trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:
+    """What a change of which makes a schedule's triggers be read anew."""
+    return (spec.triggers, spec.timezone, spec.from_at)
+
+
+def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
+    """What a change of which makes a schedule compute its times anew."""
+    return (
+        *trigger_words(spec),
+        spec.until_at,
+        spec.max_runs,
+        spec.policies.jitter_s,
+    )
+
+
+def jitter_warning(timing: Timing, *, after_ms: int) -> str | None:
+    """What becomes of times that jitter passes, if it is longer than an interval to come."""
+    plan_ms: list[int] = []
+    found = timing.times.next_with_source(max(after_ms, (timing.from_ms or 0) - 1))
+    while found is not None and len(plan_ms) < _MOST_LOOKED_AT:
+        plan_ms.append(found[0])
+        found = timing.times.next_with_source(found[0])
+    gap_ms = min((late - early for early, late in pairwise(plan_ms)), default=None)
+    if gap_ms is None or timing.jitter_ms <= gap_ms:
+        return None
+    words = (
+        f"jitter {format_duration_ms(timing.jitter_ms)} is longer than the interval"
+        f" {format_duration_ms(gap_ms)}"
+    )
+    if timing.catch_up is CatchUp.ALL:
+        return f"{words}: several runs become due together, and run one after the other"
+    return f"{words}: of runs that become due together only the last runs; the rest are skipped"
+
+
+def _check_grids(name: str, triggers: Sequence[Trigger]) -> None:
+    """Refuse more intervals than can be counted at once where a long time was missed.
+
+    Each doubles the sets of them whose common times are looked for, and beside cron each set is
+    looked for among the times of a year. What is allowed costs a tenth of a second at most, for
+    fifty years.
+    """
+    kinds = [trigger.kind for trigger in triggers]
+    count = kinds.count(TriggerKind.EVERY)
+    has_cron = TriggerKind.CRON in kinds
+    most = _MOST_INTERVALS_BESIDE_CRON if has_cron else _MOST_INTERVALS
+    if count > most:
+        beside = " beside cron" if has_cron else ""
+        raise InvalidTrigger(
+            f"schedule {name!r} has {count} intervals{beside}, expected at most {most}",
+            hint="make a second schedule of the same command",
+        )
+
+
+def _check_future(trigger: Trigger, now: datetime) -> None:
+    if trigger.kind is TriggerKind.AT and trigger.next_after(now) is None:
+        raise InvalidInput(
+            f"{trigger.text!r} is in the past", hint="give a time that is still to come"
+        )

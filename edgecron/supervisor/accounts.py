@@ -1,0 +1,158 @@
+"""Who a command runs as: an account of this machine, whether it may run anything, and its limits.
+
+As cron has it (cron(8), crontab(5), cronie's src/security.c), which asks PAM:
+an account that has expired, and one whose password has, runs nothing (pam_unix); limits are those
+of limits.conf (pam_limits). One that is locked, or whose shell is nologin, is run, as by cron:
+that is about logging in. No PAM is asked here: what other modules would say is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+
+from edgecron.base.values import dataclass
+from edgecron.supervisor.limitsconf import NO_LIMITS, Limits, find_limits
+from edgecron.supervisor.records import Identity
+
+SHADOW = Path("/etc/shadow")
+DAY_MS = 86_400_000
+_LEAST_FIELDS = 8  # of a line of shadow(5): up to the day on which the account expires
+
+
+class NotRunnable(Exception):
+    """A job that can't be started as it is: an outcome, never an error out of the engine."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Who a command runs as. `groups` are its supplementary ones; None: as the engine is."""
+
+    name: str
+    uid: int
+    gid: int
+    home: str
+    groups: tuple[int, ...] | None = None
+    limits: Limits = NO_LIMITS
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the engine's own user."""
+        return self.groups is None
+
+
+def own_account(environ: Mapping[str, str]) -> Account:
+    """The engine's own user, who need not be in the user database."""
+    uid = os.geteuid()
+    try:
+        entry = pwd.getpwuid(uid)
+        name, home = entry.pw_name, entry.pw_dir
+    except KeyError:
+        name, home = environ.get("USER", str(uid)), "/"
+    return Account(name=name, uid=uid, gid=os.getegid(), home=environ.get("HOME") or home)
+
+
+def find_account(user: str, *, own: Account, now_ms: int, shadow: Path = SHADOW) -> Account:
+    """The account of a user's name, as it is now.
+
+    Always a name: a number would go on to stand for somebody after its account is gone, and is
+    a name of its own on some systems.
+    Raises NotRunnable: unknown, not permitted, or it may run nothing.
+    """
+    try:
+        entry = pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        raise NotRunnable("EINVAL", f"user '{user}' is not known on this machine") from None
+    if entry.pw_uid == own.uid:
+        return own
+    if own.uid != 0:
+        message = f"user '{user}' needs an engine that runs as root, this one runs as '{own.name}'"
+        raise NotRunnable("EPERM", message)
+    refusal = _find_expiry(entry.pw_name, shadow, today=now_ms // DAY_MS)
+    if refusal is not None:
+        raise NotRunnable("EACCES", f"user '{user}' may run nothing: {refusal}")
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    try:
+        limits = find_limits(entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
+    except ValueError as error:
+        raise NotRunnable("EINVAL", f"user '{user}' can't be limited as told: {error}") from None
+    return Account(
+        name=entry.pw_name,
+        uid=entry.pw_uid,
+        gid=entry.pw_gid,
+        home=entry.pw_dir,
+        groups=groups,
+        limits=limits,
+    )
+
+
+def identity_of(account: Account) -> Identity | None:
+    """Who the supervisor is to become for it; None where it stays as it is."""
+    if account.groups is None:
+        return None
+    return Identity(
+        name=account.name,
+        uid=account.uid,
+        gid=account.gid,
+        groups=account.groups,
+        limits=account.limits.resources,
+        nice=account.limits.nice,
+        no_new_privs=account.limits.no_new_privs,
+    )
+
+
+def judge_expiry(fields: list[str], *, today: int) -> str | None:
+    """Why a line of shadow(5) lets its account run nothing; None where it does not.
+
+    `today` is a day since 1970; by one of 0 nobody is judged, as the clock was never set. The
+    rules are those of pam_unix for an account, by which cron refuses too.
+    """
+    changed, most, spare, expires = (_number(fields[at]) for at in (2, 4, 6, 7))
+    if today <= 0:
+        return None
+    if expires is not None and today >= expires:
+        return f"the account expired on {_day(expires)}"
+    if changed == 0:
+        return "its password must be changed first"
+    if changed is None or most is None or today < changed:
+        return None
+    if spare is not None and today - changed >= most + spare:
+        return f"its password expired on {_day(changed + most)}, and was not changed in time"
+    if today - changed >= most:
+        return f"its password expired on {_day(changed + most)}"
+    return None
+
+
+def _find_expiry(name: str, shadow: Path, *, today: int) -> str | None:
+    try:
+        content = shadow.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None  # No such file, as on macOS: then nothing says that it has expired.
+    for line in content.splitlines():
+        fields = line.split(":")
+        if fields[0] == name and len(fields) >= _LEAST_FIELDS:
+            return judge_expiry(fields, today=today)
+    return None  # Of a directory server, say: that is not asked.
+
+
+def _number(text: str) -> int | None:
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if number >= 0 else None
+
+
+def _day(number: int) -> str:
+    try:
+        return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
+    except OverflowError:
+        return f"day {number}"

@@ -1,0 +1,334 @@
+"""Runs the functions that a program has registered, within the program itself.
+
+Functions run on threads. A thread can't be ended from outside: who is asked to stop, or is over
+its timeout, is told so by its `Call`, and runs until it returns or raises. Coroutines run on an
+event loop of the program's, and are cancelled.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import Clock
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.claim import Claim, Outcome
+from edgecron.model.reports import Reported
+from edgecron.supervisor.call_ends import (
+    Ended,
+    Failure,
+    failure_of,
+    output_of,
+    result_of,
+    verdict_of,
+)
+from edgecron.supervisor.call_reports import ProgressReports, ReadState
+from edgecron.supervisor.calls import Call, remember_nothing
+from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.runner import THREADS
+from edgecron.supervisor.threads import Workers
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task, TimerHandle
+
+CLOSE_MS = 10_000  # so long those that were asked to stop are waited for at the end
+_LEAST_CLOSE_MS = 1_000  # and idle threads
+
+
+Function = Callable[[Call], object]
+Coroutine = Callable[[Call], Awaitable[object]]
+
+
+class CallableRunner:
+    """Runs functions by the name that they are registered under. See Runner for the contract.
+
+    A function that returns was a success, and what it returns, as JSON, its result. One that
+    raises has failed, whatever it raises; the traceback is its output. One that returns only
+    after its timeout has failed, too. Nothing but `registry` and `coroutines` says what a name
+    means, and any other is refused: what others know of it, an engine that has offers does not
+    claim. Coroutines run on the event loop that `find_loop` gives, from any thread.
+    `read_state` finds what a schedule remembers; it is called by the functions, on their threads.
+    `close_ms`: so long those that were asked to stop are waited for at the end.
+    """
+
+    kinds = frozenset({JobKind.CALLABLE})
+    is_alive = True
+    failure = None
+
+    def __init__(
+        self,
+        registry: Mapping[str, Function],
+        *,
+        clock: Clock,
+        coroutines: Mapping[str, Coroutine] | None = None,
+        find_loop: Callable[[], AbstractEventLoop] | None = None,
+        read_state: ReadState = remember_nothing,
+        close_ms: int = CLOSE_MS,
+    ) -> None:
+        self._close_ms = close_ms
+        self.supervisor_id = THREADS
+        self._registry = registry
+        self._coroutines = {} if coroutines is None else coroutines
+        self._find_loop = find_loop
+        self._clock = clock
+        self._read_state = read_state
+        self._reports = ProgressReports(ring=self._ring)
+        self._calls: dict[str, Call] = {}  # by token, until their outcome is collected
+        self._outcomes: deque[Outcome] = deque()
+        self._tasks: set[Task[None]] = set()
+        self._workers: Workers[Call] = Workers(self._run, name="edgecron-call", clock=clock)
+        self._read_fd, self._write_fd = os.pipe()
+        self._bell = threading.Lock()  # between who rings and the end of the pipe
+        self._is_open = True
+        os.set_blocking(self._read_fd, False)
+        os.set_blocking(self._write_fd, False)
+        self._is_told = False  # there is a byte in the pipe
+        self._pid = os.getpid()
+        self._stopped_ms: int | None = None  # when all were asked to stop
+        self._is_closing = False  # the pipe goes with the last call
+
+    @property
+    def live_count(self) -> int:
+        return len(self._calls)
+
+    def fileno(self) -> int:
+        return self._read_fd
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            call = Call(
+                claim, clock=self._clock, reports=self._reports, read_state=self._read_state
+            )
+            self._calls[claim.lease_token] = call
+            self._reports.open(claim.lease_token)
+            function = self._coroutines.get(claim.job.argv[0])
+            try:
+                if function is None:
+                    self._workers.put(call)
+                else:
+                    self._begin_coroutine(call, function)
+            except RuntimeError as error:  # not one thread can be had, or the loop is closed
+                why = Failure("EAGAIN", str(error))
+                self._tell(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
+
+    def collect(self) -> list[Outcome]:
+        # Before the outcomes are taken: who adds one after that tells us anew.
+        self._clear_bell()
+        outcomes = []
+        while self._outcomes:
+            outcome = self._outcomes.popleft()
+            del self._calls[outcome.lease_token]
+            outcomes.append(outcome)
+        if self._is_closing and not self._calls:
+            self._close_pipe()
+        return outcomes
+
+    def take_progress(self) -> list[Reported]:
+        return self._reports.take()
+
+    def acknowledge(self, tokens: Sequence[str]) -> None:
+        """Nothing is kept: what this process has not put on record ends with it."""
+
+    def cancel(self, token: str) -> None:
+        call = self._calls.get(token)
+        if call is not None:
+            call.ask_to_stop(Reason.REQUEST)
+
+    def stop(self) -> None:
+        if self._stopped_ms is None:
+            self._stopped_ms = self._clock.monotonic_ms()
+        for call in self._calls.values():
+            call.ask_to_stop(Reason.SHUTDOWN)
+
+    def close(self) -> None:
+        """Ask all to stop, and wait a while for them.
+
+        What still runs then, or was not collected, may be collected later. In a child that was
+        forked meanwhile there is nobody to wait for.
+        """
+        if os.getpid() != self._pid:
+            return
+        self.stop()
+        assert self._stopped_ms is not None
+        left_ms = self._stopped_ms + self._close_ms - self._clock.monotonic_ms()
+        until_ms = self._clock.monotonic_ms() + max(left_ms, _LEAST_CLOSE_MS)
+        self._workers.close(wait_ms=until_ms - self._clock.monotonic_ms())
+        self._wait_for_coroutines(until_ms)
+        self._is_closing = True
+        if not self._calls:
+            self._close_pipe()
+
+    def _wait_for_coroutines(self, until_ms: int) -> None:
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        while len(self._outcomes) < len(self._calls):
+            left_ms = until_ms - self._clock.monotonic_ms()
+            if left_ms <= 0 or not poll.poll(left_ms):
+                return
+            self._clear_bell()
+
+    def _close_pipe(self) -> None:
+        with self._bell:  # Who rings from here on would write into another's file.
+            if self._is_open:
+                self._is_open = False
+                os.close(self._read_fd)
+                os.close(self._write_fd)
+
+    def _run(self, call: Call) -> None:
+        """Call the function, on a thread of the workers."""
+        if call.stop_reason is not None:
+            self._tell(self._unbegun(call))
+            return
+        function = self._registry.get(call.claim.job.argv[0])
+        if function is None:
+            message = f"this program has registered no callable '{call.claim.job.argv[0]}'"
+            self._tell(self._outcome(call, why=Failure("EINVAL", message)))
+            return
+        started_ms = self._begin(call)
+        try:
+            # What it returned may call code of the program's own, too, while it is written.
+            ended = Ended(*result_of(function(call)))
+        except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
+            ended = Ended(why=failure_of(error))
+        self._end(call, ended, started_ms)
+
+    def _begin_coroutine(self, call: Call, function: Coroutine) -> None:
+        """Have a coroutine begun on its loop. Raises RuntimeError where that is closed."""
+        assert self._find_loop is not None
+        loop = self._find_loop()
+
+        def begin() -> None:
+            task = loop.create_task(self._drive(call, function, loop))
+            self._tasks.add(task)  # The loop itself would let it be collected.
+            task.add_done_callback(self._tasks.discard)
+
+        loop.call_soon_threadsafe(begin)
+
+    async def _drive(self, call: Call, function: Coroutine, loop: AbstractEventLoop) -> None:
+        """Call a coroutine function, and await it; it is cancelled where it is to stop."""
+        if call.stop_reason is not None:
+            self._tell(self._unbegun(call))
+            return
+        from asyncio import CancelledError, current_task
+
+        outer = current_task()
+        assert outer is not None
+        # A task of its own: whether somebody else cancelled it, the outer one knows.
+        task = loop.create_task(_awaited(function, call))
+        started_ms = self._begin(call)
+        timer: TimerHandle | None = None
+
+        def end() -> None:
+            with suppress(RuntimeError):  # the loop is closed, and with it all has ended
+                loop.call_soon_threadsafe(task.cancel)
+
+        def expire() -> None:
+            nonlocal timer
+            if call.left_ms:
+                timer = loop.call_later(call.left_ms / 1000, expire)
+            else:
+                task.cancel()
+
+        if call.left_ms is not None:
+            timer = loop.call_later(call.left_ms / 1000, expire)
+        call.on_stop = end
+        if call.stop_reason is not None:
+            end()  # It was asked to between our look and that: nobody asks twice.
+        try:
+            ended = await task
+        except CancelledError as error:  # before it began
+            ended = Ended(why=failure_of(error))
+        was_cancelled = ended.why is not None and ended.why.code == "CancelledError"
+        if was_cancelled and outer.cancelling() and not call.must_stop:
+            call.stop_reason = Reason.SHUTDOWN  # Its loop is being ended.
+        if timer is not None:
+            timer.cancel()
+        self._end(call, ended, started_ms)
+
+    def _begin(self, call: Call) -> int:
+        """Let its timeout count from now; the wall time."""
+        call.begin(self._clock.monotonic_ms())
+        return self._clock.now_ms()
+
+    def _end(self, call: Call, ended: Ended, started_ms: int) -> None:
+        took_ms = self._clock.monotonic_ms() - call.begun_ms
+        self._tell(
+            self._outcome(
+                call,
+                why=ended.why,
+                flags=ended.flags,
+                result=ended.result,
+                started_ms=started_ms,
+                took_ms=took_ms,
+            )
+        )
+
+    def _unbegun(self, call: Call) -> Outcome:
+        """Of a call that is to stop before it began: where we end, another engine may begin it."""
+        is_ours = call.stop_reason is Reason.SHUTDOWN
+        return self._outcome(call, flags=(Flag.NOT_STARTED,) if is_ours else ())
+
+    def _outcome(
+        self,
+        call: Call,
+        *,
+        why: Failure | None = None,
+        result: str | None = None,
+        flags: tuple[str, ...] = (),
+        started_ms: int | None = None,
+        took_ms: int | None = None,
+    ) -> Outcome:
+        """How a call ended. `started_ms` None: its function was never called."""
+        now_ms = self._clock.now_ms()
+        status, reason = verdict_of(call, why, has_run=started_ms is not None)
+        is_success = status is Status.SUCCESS
+        changes = call.close_state()
+        message = None if why is None else why.message
+        if reason is Reason.TIMEOUT:
+            message = f"ran longer than its timeout of {call.claim.policies.timeout_s:g} s"
+        return Outcome(
+            execution_id=call.claim.execution_id,
+            lease_token=call.claim.lease_token,
+            status=status,
+            reason=reason,
+            started_ms=started_ms,
+            finished_ms=now_ms,
+            duration_ms=took_ms,
+            error_code=None if why is None else why.code,
+            error_msg=message,
+            flags=flags,
+            result=result if is_success else None,
+            state=changes if is_success else None,
+            progress=self._reports.close(call.claim.lease_token),
+            output=None if why is None or why.trace is None else output_of(why.trace, now_ms),
+        )
+
+    def _tell(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        self._ring()
+
+    def _ring(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            with self._bell, suppress(BlockingIOError):  # full of bytes that tell the same
+                if self._is_open:
+                    os.write(self._write_fd, b"\0")
+
+    def _clear_bell(self) -> None:
+        if self._is_open:
+            with suppress(BlockingIOError):
+                os.read(self._read_fd, 64)
+        self._is_told = False
+
+
+async def _awaited(function: Coroutine, call: Call) -> Ended:
+    """Call a coroutine function, and await it to its end, whatever that is."""
+    try:
+        return Ended(*result_of(await function(call)))
+    except BaseException as error:  # noqa: BLE001  SystemExit and CancelledError, too
+        return Ended(why=failure_of(error))

@@ -1,0 +1,293 @@
+"""Commands and shell lines: a claim becomes a request to the supervisor, its record an outcome."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from edgecron.base.clock import Clock
+from edgecron.base.values import NamedTuple, replace
+from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome
+from edgecron.model.reports import Reported
+from edgecron.supervisor.accounts import (
+    Account,
+    NotRunnable,
+    find_account,
+    identity_of,
+    own_account,
+)
+from edgecron.supervisor.command_results import split_result
+from edgecron.supervisor.environment import (
+    SHELL,
+    base_environment,
+    own_variables,
+    resolve_path,
+    run_environment,
+    working_folder,
+)
+from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
+from edgecron.supervisor.output import load_output
+from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.runner import Lease
+
+_ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
+    EndCause.EXIT: (Status.FAILED, Reason.EXIT),
+    EndCause.SIGNAL: (Status.FAILED, Reason.SIGNAL),
+    EndCause.TIMEOUT: (Status.FAILED, Reason.TIMEOUT),
+    EndCause.SPAWN: (Status.FAILED, Reason.SPAWN),
+    EndCause.CANCELLED: (Status.CANCELLED, Reason.REQUEST),
+    EndCause.STOPPED: (Status.CANCELLED, Reason.SHUTDOWN),
+}
+
+
+class Part(NamedTuple):
+    """A part of the program that is run as a command: what starts it here, and what it finds."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class CommandRunner:
+    """Runs commands and shell lines by a supervisor. See Runner for the contract.
+
+    `leases` are what the supervisor runs already, where it was another engine's. Where `part_of`
+    finds a claim to be of a part of the program, that is started as this program has it, in our
+    folder.
+    """
+
+    kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
+
+    def __init__(
+        self,
+        link: SupervisorLink,
+        *,
+        clock: Clock,
+        environ: Mapping[str, str] | None = None,
+        leases: Sequence[Lease] = (),
+        output_cap_bytes: int = OUTPUT_CAP_BYTES,
+        part_of: Callable[[Claim], Part | None] = lambda claim: None,
+    ) -> None:
+        self.supervisor_id = link.supervisor_id
+        self._link = link
+        self._clock = clock
+        self._environ = dict(os.environ if environ is None else environ)
+        self._own = own_account(self._environ)
+        self._output_cap_bytes = output_cap_bytes
+        self._part_of = part_of
+        self._leases = {lease.lease_token: lease for lease in leases}
+
+    @property
+    def is_alive(self) -> bool:
+        return self._link.is_alive
+
+    @property
+    def failure(self) -> str | None:
+        return self._link.end_message
+
+    @property
+    def live_count(self) -> int:
+        return len(self._leases)
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        requests = [self._request(claim) for claim in claims]
+        self._leases.update((claim.lease_token, _lease(claim)) for claim in claims)
+        self._link.start(requests)
+
+    def collect(self) -> list[Outcome]:
+        outcomes = (self._outcome(event) for event in self._link.receive())
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def take_progress(self) -> list[Reported]:
+        return []  # A command has no way to say so to us: it asks the database.
+
+    def acknowledge(self, tokens: Sequence[str]) -> None:
+        self._link.acknowledge(tokens)
+
+    def cancel(self, token: str) -> None:
+        self._link.cancel([token])
+
+    def stop(self) -> None:
+        self._link.stop_all(EndCause.STOPPED)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _request(self, claim: Claim) -> StartRequest:
+        timeout_s = claim.policies.timeout_s
+        request = StartRequest(
+            token=claim.lease_token,
+            argv=_argv(claim),
+            env={},
+            cwd="/",
+            stdin=claim.job.stdin,
+            timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
+            kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
+            output_cap_bytes=self._output_cap_bytes,
+        )
+        try:
+            return self._within_its_own(request, claim)
+        except NotRunnable as why:
+            return replace(request, refused=(why.code, why.message))
+
+    def _within_its_own(self, request: StartRequest, claim: Claim) -> StartRequest:
+        """The request with who it runs as, where, and what it finds. Raises NotRunnable."""
+        job = claim.job
+        if job.kind not in self.kinds:
+            message = f"'{job.argv[0]}' is a {job.kind}, which no command runner can start"
+            raise NotRunnable("EINVAL", message)
+        account = self._own
+        if job.user is not None:
+            account = find_account(job.user, own=self._own, now_ms=self._clock.now_ms())
+        part = self._part_of(claim)
+        if part is not None and job.user is not None:
+            message = f"a function runs as its program does, and not as user '{job.user}'"
+            raise NotRunnable("EPERM", message)
+        if not account.is_own:
+            return _as_another(request, claim, account, base_environment(self._environ, account))
+        if part is not None:
+            environment = run_environment(claim, part.environment, home=account.home)
+            return replace(request, argv=part.argv, env=environment, cwd=_our_folder())
+        return replace(
+            request,
+            env=run_environment(claim, base_environment(self._environ, account), home=account.home),
+            cwd=working_folder(job.cwd, home=account.home),
+        )
+
+    def _outcome(self, event: Event) -> Outcome | None:
+        if isinstance(event, Exited):
+            lease = self._leases.pop(event.record.token, None)
+            if lease is None:
+                return None  # Of a row that has ended: its former engine died before it said so.
+            return outcome_of(
+                event.record,
+                execution_id=lease.execution_id,
+                token=lease.lease_token,
+                ok_codes=lease.ok_codes,
+                state_dir=self._link.state_dir,
+            )
+        if isinstance(event, NotStarted):
+            lease = self._leases.pop(event.token, None)
+            return None if lease is None else self._not_started(lease, event)
+        return None
+
+    def _not_started(self, lease: Lease, event: NotStarted) -> Outcome:
+        return Outcome(
+            execution_id=lease.execution_id,
+            lease_token=lease.lease_token,
+            status=Status.FAILED,
+            reason=Reason.SPAWN,
+            finished_ms=self._clock.now_ms(),
+            error_code=event.error_code,
+            error_msg=event.error_msg,
+            flags=(Flag.NOT_STARTED,),
+        )
+
+
+def outcome_of(
+    record: ExitRecord,
+    *,
+    execution_id: int,
+    token: str,
+    ok_codes: Sequence[int],
+    state_dir: Path,
+) -> Outcome:
+    """The outcome of an exit record, from the link or a journal.
+
+    `state_dir` holds its longer output. An end by a signal is a success only where `ok_codes`
+    names 128+N.
+    """
+    status, reason = _ENDS[record.cause]
+    is_own_end = record.cause in (EndCause.EXIT, EndCause.SIGNAL)
+    is_success = is_own_end and record.exit_code in ok_codes
+    output, is_whole = load_output(record.output, state_dir)
+    flags = record.flags
+    if not is_whole and Flag.OUTPUT_LOST not in flags:
+        flags = (*flags, Flag.OUTPUT_LOST)
+    left = split_result(record.result)
+    if left is None or left.is_lost:
+        flags = (*flags, Flag.RESULT_INVALID)
+    error_code, error_msg = record.error_code, record.error_msg or _end_in_words(record)
+    if left is not None and left.error is not None and record.cause is EndCause.EXIT:
+        error_code, error_msg = left.error
+    return Outcome(
+        execution_id=execution_id,
+        lease_token=token,
+        status=Status.SUCCESS if is_success else status,
+        reason=None if is_success else reason,
+        exit_code=record.exit_code,
+        started_ms=record.started_ms,
+        finished_ms=record.finished_ms,
+        duration_ms=record.duration_ms,
+        error_code=None if is_success else error_code,
+        error_msg=None if is_success else error_msg,
+        flags=flags,
+        result=None if left is None else left.result,
+        state=None if left is None else left.state,
+        progress=None if left is None else left.progress,
+        output=output if record.started_ms is not None else None,
+    )
+
+
+def _as_another(
+    request: StartRequest, claim: Claim, account: Account, base: Mapping[str, str]
+) -> StartRequest:
+    """The request of another user: what is theirs is looked at by who becomes that user alone.
+
+    Nothing is looked at here: a folder of theirs may be on a file system that never answers.
+    """
+    job = claim.job
+    cwd = account.home if job.cwd is None else resolve_path(job.cwd, home=account.home)
+    request = replace(
+        request,
+        cwd=cwd or "/",
+        is_home=job.cwd is None,
+        identity=identity_of(account),
+    )
+    file = None if job.env_file is None else resolve_path(job.env_file, home=account.home)
+    above = {**job.env, **own_variables(claim, payload=job.payload)}
+    return replace(request, env=above, base_env=base, env_file=file)
+
+
+def _our_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        message = f"the folder that this program runs in is gone: {error.strerror}"
+        raise NotRunnable("ENOENT", message) from None
+
+
+def _lease(claim: Claim) -> Lease:
+    return Lease(
+        execution_id=claim.execution_id,
+        lease_token=claim.lease_token,
+        ok_codes=claim.policies.ok_codes,
+    )
+
+
+def _argv(claim: Claim) -> tuple[str, ...]:
+    if claim.job.kind is JobKind.COMMAND:
+        return claim.job.argv
+    shell = claim.job.env.get("SHELL", "")
+    return (shell if shell.startswith("/") else SHELL, "-c", claim.job.argv[0])
+
+
+def _end_in_words(record: ExitRecord) -> str | None:
+    if record.started_ms is None:
+        return "ended before it was started"
+    if record.signal is not None:
+        return f"ended by {_signal_name(record.signal)}"
+    return None if record.exit_code is None else f"exit code {record.exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,240 @@
+"""What a command finds in its environment. Nothing else leaks in.
+
+In this order, a later one over an earlier one:
+
+1. the base: PATH, TZ, LANG, LANGUAGE and LC_* of the engine; HOME, USER, LOGNAME of the user it
+   runs as; SHELL, always /bin/sh as under cron. For the engine's own user also TMPDIR,
+   XDG_RUNTIME_DIR and DBUS_SESSION_BUS_ADDRESS, so that a desktop's jobs reach the desktop; for
+   another one PATH without what lies in the engine's own home
+2. `env_file`, read when the run starts; for another user with that user's rights, unless nobody
+   but root could have put it there
+3. the schedule's own variables
+4. EDGECRON_*: what runs, and why. The supervisor adds EDGECRON_RESULT, the file where the run may
+   leave a small JSON result
+
+So LD_LIBRARY_PATH of a bundled program, NOTIFY_SOCKET, INVOCATION_ID and the like stay outside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+from edgecron.base.hashing import sha256
+from edgecron.base.timetext import format_ms, to_ms
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import Cause
+from edgecron.model.claim import Claim, Upstream
+from edgecron.model.options import Job
+from edgecron.model.run import Execution
+from edgecron.supervisor.accounts import Account, NotRunnable
+from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SHELL = "/bin/sh"
+INHERITED = ("TZ", "LANG", "LANGUAGE")
+INHERITED_PREFIX = "LC_"
+_MOST_ERROR_LETTERS = 4096
+INHERITED_BY_OWN_USER = ("TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+
+
+class Attempt(Protocol):
+    """What a run is told of: a claim, or a row of history."""
+
+    @property
+    def execution_id(self) -> int: ...
+    @property
+    def schedule_id(self) -> int: ...
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def plan_ms(self) -> int: ...
+    @property
+    def fire_key(self) -> str: ...
+    @property
+    def cause(self) -> Cause: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def scope_kind(self) -> str: ...
+    @property
+    def scope_id(self) -> str: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def upstream(self) -> Upstream | None: ...
+
+
+class _Told(NamedTuple):
+    """An Attempt of a row of history."""
+
+    execution_id: int
+    schedule_id: int
+    schedule: str
+    plan_ms: int
+    fire_key: str
+    cause: Cause
+    attempt: int
+    scope_kind: str
+    scope_id: str
+    fence: int
+    upstream: Upstream | None
+
+
+def base_environment(environ: Mapping[str, str], account: Account) -> dict[str, str]:
+    """The allow-listed variables of the engine's environment, and those of the account."""
+    base = {
+        "PATH": _path(environ, account),
+        "HOME": account.home,
+        "USER": account.name,
+        "LOGNAME": account.name,
+        "SHELL": SHELL,
+    }
+    for name, value in environ.items():
+        if (
+            name in INHERITED
+            or name.startswith(INHERITED_PREFIX)
+            or (account.is_own and name in INHERITED_BY_OWN_USER)
+        ):
+            base[name] = value
+    return base
+
+
+def _path(environ: Mapping[str, str], account: Account) -> str:
+    """The engine's PATH; for another user without what lies in the engine's own home."""
+    folders = environ.get("PATH", "").split(":")
+    home = environ.get("HOME", "").rstrip("/")
+    if not account.is_own and home:
+        folders = [folder for folder in folders if not f"{folder}/".startswith(f"{home}/")]
+    return ":".join(folders) or DEFAULT_PATH
+
+
+def run_environment(claim: Claim, base: Mapping[str, str], *, home: str) -> dict[str, str]:
+    """All that the command of a claim finds. Raises NotRunnable where `env_file` can't be read."""
+    environment = dict(base)
+    if claim.job.env_file is not None:
+        try:
+            environment.update(read_env_file(resolve_path(claim.job.env_file, home=home)))
+        except EnvFileRefused as refused:
+            raise NotRunnable(refused.code, refused.message) from None
+    environment.update(claim.job.env)
+    environment.update(own_variables(claim, payload=claim.job.payload))
+    return environment
+
+
+def given_variables(run: Execution, job: Job) -> dict[str, str]:
+    """What a run was given beside the base and `env_file`, where `job` is what it ran."""
+    told = _Told(
+        execution_id=run.id,
+        schedule_id=run.schedule_id,
+        schedule=run.schedule,
+        plan_ms=to_ms(run.plan_at),
+        fire_key=run.fire_key,
+        cause=run.cause,
+        attempt=run.attempt,
+        scope_kind=run.scope_kind,
+        scope_id=run.scope_id,
+        fence=run.fence or 0,
+        upstream=None,
+    )
+    payload = job.payload if run.payload is None else run.payload
+    return {**job.env, **own_variables(told, payload=payload)}
+
+
+def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:
+    """What a run is told of itself: all of EDGECRON_* but what its supervisor adds."""
+    variables = {
+        "EDGECRON_SCHEDULE": attempt.schedule,
+        "EDGECRON_RUN_ID": str(attempt.execution_id),
+        "EDGECRON_PLAN_AT": format_ms(attempt.plan_ms) or "",
+        "EDGECRON_ATTEMPT": str(attempt.attempt),
+        "EDGECRON_CAUSE": attempt.cause.value,
+        "EDGECRON_SCOPE_KIND": attempt.scope_kind,
+        "EDGECRON_SCOPE_ID": attempt.scope_id,
+        "EDGECRON_IDEMPOTENCY_KEY": idempotency_key(attempt),
+    }
+    if attempt.fence:  # A run that was never claimed has none.
+        variables["EDGECRON_FENCE"] = str(attempt.fence)
+    if attempt.upstream is not None:
+        variables.update(_upstream_variables(attempt.upstream))
+    if payload is not None:
+        variables["EDGECRON_PAYLOAD"] = payload
+    return variables
+
+
+def _upstream_variables(upstream: Upstream) -> dict[str, str]:
+    """What a follow-up learns of the run before it. An unknown value is an empty text."""
+    error = (upstream.error or "").replace("\0", "")[:_MOST_ERROR_LETTERS]
+    return {
+        "EDGECRON_UPSTREAM_NAME": upstream.name,
+        "EDGECRON_UPSTREAM_RUN_ID": str(upstream.run),
+        "EDGECRON_UPSTREAM_STATUS": upstream.status,
+        "EDGECRON_UPSTREAM_REASON": upstream.reason or "",
+        "EDGECRON_UPSTREAM_EXIT_CODE": (
+            "" if upstream.exit_code is None else str(upstream.exit_code)
+        ),
+        "EDGECRON_UPSTREAM_ERROR": error,
+    }
+
+
+def upstream_of(variables: Mapping[str, str]) -> Upstream | None:
+    """The run before a follow-up, from the variables of the follow-up; None if it has none."""
+    if "EDGECRON_UPSTREAM_NAME" not in variables:
+        return None
+    exit_code = variables["EDGECRON_UPSTREAM_EXIT_CODE"]
+    return Upstream(
+        name=variables["EDGECRON_UPSTREAM_NAME"],
+        run=int(variables["EDGECRON_UPSTREAM_RUN_ID"]),
+        status=variables["EDGECRON_UPSTREAM_STATUS"],
+        reason=variables["EDGECRON_UPSTREAM_REASON"] or None,
+        exit_code=int(exit_code) if exit_code else None,
+        error=variables["EDGECRON_UPSTREAM_ERROR"] or None,
+    )
+
+
+def without_run(variables: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what only some runs are told of themselves.
+
+    A program that is itself a job of edgecron has such variables, which are not for its own runs.
+    """
+    own = ("EDGECRON_FENCE", "EDGECRON_PAYLOAD")
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in own and not name.startswith("EDGECRON_UPSTREAM_")
+    }
+
+
+def idempotency_key(attempt: Attempt) -> str:
+    """32 hexadecimal digits, the same for every attempt of one fire and for no other fire.
+
+    Also where an attempt is made by another version of edgecron: how it is computed never changes.
+    """
+    identity = (
+        attempt.schedule_id,
+        attempt.schedule,
+        attempt.scope_kind,
+        attempt.scope_id,
+        attempt.plan_ms,
+        attempt.fire_key,
+    )
+    return sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def working_folder(cwd: str | None, *, home: str) -> str:
+    """The folder a command starts in: the one that was given, else HOME.
+
+    Where none was given and HOME does not exist (`nobody` has none), it is `/`, as for a service
+    of systemd. One that was given and is missing stays as it is, and fails at the start.
+    """
+    if cwd is not None:
+        return resolve_path(cwd, home=home)
+    return home if os.path.isdir(home) else "/"
+
+
+def resolve_path(path: str, *, home: str) -> str:
+    """An absolute path: `~/` and relative ones start from HOME."""
+    if path == "~":
+        return home
+    return os.path.join(home, path.removeprefix("~/"))

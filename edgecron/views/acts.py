@@ -1,0 +1,122 @@
+"""What was done to schedules and runs, in a sentence each."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from edgecron.views.phrases import next_sentence, status_words
+from edgecron.views.times import full_time, local_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule
+    from edgecron.planning.backfill import Backfill
+
+
+def is_held(schedule: Schedule, now: datetime) -> bool:
+    """Whether there is something to resume: a pause, or a trigger that could not be read."""
+    until = schedule.paused_until
+    is_paused = not schedule.enabled or (until is not None and until > now)
+    return is_paused or schedule.trigger_error is not None
+
+
+def paused_words(
+    schedule: Schedule,
+    *,
+    until: datetime | None,
+    zone: tzinfo,
+    now: datetime,
+    is_clock_trusted: bool,
+) -> str:
+    """`paused backup until 2026-11-21 09:00:00; next 2026-11-22 02:00:00 (in 1.5 d)`."""
+    end = "" if until is None else f" until {local_time(until, zone=zone)}"
+    words = f"paused {schedule.name}{end}"
+    return _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+
+
+def resumed_words(
+    schedule: Schedule, *, was_held: bool, zone: tzinfo, now: datetime, is_clock_trusted: bool
+) -> str:
+    """`resumed backup; next 2026-11-22 02:00:00 (in 11 h)`."""
+    name = schedule.name
+    words = f"resumed {name}" if was_held else f"{name} was not paused"
+    return _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+
+
+def rescheduled_words(
+    before: Schedule, schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
+) -> str:
+    """`rescheduled backup; next .., instead of ..`."""
+    was = before.next_run_at
+    instead = ""
+    if was is not None and was != schedule.next_run_at:
+        instead = f", instead of {full_time(was, schedule.spec.timezone, zone=zone)}"
+    when = next_sentence(schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+    return f"rescheduled {schedule.name}; {when}{instead}"
+
+
+def fired_words(execution: Execution) -> str:
+    """`run 41 of backup: queued`."""
+    return f"run {execution.id} of {execution.schedule}: {status_words(execution)}"
+
+
+def cancelled_words(execution: Execution) -> str:
+    """`ending run 41 of backup`, or that it was withdrawn before it began."""
+    from edgecron.model.choices import Status
+
+    name = execution.schedule
+    if execution.status is Status.CANCELLED and execution.started_at is None:
+        return f"withdrew run {execution.id} of {name}"
+    return f"ending run {execution.id} of {name}"
+
+
+def queued_words(name: str, ids: list[int]) -> str:
+    """`queued 3 runs of backup: runs 41 to 43`."""
+    from edgecron.views.phrases import count_words
+
+    if not ids:
+        return f"nothing to backfill of {name}"
+    runs = f"run {ids[0]}" if len(ids) == 1 else f"runs {ids[0]} to {ids[-1]}"
+    return f"queued {count_words(len(ids), 'run')} of {name}: {runs}"
+
+
+def left_lines(command: Callable[[str], str], plan: Backfill, *, zone: tzinfo) -> list[str]:
+    """What a backfill leaves out, and why."""
+    lines = []
+    if plan.succeeded:
+        lines.append(f"left out: {len(plan.succeeded)} with a success")
+    if plan.active:
+        lines.append(f"left out: {len(plan.active)} queued or running already")
+    return lines + undecided_lines(command, plan, zone=zone)
+
+
+def undecided_lines(command: Callable[[str], str], plan: Backfill, *, zone: tzinfo) -> list[str]:
+    """The same of those of which it is not known what became of them, or that never were times."""
+    lines = []
+    if plan.undecided_count:
+        why = "the engine decides them"
+        if not plan.schedule.enabled:
+            why = f"the schedule is paused: first {command(f'resume {plan.schedule.name}')}"
+        lines.append(f"left out: {plan.undecided_count} not decided yet: {why}")
+    if plan.forgotten_count:
+        assert plan.schedule.pruned_until is not None
+        until = full_time(plan.schedule.pruned_until, plan.schedule.spec.timezone, zone=zone)
+        lines.append(
+            f"left out: {plan.forgotten_count} up to {until}: retention has removed runs of that"
+            " time, so what has succeeded is not known"
+        )
+    if plan.out_of_bounds_count:
+        lines.append(f"left out: {plan.out_of_bounds_count} before its --from or after its --until")
+    return lines
+
+
+def _with_next(
+    words: str, schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
+) -> str:
+    if not schedule.enabled:
+        return words
+    when = next_sentence(schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+    return f"{words}; {when}"

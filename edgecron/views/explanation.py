@@ -1,0 +1,177 @@
+"""Why a schedule ran, did not run, or will not run at a time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.values import dataclass
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule
+from edgecron.planning.next_fire import Timing, count_planned, resolve_due_ms
+
+MINUTE_MS = 60_000
+
+
+class Verdict(StrEnum):
+    """What became of a time, or will."""
+
+    RECORDED = "recorded"  # the runs say it: what ran, and what was left out
+    DUE = "due"  # its time has come, and nothing has decided it yet
+    COMING = "coming"  # it will be decided when its time comes
+    VANISHED = "vanished"  # it would be one, but no engine of its program offers the schedule
+    HELD = "held"  # the pause of the schedule leaves it out
+    BROKEN = "broken"  # the triggers can't be read
+    NO_TIME = "no_time"  # no trigger has such a time
+    NOT_MADE = "not_made"  # the schedule was made later
+    TOO_EARLY = "too_early"  # before --from
+    ENDED = "ended"  # after --until
+    USED_UP = "used_up"  # --max-runs had been reached
+    FORGOTTEN = "forgotten"  # retention has removed what was recorded
+    UNRECORDED = "unrecorded"  # it was decided, and no row says how
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What a schedule said at a time: a revision, when it was written, and what it means.
+
+    `timing` None where its triggers can't be read any more, or with `is_removed`: retention has
+    removed what it said then.
+    """
+
+    revision: int
+    written_at: datetime
+    timing: Timing | None
+    is_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What is known of a time of a schedule.
+
+    `plan_at` is the plan time that is meant, `due_at` when it may start. `runs` were decided for
+    it, oldest first. `previous_at` and `next_at` are the plan times around it.
+    """
+
+    schedule: Schedule
+    at: datetime
+    verdict: Verdict
+    words: Words
+    plan_at: datetime | None = None
+    due_at: datetime | None = None
+    source: str | None = None
+    runs: tuple[Execution, ...] = ()
+    previous_at: datetime | None = None
+    next_at: datetime | None = None
+
+
+def last_of(at_ms: int) -> int:
+    """The end of what a person means by a time: of a whole minute all of it, else its second."""
+    if at_ms % MINUTE_MS == 0:
+        return at_ms + MINUTE_MS - 1
+    return at_ms + 999 if at_ms % 1000 == 0 else at_ms
+
+
+def explain(
+    schedule: Schedule,
+    words: Words,
+    runs: Sequence[Execution],
+    *,
+    at: datetime,
+    now: datetime,
+    pruned_until: datetime | None,
+) -> Explanation:
+    """What became of a time, or will, by what was recorded and by what the schedule says."""
+    at_ms, now_ms = to_ms(at), to_ms(now)
+    timing = words.timing
+    found = None if timing is None else timing.times.next_with_source(at_ms - 1)
+    if found is not None and found[0] > last_of(at_ms):
+        found = None
+    plan_ms = None if found is None else found[0]
+    due_ms = None
+    if plan_ms is not None and timing is not None:
+        due_ms = resolve_due_ms(timing, plan_ms)
+        if schedule.next_plan_at is not None and to_ms(schedule.next_plan_at) == plan_ms:
+            due_ms = to_ms(schedule.next_run_at or schedule.next_plan_at)
+    if plan_ms is None and timing is not None:
+        # A range covers times between its own, too, that are none of the schedule's.
+        runs = [run for run in runs if not _is_only_covered(run, at_ms)]
+    if runs:
+        verdict = Verdict.RECORDED
+    elif timing is None and not words.is_removed:
+        verdict = Verdict.BROKEN
+    elif last_of(at_ms) < to_ms(schedule.created_at):
+        verdict = Verdict.NOT_MADE
+    elif timing is None:
+        verdict = Verdict.FORGOTTEN
+    elif plan_ms is None:
+        verdict = Verdict.NO_TIME
+    else:
+        verdict = _judge(schedule, timing, plan_ms, now_ms=now_ms, pruned_until=pruned_until)
+    previous_ms = next_ms = None
+    if timing is not None:
+        previous_ms = timing.times.last_ms(-1, at_ms - 1)
+        following = timing.times.next_with_source(last_of(at_ms))
+        next_ms = None if following is None else following[0]
+    return Explanation(
+        schedule=schedule,
+        at=at,
+        verdict=verdict,
+        words=words,
+        plan_at=None if plan_ms is None else from_ms(plan_ms),
+        due_at=None if due_ms is None else from_ms(due_ms),
+        source=None if found is None else found[1],
+        runs=tuple(runs),
+        previous_at=None if previous_ms is None else from_ms(previous_ms),
+        next_at=None if next_ms is None else from_ms(next_ms),
+    )
+
+
+def _is_only_covered(run: Execution, at_ms: int) -> bool:
+    first, last = run.missed_from_at, run.missed_to_at
+    if first is None or last is None:
+        return False
+    return to_ms(first) < at_ms and last_of(at_ms) < to_ms(last)
+
+
+def _judge(
+    schedule: Schedule,
+    timing: Timing,
+    plan_ms: int,
+    *,
+    now_ms: int,
+    pruned_until: datetime | None,
+) -> Verdict:
+    """What is to say of a plan time that has no row."""
+    if timing.from_ms is not None and plan_ms < timing.from_ms:
+        return Verdict.TOO_EARLY
+    if timing.until_ms is not None and plan_ms > timing.until_ms:
+        return Verdict.ENDED
+    if plan_ms < to_ms(schedule.created_at):
+        return Verdict.NOT_MADE
+    decided_ms = to_ms(schedule.decided_until)
+    if plan_ms > decided_ms:
+        if schedule.vanished_at is not None:
+            return Verdict.VANISHED
+        if _is_used_up(schedule, timing, plan_ms, decided_ms=decided_ms):
+            return Verdict.USED_UP
+        until = schedule.paused_until
+        if not schedule.enabled or (until is not None and plan_ms < to_ms(until)):
+            return Verdict.HELD
+        return Verdict.DUE if plan_ms <= now_ms else Verdict.COMING
+    if timing.max_runs is not None and schedule.planned_count >= timing.max_runs:
+        return Verdict.USED_UP
+    if pruned_until is not None and plan_ms <= to_ms(pruned_until):
+        return Verdict.FORGOTTEN
+    return Verdict.UNRECORDED
+
+
+def _is_used_up(schedule: Schedule, timing: Timing, plan_ms: int, *, decided_ms: int) -> bool:
+    """Whether as many fires as there may be come before a time that is still to be decided."""
+    if timing.max_runs is None:
+        return False
+    after_ms = decided_ms if timing.from_ms is None else max(decided_ms, timing.from_ms - 1)
+    before = count_planned(timing, after_ms, plan_ms - 1)
+    return schedule.planned_count + before >= timing.max_runs

@@ -1,0 +1,233 @@
+"""Values as the JSON objects that scripts read: the field names are a contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.timetext import format_instant, format_ms
+
+if TYPE_CHECKING:
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule
+    from edgecron.planning.forecast import UpcomingFire
+    from edgecron.views.outlook import LatePlaces, Outlook
+
+
+MASK = "***"  # stands for a value that only its owner is to see
+
+
+def instant(value: datetime | None) -> str | None:
+    """RFC 3339 with Z, or None."""
+    return None if value is None else format_instant(value)
+
+
+def schedule_object(schedule: Schedule) -> dict[str, Any]:
+    """A schedule as `list` has it."""
+    from edgecron.model.choices import JobKind
+    from edgecron.model.options import POLICIES
+
+    spec = schedule.spec
+    is_command = spec.job.kind is JobKind.COMMAND
+    return {
+        "name": schedule.name,
+        "kind": spec.job.kind.value,
+        "job": list(spec.job.argv) if is_command else spec.job.argv[0],
+        "triggers": list(spec.triggers),
+        "timezone": spec.timezone or "UTC",
+        "enabled": schedule.enabled,
+        "paused_until": instant(schedule.paused_until),
+        "next_plan_at": instant(schedule.next_plan_at),
+        "next_run_at": instant(schedule.next_run_at),
+        "last_run_at": instant(schedule.last_run_at),
+        "last_status": schedule.last_status.value if schedule.last_status else None,
+        "run_count": schedule.run_count,
+        **{option.field or "": _plain(option.value_of(spec)) for option in POLICIES},
+        "group": spec.group,
+        "group_max_running": schedule.group_max_running,
+        "queue": spec.queue,
+        "description": spec.description,
+        "scopes": [{"kind": kind, "id": id_} for kind, id_ in spec.scopes],
+        "from_at": instant(spec.from_at),
+        "until_at": instant(spec.until_at),
+        "max_runs": spec.max_runs,
+        "trigger_error": schedule.trigger_error,
+        "vanished_at": instant(schedule.vanished_at),
+        "id": schedule.id,
+        "revision": schedule.revision,
+        "created_at": instant(schedule.created_at),
+        "updated_at": instant(schedule.updated_at),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value of an option as JSON has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    return int(value) if isinstance(value, int) else value
+
+
+def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> dict[str, Any]:
+    """A schedule as `show` has it: all that is known."""
+    from edgecron.model.options import JOB_OPTIONS
+
+    return {
+        **schedule_object(schedule),
+        **{option.name: _plain(option.value_of(schedule.spec)) for option in JOB_OPTIONS},
+        "counts": {status.value: count for status, count in schedule.counts.items()},
+        "last_success_at": instant(schedule.last_success_at),
+        "last_error": schedule.last_error,
+        "upcoming": [fire_object(fire) for fire in upcoming],
+    }
+
+
+def mask_values(value: Any) -> Any:
+    """Hide the values of environment, payload and stdin in an object, wherever they stand.
+
+    What a job has left (its result, its state) stays as it is.
+    """
+    if isinstance(value, Mapping):
+        return {key: _masked(key, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask_values(one) for one in value]
+    return value
+
+
+def _masked(key: str, value: Any) -> Any:
+    if key in ("result", "state"):
+        return value
+    if key == "env" and isinstance(value, Mapping):
+        return dict.fromkeys(value, MASK)
+    if key in ("payload", "stdin"):
+        return None if value is None else MASK
+    return mask_values(value)
+
+
+def fire_object(fire: UpcomingFire) -> dict[str, Any]:
+    """A fire to come."""
+    return {
+        "schedule": fire.schedule,
+        "plan_at": instant(fire.plan_at),
+        "due_at": instant(fire.due_at),
+        "source": fire.source,
+        "is_moved": fire.is_moved,
+    }
+
+
+def execution_object(execution: Execution) -> dict[str, Any]:
+    """A run as `history` has it."""
+    return {
+        "id": execution.id,
+        "schedule": execution.schedule,
+        "scope_kind": execution.scope_kind,
+        "scope_id": execution.scope_id,
+        "plan_at": instant(execution.plan_at),
+        "due_at": instant(execution.due_at),
+        "fire_key": execution.fire_key,
+        "cause": execution.cause.value,
+        "attempt": execution.attempt,
+        "max_attempts": execution.max_attempts,
+        "status": execution.status.value,
+        "reason": execution.reason.value if execution.reason else None,
+        "exit_code": execution.exit_code,
+        "started_at": instant(execution.started_at),
+        "finished_at": instant(execution.finished_at),
+        "duration_ms": execution.duration_ms,
+        "engine_id": execution.engine_id,
+        "missed_from_at": instant(execution.missed_from_at),
+        "missed_to_at": instant(execution.missed_to_at),
+        "missed_count": execution.missed_count,
+        "error_msg": execution.error_msg,
+        "flags": list(execution.flags),
+        "result": None if execution.result is None else json.loads(execution.result),
+        "error_code": execution.error_code,
+        "trigger_text": execution.trigger_text,
+        "payload": execution.payload,
+        "progress": _progress_object(execution),
+        "waiting_for": execution.waiting_for,
+        "wait_until": instant(execution.wait_until),
+    }
+
+
+def _progress_object(execution: Execution) -> dict[str, Any] | None:
+    found = execution.progress
+    return None if found is None else {"fraction": found.fraction, "text": found.text}
+
+
+def state_object(state: Mapping[str, str]) -> dict[str, Any]:
+    """What a schedule remembers, as values; what can't be read as one, as it stands there."""
+    return {key: _value_of(text) for key, text in state.items()}
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def late_object(late: LatePlaces) -> dict[str, Any]:
+    """Which late runs hold the places for late runs."""
+    return {
+        "places": late.places,
+        "held_by": [{"id": id_, "schedule": schedule} for id_, schedule in late.held_by],
+        "waiting": late.waiting,
+    }
+
+
+def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
+    """What will happen next to a schedule, and why, as `show` and `why` have it."""
+    from edgecron.model.standing import idle_words, standing_of
+
+    held = outlook.held
+    return {
+        "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,
+        "idle": None if outlook.idle is None else outlook.idle.value,
+        "idle_reason": idle_words(standing_of(outlook.schedule), now=now),
+        "clock_changes": list(outlook.changes),
+        "held_count": 0 if held is None else held.count,
+        "held_from_at": None if held is None else format_ms(held.from_ms),
+        "held_to_at": None if held is None else format_ms(held.to_ms),
+        "active_count": outlook.active_count,
+        "active": [
+            execution_object(run.execution)
+            | {
+                "waits_for": None if run.waits_for is None else run.waits_for.value,
+                "waits_for_run": run.behind_id,
+            }
+            for run in outlook.active
+        ],
+        "fire_now": [
+            {
+                "scope_kind": fire.scope[0],
+                "scope_id": fire.scope[1],
+                "becomes": fire.admission.value,
+                "because_of_run": fire.because_id,
+            }
+            for fire in outlook.fire_now
+        ],
+        "unmet_need": outlook.unmet,
+        "clock_trusted": outlook.is_clock_trusted,
+        "has_engine": outlook.has_engine,
+        "late_places": None if outlook.late is None else late_object(outlook.late),
+        "behind": (
+            None
+            if outlook.behind is None
+            else {
+                "due_per_minute": outlook.behind.due_per_minute,
+                "places": outlook.behind.places,
+                "skipped": outlook.behind.skipped,
+                "since_at": format_instant(outlook.behind.since),
+            }
+        ),
+        "last_not_run": (
+            None if outlook.last_unrun is None else execution_object(outlook.last_unrun)
+        ),
+    }

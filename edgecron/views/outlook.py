@@ -1,0 +1,194 @@
+"""What is to come of a schedule and why; what its runs wait for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from edgecron.base.values import NamedTuple, dataclass
+from edgecron.model.choices import COMMAND_QUEUE, Cause, Overlap, Status, WaitsFor
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule
+from edgecron.model.standing import Idle
+from edgecron.planning.forecast import UpcomingFire
+from edgecron.planning.next_fire import Missed
+from edgecron.planning.overlap import Admission, Occupancy, admit_fire
+
+Scope = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveRun:
+    """A run that goes on, or waits: for what, and behind which run, where it is one."""
+
+    execution: Execution
+    waits_for: WaitsFor | None = None
+    behind_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireNow:
+    """What would become of a fire of this moment in one scope, and because of which run."""
+
+    scope: Scope
+    admission: Admission
+    because_id: int | None = None
+
+
+class LatePlaces(NamedTuple):
+    """The places of working engines for late runs, which are catch-ups and backfills.
+
+    `held_by` are the late runs that are running, as (id, schedule); `waiting` is how many others
+    are due. `places` is None if an engine did not record how many runs it runs at once.
+    """
+
+    places: int | None
+    held_by: tuple[tuple[int, str], ...]
+    waiting: int
+
+
+class Behind(NamedTuple):
+    """A schedule that engines can't keep up with: so many of its times since an instant were
+    skipped, although engines were running. `places` is how many runs those run at once."""
+
+    schedule: str
+    skipped: int
+    since: datetime
+    due_per_minute: int
+    places: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What will happen next to a schedule, and why.
+
+    `held` are the times that its pause leaves out, as far as it has an end. `changes` say what
+    clock changes do to the times that are shown. `active` are at most so many of `active_count`.
+    `unmet` is the text of a condition that a fire of its triggers would wait for now. By a clock
+    that can't be trusted, cron and `at` times are held.
+    """
+
+    schedule: Schedule
+    idle: Idle | None
+    upcoming: tuple[UpcomingFire, ...]
+    changes: tuple[str, ...]
+    held: Missed | None
+    active: tuple[ActiveRun, ...]
+    active_count: int
+    fire_now: tuple[FireNow, ...]
+    unmet: str | None
+    is_clock_trusted: bool
+    has_engine: bool
+    last_unrun: Execution | None
+    late: LatePlaces | None = None  # if a late run of it waits
+    behind: Behind | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What would come of a specification: its triggers in words, by their texts, and its first
+    times to start with the trigger that gives each. `changes` say what clock changes do to them;
+    `jitter_warning` is what a jitter longer than the interval does.
+    """
+
+    words: Mapping[str, str]
+    fires: tuple[tuple[datetime, str], ...]
+    changes: tuple[str, ...]
+    jitter_warning: str | None = None
+
+
+def judge_active(
+    executions: Sequence[Execution],
+    schedule: Schedule,
+    *,
+    now: datetime,
+    has_engine: bool,
+    is_group_full: bool,
+) -> list[ActiveRun]:
+    """What the active runs of a schedule wait for, given in the order in which they go on."""
+    until = schedule.paused_until
+    is_held = not schedule.enabled or (until is not None and until > now)
+    absent = _absent_of(schedule)
+    judged: list[ActiveRun] = []
+    first_of: dict[Scope, Execution] = {}
+    backfills: dict[Scope, Execution] = {}
+    for run in executions:
+        scope = (run.scope_kind, run.scope_id)
+        before = first_of.get(scope)
+        waits_for: WaitsFor | None = None
+        behind_id: int | None = None
+        if run.status is Status.QUEUED:
+            if absent is WaitsFor.NOBODY:
+                waits_for = absent
+            elif is_held and run.cause is not Cause.MANUAL:
+                waits_for = WaitsFor.RESUME
+            elif run.due_at > now:
+                waits_for = WaitsFor.TIME
+            elif run.waiting_for is not None:
+                waits_for = WaitsFor.CONDITION
+            elif before is not None and before.cancel_requested_at is not None:
+                waits_for, behind_id = WaitsFor.REPLACED_RUN, before.id
+            elif before is not None and schedule.spec.policies.overlap is not Overlap.ALLOW:
+                waits_for, behind_id = WaitsFor.EARLIER_RUN, before.id
+            elif _is_backfill(run) and scope in backfills:
+                waits_for, behind_id = WaitsFor.EARLIER_RUN, backfills[scope].id
+            elif not has_engine:
+                waits_for = absent
+            else:
+                waits_for = WaitsFor.GROUP if is_group_full else WaitsFor.PLACE
+        first_of.setdefault(scope, run)
+        if _is_backfill(run):
+            backfills.setdefault(scope, run)
+        judged.append(ActiveRun(execution=run, waits_for=waits_for, behind_id=behind_id))
+    return judged
+
+
+def judge_fire(
+    schedule: Schedule,
+    occupancies: Mapping[Scope, Occupancy],
+    active: Collection[Execution],
+    *,
+    is_group_full: bool,
+) -> list[FireNow]:
+    """What overlap and limits would make of a fire of this moment, in each scope."""
+    policies = schedule.spec.policies
+    judged = []
+    for scope in schedule.spec.scopes:
+        admission = admit_fire(
+            overlap=policies.overlap,
+            max_running=policies.max_running,
+            in_sequence=False,
+            occupancy=occupancies.get(scope, Occupancy()),
+            has_place=not is_group_full,
+        )
+        because = None
+        if admission is not Admission.RUN:
+            runs = [
+                run
+                for run in active
+                if (run.scope_kind, run.scope_id) == scope
+                and (admission is Admission.QUEUE or not _is_backfill(run))
+            ]
+            because = min(
+                runs, key=lambda run: (run.status is not Status.RUNNING, run.id), default=None
+            )
+        judged.append(
+            FireNow(
+                scope=scope,
+                admission=admission,
+                because_id=None if because is None else because.id,
+            )
+        )
+    return judged
+
+
+def _absent_of(schedule: Schedule) -> WaitsFor:
+    """Who is missing where no engine that is at work takes what there is of a schedule."""
+    if schedule.vanished_at is not None:
+        return WaitsFor.NOBODY
+    return WaitsFor.ENGINE if schedule.spec.queue == COMMAND_QUEUE else WaitsFor.PROGRAM
+
+
+def _is_backfill(execution: Execution) -> bool:
+    """Whether a run is of a backfill, be it its first attempt or a later one."""
+    return execution.fire_key.startswith("backfill:")

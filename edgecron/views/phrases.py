@@ -1,0 +1,271 @@
+"""Values in a few words, for tables and single lines. They are cleaned where they are put."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
+
+if TYPE_CHECKING:
+    from edgecron.base.errors import EdgecronError
+    from edgecron.model.options import Policies
+    from edgecron.model.reports import Progress
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.model.standing import Standing
+    from edgecron.planning.forecast import UpcomingFire
+
+
+_OVERDUE_S = 2.0  # no engine that is alive takes as long
+# Of the flags of a run those that a person should know of.
+_FLAG_WORDS = {
+    "pipe_held": "left processes running",
+    "left_behind": "left processes running",
+    "escaped": "left processes running",
+    "killed": "killed after its grace",
+    "output_lost": "part of its output is lost",
+    "result_too_big": "its result was too big to keep",
+    "result_invalid": "its result was no JSON",
+    "core_dumped": "core dumped",
+    "state_refused": "its changes of state were too large to keep",
+}
+_MOST_NAMED = 10
+
+
+def failure_words(execution: Execution) -> str:
+    """What went wrong with a run, on one line: a newline in it would begin a line of its own."""
+    from edgecron.base.safetext import clean
+
+    return clean(execution.error_msg or "")
+
+
+def recorded_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """What went wrong with a run as it is on record; of a missed time, with local times."""
+    from edgecron.model.choices import Reason
+
+    text = execution.error_msg or ""
+    # What others wrote stays as it is.
+    is_ours = execution.reason is Reason.MISFIRE
+    return with_near_times(text, zone=zone, now=now) if is_ours else text
+
+
+def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
+    """That a person has moved a fire; and from when, where the new time is not one of its own."""
+    if fire.plan_at == fire.due_at:
+        return "rescheduled"
+    return f"rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
+
+
+def is_overdue(instant: datetime, now: datetime) -> bool:
+    """Whether a time should have been taken by an engine by now."""
+    return (now - instant).total_seconds() >= _OVERDUE_S
+
+
+_UNTRUSTED = "held: the clock can't be trusted"
+
+
+def next_words(standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trusted: bool) -> str:
+    """When a schedule may start next, or why it will not.
+
+    By a clock that can't be trusted nobody knows how far away that is.
+    """
+    from edgecron.model.standing import idle_words
+
+    why_none = idle_words(standing, now=now)
+    if why_none is not None or standing.next_run_at is None:
+        return why_none or "nothing to come"
+    time = near_time(standing.next_run_at, zone=zone, now=now)
+    if not is_clock_trusted:
+        return f"{time}, {_UNTRUSTED}"
+    if is_overdue(standing.next_run_at, now):
+        return f"overdue since {time}"
+    held = "paused, " if standing.paused_until is not None and standing.paused_until > now else ""
+    return f"{held}{time}, {distance(standing.next_run_at, now)}"
+
+
+def next_sentence(
+    schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
+) -> str:
+    """The next time in full, local and how far away; see `next_words`."""
+    if schedule.next_run_at is None or schedule.vanished_at is not None:
+        from edgecron.model.standing import standing_of
+
+        standing = standing_of(schedule)
+        words = next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+        return f"next: {words}"
+    time = full_time(schedule.next_run_at, schedule.spec.timezone, zone=zone)
+    if not is_clock_trusted:
+        return f"next {time} ({_UNTRUSTED})"
+    word = "overdue since" if is_overdue(schedule.next_run_at, now) else "next"
+    return f"{word} {time} ({distance(schedule.next_run_at, now)})"
+
+
+def last_words(standing: Standing, *, now: datetime) -> str:
+    """How the last run ended, and how long ago."""
+    if standing.last_status is None:
+        return "-"
+    status, when = standing.last_status, standing.last_run_at
+    return status if when is None else f"{status} {distance(when, now)}"
+
+
+def trigger_words(standing: Standing) -> str:
+    """The trigger texts, short: the time of an `at` is told where the next time is."""
+    texts = standing.triggers
+    return ", ".join("once" if text.startswith("at ") else text for text in texts)
+
+
+def job_words(spec: ScheduleSpec) -> str:
+    """What a schedule runs, as a shell would read it."""
+    from shlex import join
+
+    from edgecron.model.choices import JobKind
+
+    return join(spec.job.argv) if spec.job.kind is JobKind.COMMAND else spec.job.argv[0]
+
+
+def status_words(execution: Execution) -> str:
+    """A status and why: `failed: timeout`."""
+    from edgecron.model.choices import Reason
+
+    # An exit code or a signal is told beside it.
+    if execution.reason in (None, Reason.EXIT, Reason.SIGNAL):
+        return execution.status.value
+    return f"{execution.status.value}: {execution.reason}"
+
+
+def due_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """When a queued run may start: `due at 14:05:10, in 10 s`."""
+    due = near_time(execution.due_at, zone=zone, now=now)
+    return f"due at {due}, {distance(execution.due_at, now)}"
+
+
+def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetime) -> str:
+    """`waits for a success of backup within 1h, until 14:05:00`."""
+    from edgecron.model.conditions import read_condition
+
+    words = read_condition(condition).words()
+    return f"waits for {words}, until {near_time(until, zone=zone, now=now)}"
+
+
+def needs_words(policies: Policies) -> str:
+    """What a schedule needs, and until when it waits for it; empty where it needs nothing."""
+    from edgecron.model.conditions import read_needs
+
+    if not policies.needs:
+        return ""
+    words = " and ".join(condition.words() for condition in read_needs(policies.needs))
+    return f"{words}; waits up to {seconds_words(policies.needs_deadline_s)} for it"
+
+
+def group_words(schedule: Schedule) -> str:
+    """A schedule's group and its limit; empty where it belongs to none."""
+    if schedule.spec.group is None:
+        return ""
+    most = schedule.group_max_running
+    limit = "no limit" if most is None else f"at most {most} at once, all its schedules together"
+    return f"{schedule.spec.group}  ({limit})"
+
+
+def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | None:
+    """`missed 14 from .. to ..` for a row that stands for many times, else None."""
+    first, last = execution.missed_from_at, execution.missed_to_at
+    # A single one is told by the row's own time.
+    if first is None or last is None or (execution.missed_count or 0) < 2:
+        return None
+    start = near_time(first, zone=zone, now=now)
+    end = near_time(last, zone=zone, now=now)
+    return f"missed {execution.missed_count} from {start} to {end}"
+
+
+def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """What else is to say of a run, in one cell."""
+    from edgecron.base.safetext import clean
+    from edgecron.model.choices import Cause, Status
+
+    notes = []
+    if execution.status is Status.RUNNING and execution.progress is not None:
+        notes.append(progress_words(execution.progress))
+    if execution.cause is not Cause.SCHEDULE:
+        notes.append(execution.cause.value.replace("_", " "))
+    if execution.attempt > 1:
+        notes.append(f"attempt {execution.attempt}")
+    if execution.scope_id:
+        notes.append(f"{execution.scope_kind}:{execution.scope_id}")
+    missed = range_words(execution, zone=zone, now=now)
+    if missed is not None:
+        notes.append(missed)
+    if execution.status is Status.QUEUED and execution.due_at > now:
+        notes.append(f"due {distance(execution.due_at, now)}")
+    if execution.waiting_for is not None and execution.wait_until is not None:
+        until = execution.wait_until
+        notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
+    if execution.error_msg:
+        notes.append(clean(recorded_words(execution, zone=zone, now=now)))
+    return ", ".join(note for note in (*notes, *flag_words(execution)) if note)
+
+
+def progress_words(progress: Progress) -> str:
+    """How far a run is: `40%, copied 12 of 30`."""
+    percent = percent_words(progress)
+    return f"{percent}, {progress.text}" if percent and progress.text else percent or progress.text
+
+
+def percent_words(progress: Progress) -> str:
+    """`40%`; empty where it can't tell. Only what is done is 100%."""
+    return "" if progress.fraction is None else f"{round(progress.fraction * 10_000) // 100}%"
+
+
+def flag_words(execution: Execution) -> list[str]:
+    """What a person should know of how a run went, besides how it ended."""
+    # Several flags may say the same to a person.
+    words = dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
+    covered = covered_range(execution)
+    if covered is not None:
+        words[f"covers {count_words(covered[0], 'missed time')}"] = None
+    return list(words)
+
+
+def covered_range(execution: Execution) -> tuple[int, datetime] | None:
+    """How many missed times a run covers besides its own, and the first of them."""
+    from edgecron.base.timetext import from_ms
+    from edgecron.model.choices import COVERS_MARK
+
+    for flag in execution.flags:
+        if flag.startswith(COVERS_MARK):
+            count, _, first_ms = flag.removeprefix(COVERS_MARK).partition(":")
+            return int(count), from_ms(int(first_ms))
+    return None
+
+
+def count_words(count: int, what: str) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def unreadable_words(what: str, names: Sequence[str]) -> str:
+    """Which runs or schedules can't be read; empty if all can."""
+    if not names:
+        return ""
+    shown = ", ".join(name[:60] for name in names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        shown += f" and {len(names) - _MOST_NAMED} more"
+    return f"{what if len(names) == 1 else f'{what}s'} {shown} can't be read"
+
+
+def size_words(size_bytes: int) -> str:
+    """`512 bytes`, `40 KiB`, `1.2 GiB`."""
+    if size_bytes == 1:
+        return "1 byte"
+    size = float(size_bytes)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def error_words(error: EdgecronError) -> str:
+    """What went wrong, and what to do next."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message

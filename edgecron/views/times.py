@@ -1,0 +1,130 @@
+"""Instants and durations as people say them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from edgecron.base.timetext import format_duration_ms
+
+_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_LARGE_MS = 3 * 3_600_000  # a step back of more is repaired as a whole: see `trust`
+
+
+def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:
+    """A time on screens: local, to the second, with no fraction."""
+    if instant is None:
+        return absent
+    return instant.astimezone(zone or UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
+    """A local time that leaves out what today makes plain: `14:05:00`, `Nov 21 02:00`."""
+    local, today = instant.astimezone(zone), now.astimezone(zone)
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    pattern = "%b %d %H:%M" if abs((instant - now).days) < 300 else "%Y-%m-%d %H:%M"
+    return local.strftime(pattern)
+
+
+def with_near_times(text: str, *, zone: tzinfo, now: datetime) -> str:
+    """A text of ours with its instants, which are in UTC, as local times."""
+
+    def local(found: re.Match[str]) -> str:
+        return near_time(datetime.fromisoformat(found[0]), zone=zone, now=now)
+
+    return _INSTANT.sub(local, text)
+
+
+def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
+    """`full_time`, after the day of the week that it is there: `Fri 2026-11-20 14:05:00`."""
+    from edgecron.base.errors import UnknownTimezone
+    from edgecron.triggers import load_zone
+
+    try:
+        day = instant.astimezone(load_zone(timezone))
+    except UnknownTimezone:
+        day = instant.astimezone(zone)
+    return f"{day:%a} {full_time(instant, timezone, zone=zone)}"
+
+
+def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
+    """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
+    from edgecron.base.errors import UnknownTimezone
+    from edgecron.triggers import load_zone
+
+    here = local_time(instant, zone=zone)
+    try:
+        there = instant.astimezone(load_zone(timezone))
+    except UnknownTimezone:
+        return here
+    local = instant.astimezone(zone)
+    if there.utcoffset() == local.utcoffset():
+        return here
+    if there.date() == local.date():
+        here = local.strftime("%H:%M:%S")
+    return f"{there.strftime('%Y-%m-%d %H:%M:%S %Z')}, {here} here"
+
+
+def distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True) -> str:
+    """How far away: `in 3 min`, `2 h ago`; of a time to come, by a clock that can't be trusted,
+    `held`."""
+    if not is_clock_trusted:
+        return "held"
+    seconds = round((instant - now).total_seconds())
+    if seconds == 0:
+        return "now"
+    size = abs(seconds)
+    # A unit begins where the one below it would be rounded up to all of it.
+    for unit, length, least in (
+        ("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60), ("s", 1, 1),
+    ):  # fmt: skip
+        if size >= least:
+            amount = size / length
+            shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
+            return f"in {shown} {unit}" if seconds > 0 else f"{shown} {unit} ago"
+    return "now"
+
+
+def spoken_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
+    """A time read back to whoever wrote it: `Sat 2026-11-21 09:00:00, in 18 h`."""
+    local = instant.astimezone(zone)
+    return f"{local.strftime('%a %Y-%m-%d %H:%M:%S')}, {distance(instant, now)}"
+
+
+def clock_set_words(set_at: datetime, by_ms: int, *, zone: tzinfo, now: datetime) -> str | None:
+    """That the clock was set, and what the effect is, for a day; None if that is over."""
+    if not timedelta(0) <= now - set_at < timedelta(days=1):
+        return None
+    at, span = near_time(set_at, zone=zone, now=now), short_duration(abs(by_ms))
+    if by_ms > 0:
+        return f"was set forward by {span} at {at}: the times that it passed were missed"
+    before = set_at - timedelta(milliseconds=by_ms)
+    until = near_time(before, zone=zone, now=now)
+    if -by_ms > _LARGE_MS:
+        return f"was set back by {span} at {at}: next times were computed anew"
+    over = "" if now < before else "; this span is over"
+    return (
+        f"was set back by {span} at {at}: intervals and wildcard cron times go on by elapsed time,"
+        f" fixed times up to {until} do not fire again{over}"
+    )
+
+
+def short_duration(duration_ms: int | None) -> str:
+    """How long: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    if duration_ms is None:
+        return "-"
+    if duration_ms < 1000:
+        return f"{duration_ms} ms"
+    seconds = round(duration_ms / 1000, 1)
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def seconds_words(seconds: float) -> str:
+    """A policy's seconds as the option has them: `1h30m`."""
+    return format_duration_ms(round(seconds * 1000))

@@ -1,0 +1,300 @@
+"""Values are what the standard library's dataclasses are, for who uses them and who asks."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import typing
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from edgecron.base.values import NamedTuple, dataclass, field, names_of, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ours:
+    """A value."""
+
+    name: str
+    count: int = 1
+    words: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise ValueError(f"count is {self.count}, expected 0 or more")
+
+    @property
+    def twice(self) -> int:
+        return self.count * 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Theirs:
+    """A value."""
+
+    name: str
+    count: int = 1
+    words: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Longer(Ours):
+    """A value with one field more."""
+
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One whose fields are given in order, too."""
+
+    left: int
+    right: int = 2
+
+
+@dataclass(slots=True)
+class Tally:
+    """One that changes."""
+
+    seen: set[int] = field(default_factory=set)
+    total: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roomy:
+    """One without slots, whose default is seen on the class, too."""
+
+    size: int = 3
+
+
+class Place(NamedTuple):
+    """A named tuple."""
+
+    name: str
+    after: Place | None = None
+
+    @property
+    def words(self) -> str:
+        return f"at {self.name}"
+
+
+class TheirPlace(typing.NamedTuple):
+    """A named tuple."""
+
+    name: str
+    after: TheirPlace | None = None
+
+
+def test_a_named_tuple_is_what_the_standard_library_s_is() -> None:
+    ours, theirs = Place("a", after=Place("b")), TheirPlace("a", after=TheirPlace("b"))
+
+    assert repr(ours) == repr(theirs).replace("TheirPlace", "Place")
+    assert ours == theirs
+    assert isinstance(ours, tuple)
+    assert Place._fields == TheirPlace._fields
+    assert Place._field_defaults == TheirPlace._field_defaults
+    assert Place.__doc__ == "A named tuple."
+    assert (Place.__module__, Place.__qualname__) == (__name__, "Place")
+    assert typing.get_type_hints(Place) == {"name": str, "after": Place | None}
+    assert ours._replace(name="c").words == "at c"
+    assert pickle.loads(pickle.dumps(ours)) == ours
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
+        Place()  # type: ignore[call-arg]
+
+
+def test_a_value_shows_what_it_holds_as_a_dataclass_does() -> None:
+    ours, theirs = Ours(name="a", words=["x"]), Theirs(name="a", words=["x"])
+
+    assert repr(ours) == repr(theirs).replace("Theirs", "Ours")
+    assert ours.twice == 2
+
+
+def test_values_are_equal_where_class_and_fields_are() -> None:
+    assert Ours(name="a") == Ours(name="a", count=1)
+    assert Ours(name="a") != Ours(name="b")
+    assert Ours(name="a") != Longer(name="a")
+    assert Ours(name="a") != Theirs(name="a")
+
+
+def test_frozen_values_are_keys_and_others_are_not() -> None:
+    assert {Pair(1): "x"}[Pair(1, 2)] == "x"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Tally())
+
+
+def test_a_frozen_value_refuses_to_change() -> None:
+    value = Ours(name="a")
+
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
+        value.name = "b"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'name'"):
+        del value.name  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        value.unknown = 1  # type: ignore[attr-defined]
+    assert value == Ours(name="a")
+
+
+def test_what_changes_has_defaults_of_its_own() -> None:
+    one, other = Tally(), Tally(total=4)
+
+    one.seen.add(1)
+    one.total += 1
+
+    assert (one.seen, one.total, other.seen, other.total) == ({1}, 1, set(), 4)
+
+
+def test_a_value_is_checked_at_birth_and_when_it_is_replaced() -> None:
+    with pytest.raises(ValueError, match="count is -1"):
+        Ours(name="a", count=-1)
+    with pytest.raises(ValueError, match="count is -2"):
+        replace(Ours(name="a"), count=-2)
+
+
+@pytest.mark.parametrize("given", [{}, {"name": "a", "unknown": 1}])
+def test_a_value_takes_its_fields_and_no_others(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"Ours\.__init__\(\)"):
+        Ours(**given)
+
+
+def test_fields_are_given_in_order_only_where_that_is_said() -> None:
+    assert Pair(1, 3) == Pair(left=1, right=3)
+    with pytest.raises(TypeError):
+        Ours("a")  # type: ignore[misc]
+    match Pair(1, 3):
+        case Pair(left, right):
+            assert (left, right) == (1, 3)
+
+
+def test_a_class_of_values_inherits_fields() -> None:
+    value = Longer(name="a", more=3)
+
+    assert names_of(Longer) == ("name", "count", "words", "more")
+    assert (value.name, value.count, value.words, value.more) == ("a", 1, [], 3)
+    assert not hasattr(value, "__dict__")
+
+
+def test_a_value_without_slots_keeps_its_defaults_on_the_class() -> None:
+    assert Roomy.size == 3
+    assert vars(Roomy(size=4)) == {"size": 4}
+
+
+@pytest.mark.parametrize("value", [Ours(name="a", words=["x"]), Pair(1, 3), Roomy(size=4)])
+def test_a_value_outlives_copies_and_pickles(value: Ours | Pair | Roomy) -> None:
+    assert copy.copy(value) == value
+    assert copy.deepcopy(value) == value
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+def test_the_standard_library_takes_a_value_for_a_dataclass() -> None:
+    ours, theirs = Ours(name="a", words=["x"]), Theirs(name="a", words=["x"])
+
+    assert dataclasses.is_dataclass(ours)
+    assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
+    assert dataclasses.replace(ours, count=7) == Ours(name="a", count=7, words=["x"])
+    assert [(one.name, one.type, one.default) for one in dataclasses.fields(ours)] == [
+        (one.name, one.type, one.default) for one in dataclasses.fields(theirs)
+    ]
+
+
+def test_a_dataclass_of_the_standard_library_inherits_from_values() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+    class Theirs(Ours):
+        note: str = ""
+
+    value = Theirs(name="a", note="b")
+
+    assert [one.name for one in dataclasses.fields(value)] == ["name", "count", "words", "note"]
+    assert (value.name, value.count, value.note) == ("a", 1, "b")
+
+
+class Outer:
+    """A class with values in it."""
+
+    @dataclass(frozen=True, slots=True)
+    class Inner:
+        """A value."""
+
+        size: int
+
+    class Spot(NamedTuple):
+        """A named tuple."""
+
+        size: int
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(Outer.Inner(1), "Outer.Inner(size=1)"), (Outer.Spot(1), "Spot(size=1)")],
+)
+def test_a_class_within_a_class_is_found_by_its_whole_name(value: object, shown: str) -> None:
+    assert repr(value) == shown
+    assert type(value).__qualname__ == f"Outer.{type(value).__name__}"
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+MAKERS = pytest.mark.parametrize("make", [dataclass, dataclasses.dataclass])
+
+
+@MAKERS
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_frozen_values_and_others_inherit_nothing_of_each_other(make: Any, is_frozen: bool) -> None:
+    @make(frozen=not is_frozen)
+    class Base:
+        size: int
+
+    with pytest.raises(TypeError, match=r"cannot inherit (non-)?frozen dataclass from a"):
+
+        @make(frozen=is_frozen)
+        class Derived(Base):
+            more: int
+
+
+@MAKERS
+@pytest.mark.parametrize("default", [[], {}, set()])
+def test_a_default_that_all_values_would_share_is_refused(make: Any, default: object) -> None:
+    with pytest.raises(ValueError, match=r"mutable default <class .*> for field words is not"):
+
+        @make(frozen=True)
+        class Shared:
+            words: object = default
+
+
+@MAKERS
+def test_a_field_that_has_to_be_given_comes_before_those_that_need_not(make: Any) -> None:
+    with pytest.raises(TypeError, match="non-default"):
+
+        @make(frozen=True)
+        class Late:
+            size: int = 1
+            more: int
+
+    @make(frozen=True, kw_only=True)
+    class ByName:
+        size: int = 1
+        more: int
+
+    assert ByName(more=2) == ByName(size=1, more=2)
+
+
+def test_a_named_tuple_refuses_it_likewise() -> None:
+    with pytest.raises(TypeError, match="default"):
+
+        class Theirs(typing.NamedTuple):
+            size: int = 1
+            more: int  # type: ignore[misc]
+
+    with pytest.raises(TypeError, match="'more' cannot follow a default one"):
+
+        class Ours(NamedTuple):
+            size: int = 1
+            more: int  # type: ignore[misc]
+
+    class Fine(NamedTuple):
+        size: int
+        more: int = 2
+        most: int = 3
+
+    assert Fine(1) == (1, 2, 3)

@@ -1,0 +1,282 @@
+"""The files of service managers, read by the programs that are to read them."""
+
+from __future__ import annotations
+
+import plistlib
+import re
+import shlex
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import edgecron
+from edgecron.base.errors import InvalidInput
+from edgecron.cli import service_launchd as launchd
+from edgecron.cli import service_marking as marking
+from edgecron.cli import service_scripts as scripts
+from edgecron.cli import service_systemd as systemd
+from edgecron.cli.service_quoting import exec_line, quoted, read_exec_line
+from edgecron.cli.service_wanted import Scope, Service
+from support.tools import need_tools
+
+STRANGE = (
+    "50% of $HOME",
+    'a"b',
+    "c\\d",
+    "e'f",
+    "%h",
+    "$$",
+    "--x=;",
+    "ü",
+    "`id`",
+    "$(id)",
+    "#g",
+    "{}",
+)
+HOME = PurePosixPath("/Users/me")
+SECURITY = Path(edgecron.__file__).parent / "cli" / "topics" / "security.md"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """A program whose path is as odd as paths are; systemd looks whether it can be run."""
+    path = tmp_path / "my 100% $HOME; edgecron"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def service(*program: str, scope: Scope = Scope.SYSTEM, **more: str) -> Service:
+    return Service(program=program or ("/bin/true",), scope=scope, **more)
+
+
+def analyze(*words: str, units: Path) -> subprocess.CompletedProcess[str]:
+    need_tools("systemd-analyze")
+    return subprocess.run(
+        ["systemd-analyze", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            "SYSTEMD_UNIT_PATH": f"{units}:",
+            "XDG_RUNTIME_DIR": str(units),
+            "HOME": str(units),
+            "PATH": "/usr/bin:/bin",
+        },
+    )
+
+
+def write_units(wanted: Service, folder: Path, *, is_strict: bool) -> Path:
+    unit = folder / f"{wanted.id}.service"
+    unit.write_text(systemd.unit(wanted))
+    if is_strict:
+        drop_ins = folder / f"{unit.name}.d"
+        drop_ins.mkdir()
+        (drop_ins / "50-edgecron-strict.conf").write_text(systemd.strict_drop_in(wanted))
+    return unit
+
+
+@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_systemd_finds_nothing_wrong_with_a_unit(
+    tmp_path: Path, program: str, scope: Scope, is_strict: bool
+) -> None:
+    wanted = service(program, scope=scope, database="/srv/my 100% $data/e.db", name="plant-1.a")
+    unit = write_units(wanted, tmp_path, is_strict=is_strict)
+
+    said = analyze("verify", f"--{scope}", str(unit), units=tmp_path)
+
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+def test_systemd_would_find_what_is_wrong(tmp_path: Path, program: str) -> None:
+    unit = write_units(service(program), tmp_path, is_strict=False)
+    unit.write_text(unit.read_text().replace("WatchdogSec=5min", "WatchdogSecs=5min"))
+
+    assert "WatchdogSecs" in analyze("verify", str(unit), units=tmp_path).stderr
+
+
+def exposure_of(unit: Path) -> float:
+    said = analyze("security", "--offline=yes", "--no-pager", str(unit), units=unit.parent)
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said.stdout)
+    assert found, said.stdout + said.stderr
+    return float(found[1])
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_strict", "told"),
+    [
+        (Scope.SYSTEM, False, r"gives it ([0-9.]+)\."),
+        (Scope.SYSTEM, True, r"and that gives ([0-9.]+):"),
+        (Scope.USER, False, r"less to give away: ([0-9.]+),"),
+        (Scope.USER, True, r"and ([0-9.]+) with `--strict`"),
+    ],
+)
+def test_the_exposure_of_a_unit_is_what_help_security_says(
+    scope: Scope, told: str, *, is_strict: bool, tmp_path: Path
+) -> None:
+    found = re.search(told, SECURITY.read_text(encoding="utf-8"))
+    assert found
+
+    measured = exposure_of(write_units(service(scope=scope), tmp_path, is_strict=is_strict))
+
+    # Each version of systemd weighs a little differently.
+    assert abs(measured - float(found[1])) <= 0.3
+
+
+def test_a_unit_says_what_a_scheduler_needs() -> None:
+    lines = systemd.unit(service()).splitlines()
+
+    for line in (
+        *("Type=notify", "WatchdogSec=5min", "KillMode=process", "OOMPolicy=continue"),
+        *("Restart=always", "Delegate=yes", "StateDirectory=edgecron", "StateDirectoryMode=0700"),
+        *("WantedBy=multi-user.target", "ExecStart=/bin/true daemon"),
+    ):
+        assert line in lines
+
+
+def test_systemd_makes_no_folder_for_a_user_or_for_a_database_elsewhere() -> None:
+    assert "StateDirectory" not in systemd.unit(service(scope=Scope.USER))
+    assert "StateDirectory" not in systemd.unit(service(database="/srv/e.db"))
+    assert "ReadWritePaths=-/srv" in systemd.strict_drop_in(service(database="/srv/e.db"))
+    assert "StateDirectory" in systemd.unit(service(database="/var/lib/edgecron/other.db"))
+
+
+def test_who_watches_what_runs_is_spared_when_memory_runs_out_where_that_may_be() -> None:
+    assert "OOMScoreAdjust=-500" in systemd.unit(service())
+    assert "OOMScoreAdjust" not in systemd.unit(service(scope=Scope.USER))
+
+
+def test_what_is_run_is_the_daemon_with_all_that_was_named() -> None:
+    wanted = service(
+        *("/usr/bin/python3", "-m", "edgecron"),
+        database="/d.db",
+        config="/c.toml",
+        http="unix:/run/e.sock",
+        token_file="/t",
+    )
+
+    assert wanted.words() == (
+        *("/usr/bin/python3", "-m", "edgecron", "--config", "/c.toml", "--db", "/d.db", "daemon"),
+        *("--http", "unix:/run/e.sock", "--token-file", "/t"),
+    )
+
+
+@pytest.mark.parametrize("word", STRANGE)
+def test_words_come_back_out_of_a_unit(word: str) -> None:
+    words = ("/bin/x", word, "plain", f"{word} {word}")
+
+    assert read_exec_line(exec_line(words)) == words
+
+
+def test_systemd_s_own_signs_are_no_signs_in_a_word() -> None:
+    assert quoted("100%") == "100%%"
+    assert quoted('a "b" \\c') == '"a \\"b\\" \\\\c"'
+    assert exec_line(("/x", "$HOME")).startswith(":/x ")
+    assert exec_line(("/x", "plain")) == "/x plain"
+
+
+def test_words_that_no_file_can_hold_are_refused() -> None:
+    for word in ("/a\nExecStart=/bin/evil", "/a\0b", "/a\x1b[2J", "/a\u202e"):
+        with pytest.raises(InvalidInput, match="no service file can hold"):
+            service("/bin/x", database=word)
+    with pytest.raises(InvalidInput, match="systemd refuses"):
+        exec_line(('/a"b', "daemon"))
+    with pytest.raises(InvalidInput, match="no absolute path"):
+        service("edgecron")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a b", "%i", "-x", "x@y", "x" * 65, "é"])
+def test_names_that_are_no_file_s_name_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="service name"):
+        service(name=name)
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_a_property_list_is_one_and_holds_the_words(scope: Scope) -> None:
+    wanted = service("/opt/<a> & b", scope=scope, database="/srv/]]>\"'.db", name="x")
+
+    content = plistlib.loads(launchd.plist(wanted, home=HOME).encode())
+
+    assert content["ProgramArguments"] == list(wanted.words())
+    assert content["Label"] == "org.edgecron.x"
+    assert content["AbandonProcessGroup"]
+    assert content["KeepAlive"]
+    log = "/Library/Logs/edgecron-x.log"
+    assert content["StandardErrorPath"] == (log if scope is Scope.SYSTEM else f"{HOME}{log}")
+
+
+@pytest.mark.needs("shellcheck")
+@pytest.mark.parametrize("make", [scripts.openrc, scripts.procd])
+def test_shells_find_nothing_wrong_with_a_script(make: object, tmp_path: Path) -> None:
+    assert callable(make)
+    script = tmp_path / "script"
+    script.write_text(make(service("/usr/bin/edgecron", database=f"/srv/{' '.join(STRANGE)}")))
+
+    for command in (
+        ["sh", "-n", str(script)],
+        # Of variables that the service manager reads; of `$` in a path, which stays so.
+        ["shellcheck", "--shell=sh", "--exclude=SC2034,SC2016", str(script)],
+    ):
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), command
+
+
+@pytest.mark.needs("shellcheck")
+def test_shells_find_nothing_wrong_with_the_trial() -> None:
+    trial = Path(__file__).parents[2] / "packaging/trials/systemd"
+
+    for command in (["sh", "-n", str(trial)], ["shellcheck", str(trial)]):
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), command
+
+
+def test_procd_is_given_the_words_as_they_are(tmp_path: Path) -> None:
+    wanted = service("/usr/bin/edge cron", database=f"/srv/{' '.join(STRANGE)}")
+    stubs = (
+        'procd_set_param() { [ "$1" != command ] || { shift; printf "%s\\n" "$@"; }; }\n'
+        "procd_open_instance() { :; }\nprocd_close_instance() { :; }\n"
+    )
+
+    said = run_shell(stubs + scripts.procd(wanted) + "start_service\n")
+
+    assert said.splitlines() == list(wanted.words())
+
+
+def test_openrc_is_given_the_words_as_they_are() -> None:
+    wanted = service("/usr/bin/edgecron", database=f"/srv/{' '.join(STRANGE)}")
+    # As its supervise-daemon.sh has it.
+    start = 'eval printf "\'%s\\n\'" "$command" $command_args\n'
+
+    said = run_shell(scripts.openrc(wanted) + start)
+
+    assert said.splitlines() == list(wanted.words())
+
+
+def test_openrc_can_not_take_a_program_whose_path_has_spaces() -> None:
+    with pytest.raises(InvalidInput, match="OpenRC"):
+        scripts.openrc(service("/opt/my edgecron"))
+
+
+def run_shell(script: str) -> str:
+    said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert said.stderr == "", shlex.quote(script)
+    return said.stdout
+
+
+def test_a_text_knows_whether_it_was_changed() -> None:
+    texts = [
+        systemd.unit(service()),
+        systemd.strict_drop_in(service()),
+        launchd.plist(service(), home=HOME),
+        scripts.openrc(service()),
+        scripts.procd(service()),
+    ]
+
+    for text in texts:
+        assert marking.is_ours(text)
+        changed = text + "\n# mine\n"
+        assert not marking.is_ours(changed)
+        assert marking.was_ours(changed)
+    assert not marking.was_ours("[Service]\n")

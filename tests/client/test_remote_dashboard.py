@@ -1,0 +1,92 @@
+"""The dashboard on the database of another machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tui.pilot import ZONE, Seen
+
+from edgecron.base.clock import SystemClock
+from edgecron.client import Client
+from edgecron.client.remote import HttpLines, RemoteClient
+from edgecron.client.remote_places import read_server
+from edgecron.client.remote_time import ServerTime
+from edgecron.http.places import UnixPlace
+from edgecron.http.serving import HttpService
+from edgecron.tui.app import Dashboard
+from support.specs import make_spec
+
+Story = Callable[[Seen, HttpService], Awaitable[None]]
+
+
+def watch(story: Story, folder: Path) -> None:
+    """Run a story on a screen that shows the database of a server; the server may be closed."""
+    service = HttpService(folder / "edge.db", UnixPlace(folder / "edge.sock"), token=None)
+    lines = HttpLines(read_server(f"unix:{folder}/edge.sock"))
+    time = ServerTime(SystemClock())
+
+    def opened() -> RemoteClient:
+        return RemoteClient(lines, time=time)
+
+    async def show() -> None:
+        app = Dashboard(opened, clock=time, zone=ZONE, writing=lambda must_exist: opened())
+        async with app.run_test(size=(160, 30), notifications=True) as pilot:
+            seen = Seen(app, pilot)
+            await seen.settle()
+            await story(seen, service)
+
+    service.start()
+    try:
+        asyncio.run(show())
+    finally:
+        service.close()
+
+
+def test_it_shows_schedules_and_what_others_change_of_them(tmp_path: Path) -> None:
+    async def story(seen: Seen, service: HttpService) -> None:
+        await seen.until(lambda: "backup" in seen.text())
+        with Client(tmp_path / "edge.db") as other:
+            other.add(make_spec("fresh", "@hourly"))
+        await seen.until(lambda: "fresh" in seen.text())
+        assert "edge.sock" in seen.text()
+        await seen.press("2")
+        await seen.until(lambda: "@hourly" in seen.text())
+        await seen.press("1", "enter")
+        await seen.until(lambda: "Next runs" in seen.text())
+
+    with Client(tmp_path / "edge.db") as client:
+        client.add(make_spec("backup", "@daily"))
+    watch(story, tmp_path)
+
+
+def test_what_is_done_from_it_is_done_there(tmp_path: Path) -> None:
+    async def story(seen: Seen, service: HttpService) -> None:
+        await seen.until(lambda: "backup" in seen.text())
+        await seen.press("r")
+        await seen.until(lambda: "1 queued" in seen.text())
+        await seen.press("slash")
+        await seen.write("rep")
+        await seen.press("enter")
+        await seen.until(lambda: "1 match" in seen.text())
+
+    with Client(tmp_path / "edge.db") as client:
+        client.add_all([make_spec("backup", "@daily"), make_spec("report", "@daily")])
+    watch(story, tmp_path)
+    with Client(tmp_path / "edge.db") as client:
+        assert [run.schedule for run in client.history()] == ["backup"]
+
+
+def test_a_server_that_is_lost_has_a_banner_until_it_comes_back(tmp_path: Path) -> None:
+    async def story(seen: Seen, service: HttpService) -> None:
+        await seen.until(lambda: "backup" in seen.text())
+        await asyncio.to_thread(service.close)
+        await seen.until(lambda: "can't be reached" in seen.text())
+        await asyncio.to_thread(service.start)
+        await seen.until(lambda: "can't be reached" not in seen.text())
+        assert "backup" in seen.text()
+
+    with Client(tmp_path / "edge.db") as client:
+        client.add(make_spec("backup", "@daily"))
+    watch(story, tmp_path)

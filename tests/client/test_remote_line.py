@@ -1,0 +1,299 @@
+"""One connection to a server: what comes over it, and what does not."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import (
+    AccessRefused,
+    InvalidInput,
+    QueryInterrupted,
+    ServerLost,
+    ServerUnavailable,
+    ServerUnheard,
+)
+from edgecron.base.tokens import read_token
+from edgecron.client import Client
+from edgecron.client.remote import HttpLines, RemoteClient
+from edgecron.client.remote_answers import judge
+from edgecron.client.remote_places import read_server
+from edgecron.client.remote_time import ServerTime
+from support.http import serving
+from support.remote import GOOD, answer_of, answering, asked_over_http, said
+from support.specs import make_spec
+
+TOKEN = "a-word-that-nobody-guesses"
+
+
+def client_of(url: str, *, token: str | None = None) -> RemoteClient:
+    return RemoteClient(HttpLines(read_server(url), token=token))
+
+
+def test_a_connection_is_kept_for_the_next_question() -> None:
+    with answering(said(answer_of(GOOD), answer_of(GOOD))) as url, client_of(url) as client:
+        assert client.count_schedules() == (1, 0, 0)
+        assert client.count_schedules() == (1, 0, 0)
+
+
+def test_a_connection_that_the_server_has_given_up_is_opened_anew() -> None:
+    once = said(answer_of(GOOD))
+
+    with answering(once, once) as url, client_of(url) as client:
+        assert client.count_schedules() == (1, 0, 0)
+        assert client.count_schedules() == (1, 0, 0)
+
+
+def test_what_is_read_is_asked_again_where_the_connection_ends_in_between() -> None:
+    def hear_twice(link: socket.socket) -> None:
+        link.recv(65_536)
+        link.sendall(answer_of(GOOD))
+        link.recv(65_536)
+
+    with answering(hear_twice, said(answer_of(GOOD))) as url, client_of(url) as client:
+        assert client.count_schedules() == (1, 0, 0)
+        assert client.count_schedules() == (1, 0, 0)
+
+
+def test_what_changes_something_is_asked_once() -> None:
+    def hear_twice(link: socket.socket) -> None:
+        link.recv(65_536)
+        link.sendall(answer_of(GOOD))
+        link.recv(65_536)
+
+    with answering(hear_twice) as url, client_of(url) as client:
+        client.count_schedules()
+        with pytest.raises(ServerUnavailable, match="whether it was done is not known"):
+            client.cancel(5)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"5\r\n" + GOOD[:5] + b"\r\n" + f"{len(GOOD) - 5:x}".encode() + b";x=1\r\n"
+        b"" + GOOD[5:] + b"\r\n0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n" + GOOD,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + answer_of(GOOD),
+        answer_of(GOOD, more="Connection: close\r\n"),
+    ],
+)
+def test_an_answer_may_come_in_every_form(answer: bytes) -> None:
+    with answering(said(answer)) as url, client_of(url) as client:
+        assert client.count_schedules() == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"220 mail.example ESMTP\r\n\r\n", "does not speak HTTP"),
+        (b"x" * 70_000, "does not speak HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "does not speak HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n", "too large"),
+        (answer_of(b"<html>", status="200 OK"), "can't be read"),
+        (answer_of(b"<html>", status="404 Not Found"), "is no edgecron"),
+        (answer_of(b'{"value":[1],"now_ms":1}'), "can't be read"),
+        (answer_of(GOOD)[:-5], "closed within an answer"),
+        (b"", "without an answer"),
+    ],
+)
+def test_what_is_no_answer_of_ours_is_told_as_that(answer: bytes, told: str) -> None:
+    with (
+        answering(said(answer)) as url,
+        client_of(url) as client,
+        pytest.raises(ServerUnavailable, match=told),
+    ):
+        client.count_schedules()
+
+
+def test_nobody_at_an_address_is_told_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    client = client_of(f"http://127.0.0.1:{port}")
+
+    with pytest.raises(ServerUnavailable, match="connection refused") as caught:
+        client.schedules()
+
+    assert "edgecron daemon --http" in (caught.value.hint or "")
+    with pytest.raises(ServerUnavailable, match="can't be reached"):
+        client_of("unix:/nowhere/edge.sock").schedules()
+
+
+def test_an_interrupt_ends_the_question_that_is_being_answered() -> None:
+    heard, may_end = threading.Event(), threading.Event()
+
+    def hear(link: socket.socket) -> None:
+        link.recv(65_536)
+        heard.set()
+        may_end.wait(10)
+
+    with answering(hear, said(answer_of(GOOD))) as url, client_of(url) as client:
+        client.interrupt()  # Nothing is asked yet.
+
+        def interrupt() -> None:
+            heard.wait(10)
+            client.interrupt()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(QueryInterrupted):
+            client.count_schedules()
+        thread.join()
+        may_end.set()
+        assert client.count_schedules() == (1, 0, 0)
+
+
+def test_the_token_is_wanted_and_is_never_told(tmp_path: Path) -> None:
+    with serving(tmp_path / "edge.db", token=TOKEN) as api:
+        url = f"http://127.0.0.1:{api.port}"
+
+        with client_of(url, token=TOKEN) as client:
+            assert client.schedules() == []
+        with client_of(url) as client, pytest.raises(AccessRefused, match="wants a token"):
+            client.schedules()
+        with (
+            client_of(url, token=f"{TOKEN}-not") as client,
+            pytest.raises(AccessRefused, match="the token is wrong") as caught,
+        ):
+            client.schedules()
+
+    assert TOKEN not in f"{caught.value} {caught.value.hint}"
+
+
+def test_who_is_another_user_there_is_told_so_and_not_that_a_token_is_missing() -> None:
+    body = b'{"error": {"code": "other_user", "message": "it answers user 1 alone", "hint": "x"}}'
+
+    with pytest.raises(AccessRefused, match="refuses us: it answers user 1 alone") as caught:
+        judge("http://127.0.0.1:1", status=403, body=body, has_token=False, is_write=False)
+
+    assert caught.value.hint is not None
+    assert "have it served with a token" in caught.value.hint
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o644)
+
+    with pytest.raises(InvalidInput, match="is open to others"):
+        read_token(str(file))
+
+    file.chmod(0o600)
+    assert read_token(str(file)) == TOKEN
+
+
+def test_another_version_is_refused_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with asked_over_http(tmp_path / "edge.db") as client:
+        monkeypatch.setattr("edgecron.client.remote_line.WIRE", "another")
+
+        with pytest.raises(ServerUnavailable, match="do not understand each other") as caught:
+            client.schedules()
+
+    assert caught.value.hint == "use the same version on both machines"
+
+
+def test_a_change_is_told_without_asking_again(tmp_path: Path) -> None:
+    with asked_over_http(tmp_path / "edge.db") as client, Client(tmp_path / "edge.db") as other:
+        mark = client.change_mark()
+        assert client.change_mark() == mark
+
+        other.add(make_spec("backup"))
+        tries = 0
+        while client.change_mark() == mark:
+            tries += 1
+            assert tries < 100
+            threading.Event().wait(0.05)
+
+
+def look_until_it_fails(client: RemoteClient) -> None:
+    """About 5 s: a server that ends lets go of all who are connected, at once."""
+    for _ in range(100):
+        client.change_mark()
+        threading.Event().wait(0.05)
+
+
+def test_a_server_that_is_lost_is_noticed(tmp_path: Path) -> None:
+    with serving(tmp_path / "edge.db") as api:
+        client = client_of(f"http://127.0.0.1:{api.port}")
+        mark = client.change_mark()
+        assert client.change_mark() == mark
+
+    with client, pytest.raises(ServerUnavailable):
+        look_until_it_fails(client)
+
+
+def test_distances_are_told_by_the_clock_of_the_other_machine() -> None:
+    time = ServerTime(SystemClock())
+    client = RemoteClient(HttpLines(read_server("http://127.0.0.1:1")), time=time)
+
+    time.note(1_000_000)
+
+    assert 1_000_000 <= time.now_ms() < 1_060_000
+    assert client.now().year == 1970
+
+
+@pytest.mark.parametrize(
+    ("text", "host_header"),
+    [
+        ("http://pi:8745", "pi:8745"),
+        ("http://[::1]:8745/edge/", "[::1]:8745"),
+        ("https://jobs.example", "jobs.example"),
+        ("HTTP://127.0.0.1:80", "127.0.0.1"),
+    ],
+)
+def test_an_address_is_read(text: str, host_header: str) -> None:
+    assert read_server(text).host_header == host_header
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("pi:8745", "ftp://pi", "http://", "http://pi:0", "http://pi:99999", "unix:"),
+        *("http://me:secret@pi", "http://pi?x=1", "http://pi#x", "http://pi\r\nX: y", ""),
+    ],
+)
+def test_what_is_no_address_is_refused_and_not_quoted(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_server(text)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_what_travels_in_the_open_is_known() -> None:
+    assert read_server("http://pi:8745").is_open
+    for url in ("http://127.0.0.1:1", "http://localhost", "https://pi", "unix:/run/e.sock"):
+        assert not read_server(url).is_open
+
+
+@pytest.mark.parametrize(("is_write", "is_known"), [(True, False), (False, True)])
+def test_what_a_proxy_gave_up_waiting_for_may_have_been_done(
+    is_write: bool, is_known: bool
+) -> None:
+    with pytest.raises(ServerLost) as caught:
+        judge("http://pi", status=504, body=b"<html>", has_token=True, is_write=is_write)
+
+    assert ("whether it was done is not known" not in caught.value.message) is is_known
+
+
+@pytest.mark.parametrize(("is_write", "is_known"), [(True, False), (False, True)])
+def test_what_a_server_ends_as_it_stops_may_have_been_done(is_write: bool, is_known: bool) -> None:
+    body = b'{"error":{"code":"interrupted","message":"what was asked was interrupted"}}'
+
+    with pytest.raises(ServerLost) as caught:
+        judge("http://pi", status=503, body=body, has_token=True, is_write=is_write)
+
+    assert ("whether it was done is not known" not in caught.value.message) is is_known
+    assert not isinstance(caught.value, ServerUnheard)
+
+
+def test_what_a_server_refuses_to_begin_with_was_not_done() -> None:
+    body = b'{"error":{"code":"overloaded","message":"the server is stopping"}}'
+
+    with pytest.raises(ServerUnheard, match="the server is stopping"):
+        judge("http://pi", status=503, body=body, has_token=True, is_write=True)

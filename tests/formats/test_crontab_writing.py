@@ -1,0 +1,159 @@
+"""Schedules to a crontab: what cron can do, and comments that say why it can't."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from edgecron.client import Client
+from edgecron.formats.crontab import Crontab, read_crontab
+from edgecron.formats.crontab_writing import write_crontab
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import ScheduleSpec
+from support.clock import FakeClock
+from support.documents import SPECS
+from support.specs import make_spec
+
+NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
+
+
+def read(text: str) -> Crontab:
+    return read_crontab(
+        text, system=False, importer="me", is_root=False, user_exists=lambda _: False
+    )
+
+
+def written(*specs: ScheduleSpec, paused: tuple[str, ...] = ()) -> str:
+    """The crontab of schedules, beside two that others may name; without its head."""
+    others = [make_spec("other", "every 1d"), make_spec("third", "every 1d")]
+    with (
+        TemporaryDirectory() as folder,
+        Client(Path(folder) / "a.db", clock=FakeClock(NOW)) as client,
+    ):
+        client.add_all([*others, *specs])
+        for name in paused:
+            client.pause(name)
+        made = [client.schedule(spec.name) for spec in specs]
+        return write_crontab(made, owner="me").partition("\n\n")[2]
+
+
+def shell(line: str, *triggers: str, **job: Any) -> ScheduleSpec:
+    spec = make_spec("x", *triggers, timezone="local")
+    return replace(spec, job=Job(kind=JobKind.SHELL, argv=(line,), **job))
+
+
+def test_a_schedule_is_a_line_below_its_name() -> None:
+    spec = replace(shell("date | logger", "30 2 * * 1-5"), description="nightly\nbackup")
+
+    assert written(spec) == "# x: nightly backup\n30 2 * * 1-5 date | logger\n"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "timing"),
+    [
+        ("*/5 0-6,22 * * *", "*/5 0-6,22 * * *"),
+        ("0 9 * JAN,feb MON", "0 9 * JAN,feb MON"),
+        ("0 30 2 * * *", "30 2 * * *"),
+        ("@daily", "@daily"),
+        ("on boot", "@reboot"),
+    ],
+)
+def test_times_that_cron_knows_are_written(trigger: str, timing: str) -> None:
+    assert written(shell("date", trigger)) == f"# x\n{timing} date\n"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "why"),
+    [
+        ("every 15m", "is no time that cron knows"),
+        ("at 2030-01-01T00:00:00Z", "is no time that cron knows"),
+        ("after other", "is no time that cron knows"),
+        ("30 0 2 * * *", "says more than every cron understands"),
+        ("0 2 L * *", "says more than every cron understands"),
+        ("0 2 * * 5#2", "says more than every cron understands"),
+        ("H 2 * * *", "says more than every cron understands"),
+        ("5/15 * * * *", "says more than every cron understands"),
+        ("0 2 * * FRI-SUN", "says more than every cron understands"),
+    ],
+)
+def test_other_times_are_left_out_and_told(trigger: str, why: str) -> None:
+    text = written(shell("date", trigger))
+
+    assert text == f"# x\n# left out: {trigger!r} {why}\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"timezone": "Europe/Berlin"}, "its times are those of Europe/Berlin"),
+        ({"timezone": None}, "its times are those of UTC"),
+        ({"until_at": datetime(2030, 1, 1, tzinfo=UTC)}, "knows no from, until and max_runs"),
+        ({"scopes": (("device", "a"),)}, "cron knows no scopes"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a\nb",))}, "is one line"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), env_file="/x")}, "no env_file"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), user="root")}, "as user root"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), env={"a-b": "c"})}, "not set a-b"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), stdin="no newline")}, "otherwise"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a" * 1000,))}, "too many for cron"),
+        ({"job": Job(kind=JobKind.CALLABLE, argv=("a",))}, "no function"),
+    ],
+)
+def test_what_cron_can_t_do_is_left_out_and_told(changes: dict[str, Any], why: str) -> None:
+    text = written(replace(shell("date", "0 2 * * *"), **changes))
+
+    assert why in text
+    assert all(line.startswith("#") for line in text.splitlines())
+
+
+def test_a_paused_schedule_is_left_out() -> None:
+    assert written(shell("date"), paused=("x",)) == "# x\n# left out: it is paused\n"
+
+
+def test_what_cron_does_without_is_named() -> None:
+    spec = make_spec("x", "0 2 * * *", timezone="local", timeout_s=60, retries=2, group="disk")
+
+    assert written(spec) == (
+        "# x\n# cron does without its timeout, retries, group\n0 2 * * * /bin/true\n"
+    )
+
+
+def test_folder_variables_and_input_become_the_shell_s() -> None:
+    spec = shell("cat > 'a b'", "@daily", cwd="/srv/a b", env={"A": "it's"}, stdin="50%\nx\n")
+
+    text = written(spec)
+
+    assert text.splitlines()[1] == (
+        "@daily export A='it'\"'\"'s'; cd '/srv/a b' || exit; cat > 'a b'%50\\%%x"
+    )
+    [entry] = read(text).entries
+    assert entry.spec.job.stdin == "50%\nx\n"
+
+
+def test_an_imported_crontab_comes_back() -> None:
+    crontab = "0 2 * * * /usr/bin/backup --all \\%H\n@reboot echo up\n*/5 * * * * cat%one%two\n"
+    specs = [
+        replace(entry.spec, name=f"n{number}") for number, entry in enumerate(read(crontab).entries)
+    ]
+
+    text = written(*specs)
+
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert lines == crontab.splitlines()
+
+
+@settings(derandomize=True, database=None, deadline=None, max_examples=60)
+@given(spec=SPECS)
+def test_what_is_written_is_always_a_crontab(spec: ScheduleSpec) -> None:
+    text = written(replace(spec, timezone="local"))
+
+    found = read(text)
+    assert found.problems == ()
+    triggers = [trigger for entry in found.entries for trigger in entry.spec.triggers]
+    assert set(triggers) <= set(spec.triggers)
