@@ -134,18 +134,22 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
 
 
 def warn_of_zone(cli: Session, schedule: Schedule) -> None:
-    """Say that local times are other ones for the engines, where the zone here is not theirs."""
+    """Warn if local times are, or may be, other ones for the engines than for this shell."""
     from edgecron.triggers import CronTrigger
-    from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name
+    from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
 
     triggers = cli.client().triggers(schedule)
     if schedule.spec.timezone != LOCAL or not any(isinstance(t, CronTrigger) for t in triggers):
         return
     theirs, ours = cli.client().local_zone(), local_zone_mark()
+    if theirs is not None:
+        whose = f"{theirs.partition(':')[0]} for the engine, which goes by its own"
+    elif cli.remote_url() is None:
+        theirs, ours = machine_zone_name(), local_zone_name()
+        whose = f"{theirs} for an engine without this shell's TZ"
     if theirs is not None and theirs != ours and {theirs, ours} != {"UTC", "Etc/UTC"}:
         cli.warn(
-            f"local time is that of {local_zone_name()} here, and that of"
-            f" {theirs.partition(':')[0]} for the engine, which goes by its own;"
+            f"local time is that of {local_zone_name()} here, and that of {whose};"
             f" say which is meant: {cli.command(f'edit {schedule.name} --tz ZONE')}"
         )
 

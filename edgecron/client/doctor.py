@@ -88,6 +88,7 @@ def _checks(
         lambda: contents.check_outcomes(client, command=command),
         lambda: clocks.check_clock(client, command=command),
         lambda: engines.check_engines(client, states(), schedules()[0], command=command),
+        lambda: engines.check_zones(states(), command=command),
         lambda: engines.check_pace(client, command=command),
         lambda: engines.check_runs(client, states(), command=command),
         lambda: engines.check_supervisors(client),

@@ -62,6 +62,30 @@ def check_engines(
     ]
 
 
+def check_zones(states: Sequence[EngineState], *, command: Command) -> list[Finding]:
+    """Whether all engines that are alive mean the same zone by `local`."""
+    pids: dict[str, list[str]] = {}
+    for state in states:
+        zone = state.info.local_timezone
+        if state.is_alive and zone is not None:
+            pids.setdefault(zone, []).append(str(state.info.pid))
+    if len(pids) < 2:
+        return []
+    each = [
+        f"{zone.partition(':')[0]} for pid {', '.join(named)}"
+        for zone, named in sorted(pids.items())
+    ]
+    return [
+        warning(
+            "engines",
+            f"local time differs between engines: {'; '.join(each)}; a schedule with zone local"
+            " goes by the engine that started last",
+            hint="start all with the same TZ, or give each schedule its zone:"
+            f" {command('edit NAME --tz ZONE')}",
+        )
+    ]
+
+
 def check_pace(client: Client, *, command: Command) -> list[Finding]:
     """The schedules that engines at work can't keep up with."""
     now = client.now()

@@ -244,6 +244,7 @@ class Engine:
         if self._only is None:
             has_changed = change_mark != self._change_mark
             hold = self._timekeeping.look(has_changed=has_changed)
+            self._registration.note_zone(self._timekeeping.local_timezone)
         self._last_hold = hold
         if not self._is_draining:
             # Only now: ends that were written in this pass may have queued a first command.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.model.queues import Offers
 from edgecron.store.contract import BEAT_MS
+from edgecron.triggers.zones import local_zone_mark
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
@@ -44,6 +45,7 @@ class Registration:
         self._find_offers = find_offers
         self._announce = announce
         self._beat_at_ms: int | None = None
+        self._local_timezone: str | None = None  # as it is on record
 
     def get_id(self) -> int:
         """The id in the database, after the first `keep`."""
@@ -54,6 +56,7 @@ class Registration:
         """Have the database say what is so now; the id."""
         offers = None if self._find_offers is None else self._find_offers()
         if self.engine_id is None:
+            self._local_timezone = local_zone_mark()
             self.engine_id = self._store.register_engine(
                 key=self._key,
                 pid=self._pid,
@@ -62,12 +65,19 @@ class Registration:
                 now_ms=self._clock.now_ms(),
                 offers=offers,
                 max_running=self._max_running,
+                local_timezone=self._local_timezone,
             )
             self._announce()  # Before anything is claimed: they watch it, should we die.
         elif offers is not None and offers != self.offers:
             self._store.note_offers(self.engine_id, offers, now_ms=self._clock.now_ms())
         self.offers = offers
         return self.engine_id
+
+    def note_zone(self, local_timezone: str | None) -> None:
+        """Record another zone of this engine's; None if it has not looked at it yet."""
+        if local_timezone not in (None, self._local_timezone):
+            self._store.note_zone(self.get_id(), local_timezone)
+            self._local_timezone = local_timezone
 
     def beat(self, *, is_running: bool) -> None:
         """Say of what runs, now and then, that it lives."""

@@ -105,6 +105,7 @@ class Timekeeping:
         self._must_look_at_zone = True
         self._zone_stamp: tuple[object, ...] = ()
         self._zone_look_at_ms = 0
+        self.local_timezone: str | None = None  # the mark of the local zone at the last look
 
     @property
     def wake_ms(self) -> int | None:
@@ -363,8 +364,9 @@ class Timekeeping:
         assert self._marks is not None
         stamp = local_zone_stamp()
         if stamp != self._zone_stamp or self._must_look_at_zone:
+            self.local_timezone = local_zone_mark()
             wanted = replace(
-                self._marks, tzdata_version=tzdata_version(), local_timezone=local_zone_mark()
+                self._marks, tzdata_version=tzdata_version(), local_timezone=self.local_timezone
             )
             if wanted != self._marks and not self._rezone(self._marks, wanted, reading.now_ms):
                 return  # Peers were quicker; the next look sees what is left.

@@ -23,6 +23,7 @@ class EngineInfo:
     started_at: datetime
     stopped_at: datetime | None
     max_running: int | None = None  # None if its version did not record it
+    local_timezone: str | None = None  # the mark of its `local`; None likewise
 
     def takes(self, queue: str, offer: str | None) -> bool:
         """Whether it looks at a queue, and offers this; None is whatever may be there."""

@@ -27,6 +27,7 @@ def register_engine(
     now_ms: int,
     offers: Offers | None = None,
     max_running: int | None = None,
+    local_timezone: str | None = None,
 ) -> int:
     """Record an engine, and forget the oldest of those that stopped; its id.
 
@@ -43,9 +44,9 @@ def register_engine(
         )
         row = database.returning(
             """INSERT INTO engines (key, pid, boot_id, queues, program, offers, version,
-                   max_running, started_at)
+                   max_running, local_timezone, started_at)
                VALUES (:key, :pid, :boot, :queues, :program, :offers, :version,
-                   :max_running, :now)
+                   :max_running, :zone, :now)
                ON CONFLICT (key) DO UPDATE SET stopped_at = NULL RETURNING id""",
             {
                 "key": key,
@@ -56,6 +57,7 @@ def register_engine(
                 "offers": offers_text(offers),
                 "version": edgecron.__version__,
                 "max_running": max_running,
+                "zone": local_timezone,
                 "now": now_ms,
             },
         )
@@ -80,6 +82,15 @@ def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> N
         database.change(
             "UPDATE engines SET supervisor_id = :supervisor WHERE id = :id",
             {"id": engine_id, "supervisor": supervisor_id},
+        )
+
+
+def note_zone(database: Database, engine_id: int, local_timezone: str) -> None:
+    """Record which zone `local` means for an engine from now on."""
+    with database.transaction():
+        database.change(
+            "UPDATE engines SET local_timezone = :zone WHERE id = :id",
+            {"id": engine_id, "zone": local_timezone},
         )
 
 
@@ -136,7 +147,7 @@ def find_engines(database: Database) -> list[EngineInfo]:
     """Every engine that has not been recorded as stopped, oldest first."""
     rows = database.rows(
         """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
-               stopped_at, max_running
+               stopped_at, max_running, local_timezone
            FROM engines WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]

@@ -72,6 +72,7 @@ class ForEngines(OpenStore):
         now_ms: int,
         offers: Offers | None = None,
         max_running: int | None = None,
+        local_timezone: str | None = None,
     ) -> int:
         # What its first fire needs is loaded before that is due.
         for part in _PARTS:
@@ -87,6 +88,7 @@ class ForEngines(OpenStore):
                 now_ms=now_ms,
                 offers=offers,
                 max_running=max_running,
+                local_timezone=local_timezone,
             )
 
     def note_offers(self, engine_id: int, offers: Offers, *, now_ms: int) -> None:
@@ -94,6 +96,9 @@ class ForEngines(OpenStore):
 
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         engines.note_supervisor(self._database, engine_id, supervisor_id)
+
+    def note_zone(self, engine_id: int, local_timezone: str) -> None:
+        engines.note_zone(self._database, engine_id, local_timezone)
 
     def close_queues(self, engine_id: int, *, now_ms: int) -> None:
         engines.close_queues(self._database, engine_id, now_ms=now_ms)

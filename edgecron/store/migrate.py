@@ -41,6 +41,7 @@ SCRIPTS = (
     "0019_lock_failures.sql",
     "0020_option_columns.sql",
     "0021_former_queues.sql",
+    "0022_engine_zones.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

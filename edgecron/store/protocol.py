@@ -59,6 +59,7 @@ class Store(Protocol):
         now_ms: int,
         offers: Offers | None = None,
         max_running: int | None = None,
+        local_timezone: str | None = None,
     ) -> int:
         """Record an engine, and with it what nobody runs any more, or somebody does; its id."""
 
@@ -67,6 +68,9 @@ class Store(Protocol):
 
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         """Record which supervisor an engine claims for from now on."""
+
+    def note_zone(self, engine_id: int, local_timezone: str) -> None:
+        """Record which zone `local` means for an engine from now on."""
 
     def close_queues(self, engine_id: int, *, now_ms: int) -> None:
         """Record that an engine takes on nothing more, and likewise."""

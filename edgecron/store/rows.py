@@ -199,6 +199,7 @@ def _engine_of(row: tuple[Any, ...]) -> EngineInfo:
         started_at=from_ms(row[8]),
         stopped_at=_instant(row[9]),
         max_running=row[10],
+        local_timezone=row[11],
     )
 
 

@@ -160,6 +160,12 @@ def local_zone_name(etc: str = _ETC) -> str:
     variable = os.environ.get("TZ", localtime).removeprefix(":")
     if variable != localtime:
         return _after_zoneinfo(variable) or "UTC"
+    return machine_zone_name(etc)
+
+
+def machine_zone_name(etc: str = _ETC) -> str:
+    """The zone of a process without TZ: an IANA name, or 'localtime'."""
+    localtime = os.path.join(etc, "localtime")
     try:
         linked = _after_zoneinfo(os.readlink(localtime))
     except OSError:

@@ -70,6 +70,28 @@ def test_a_database_that_can_not_be_reached_is_all_that_is_told(
     assert "can't be reached" in finding["message"]
 
 
+def test_engines_that_mean_another_zone_by_local_are_both_named(
+    edgecron: Edgecron, backup: str, database: Path, daemon: Daemon, stack: ExitStack
+) -> None:
+    edgecron("run", backup)
+    daemon.wait_for("started", schedule=backup)
+    alone = edgecron("doctor", "--json")
+    other = Daemon(database, through=("env", "TZ=Asia/Tokyo"))
+    stack.callback(other.close)
+    other.wait_for("local_zone_changed")
+
+    said = [
+        one for one in findings(edgecron("doctor", "--json"), "engines") if one["status"] != "ok"
+    ]
+
+    assert not [one for one in findings(alone, "engines") if one["status"] != "ok"]
+    [found] = said
+    assert found["status"] == "warning"
+    assert f"Asia/Tokyo for pid {other.process.pid}" in found["message"]
+    assert f"UTC for pid {daemon.process.pid}" in found["message"]
+    assert "edit NAME --tz ZONE" in found["hint"]
+
+
 def test_a_device_gets_no_advice_to_change_its_mode(edgecron: Edgecron) -> None:
     said = edgecron("--db", "/dev/null", "doctor")
 

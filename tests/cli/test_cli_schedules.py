@@ -10,6 +10,7 @@ import pytest
 
 from edgecron.base.paths import state_dir
 from edgecron.base.timetext import parse_instant
+from edgecron.triggers.zones import machine_zone_name
 from support.cli import Edgecron
 
 LIST_FIELDS = [
@@ -408,6 +409,28 @@ def test_local_times_that_are_other_ones_for_the_engine_are_warned_of(
     for said in (added, edited):
         assert said.code == 0
         assert ("is that of UTC here, and that of Europe/Berlin for" in said.err) is is_warned
+
+
+@pytest.fixture
+def other_zone() -> str:
+    """A zone that the machine is not in."""
+    return "Asia/Tokyo" if machine_zone_name() != "Asia/Tokyo" else "Europe/Berlin"
+
+
+def test_a_shell_s_own_zone_is_warned_of_before_any_engine_has_run(
+    edgecron: Edgecron, other_zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TZ")
+    usual = edgecron("add", "usual", "--cron", "0 9 * * *", "--", "true")
+    monkeypatch.setenv("TZ", other_zone)
+    added = edgecron("add", "x", "--cron", "0 9 * * *", "--", "true")
+    named = edgecron("add", "y", "--cron", "0 9 * * *", "--tz", "UTC", "--", "true")
+
+    assert f"(local time, {other_zone})" in added.out
+    assert f"local time is that of {other_zone} here" in added.err
+    assert f"that of {machine_zone_name()} for an engine without this shell's TZ" in added.err
+    assert "edit x --tz ZONE" in added.err
+    assert "local time is" not in usual.err + named.err
 
 
 def test_a_job_of_ours_that_would_find_another_database_is_warned_of(

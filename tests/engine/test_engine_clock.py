@@ -716,6 +716,8 @@ def test_another_local_zone_has_its_times_computed_anew(
     moved_to("America/New_York", monkeypatch)
     story.after_s(31)
 
+    [engine] = story.client.store.find_engines()
+    assert engine.local_timezone == "America/New_York"
     assert in_berlin == datetime(2026, 11, 20, 17, tzinfo=UTC)
     assert story.client.schedule("local").next_plan_at == datetime(2026, 11, 20, 23, tzinfo=UTC)
     assert story.client.schedule("fixed").next_plan_at == in_berlin

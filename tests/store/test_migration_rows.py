@@ -351,7 +351,8 @@ def test_engines_that_were_told_to_stop_before_keep_the_queues_they_may_have_tak
 ) -> None:
     migrated(path)
     raw = apsw.Connection(str(path))
-    raw.execute("ALTER TABLE engines DROP COLUMN former_queues")
+    for column in ("former_queues", "local_timezone"):
+        raw.execute(f"ALTER TABLE engines DROP COLUMN {column}")
     for key, program, seen_ms in (("a", None, 9), ("b", "py:shop", 9), ("c", None, None)):
         raw.execute(
             """INSERT INTO engines (key, pid, boot_id, queues, program, version, started_at,
