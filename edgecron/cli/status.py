@@ -52,6 +52,7 @@ def _put(cli: Session, client: Face) -> None:
     from edgecron.model.choices import Status
     from edgecron.views.phrases import (
         count_words,
+        disk_words,
         failure_words,
         is_overdue,
         note_words,
@@ -122,14 +123,18 @@ def _put(cli: Session, client: Face) -> None:
     if late.held_by or late.waiting:
         line("late places", late_words(late))
     fire = _next_fire(client)
-    coming = "nothing to come"
+    coming, is_late = "nothing to come", False
     if fire is not None:
         time = near_time(fire.due_at, zone=zone, now=now)
-        word = "overdue since" if is_overdue(fire.due_at, now) else "at"
+        is_late = is_overdue(fire.due_at, now)
+        word = "overdue since" if is_late else "at"
         coming = f"{fire.schedule} {word} {time}, {distance(fire.due_at, now)}"
         if not clock.is_trusted:
             coming = f"{fire.schedule} at {time}, held: the clock can't be trusted"
     line("next", coming)
+    full = client.disk_problem() if is_late else None
+    if full is not None:
+        line("disk", disk_words(full), "red")
     failure = _last_failure(client)
     if failure is not None:
         when = distance(failure.finished_at or failure.plan_at, now)
@@ -221,6 +226,7 @@ def _object(client: Face) -> dict[str, Any]:
         "runs": [execution_object(execution) for execution in _running(client)],
         "waiting": [execution_object(run) for run in client.waiting_runs(limit=_MOST_RUNS)],
         "late_places": late_object(client.late_places()),
+        "disk_problem": client.disk_problem(),
         "next": None if fire is None else fire_object(fire),
         "last_failure": None if failure is None else execution_object(failure),
     }
@@ -244,6 +250,7 @@ def _absent_object(path: Path) -> dict[str, Any]:
         "runs": [],
         "waiting": [],
         "late_places": None,
+        "disk_problem": None,
         "next": None,
         "last_failure": None,
     }

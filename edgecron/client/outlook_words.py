@@ -11,7 +11,9 @@ from edgecron.base.timetext import from_ms
 from edgecron.client.engine_words import absence_advice, runner_words
 from edgecron.views.phrases import (
     count_words,
+    disk_words,
     due_words,
+    is_overdue,
     moved_words,
     progress_words,
     range_words,
@@ -97,6 +99,10 @@ def prospect_sentences(
         sentences.insert(0, absence_advice(front, outlook.schedule, zone=zone, now=now))
     if outlook.upcoming and not outlook.has_engine:
         sentences.append(absence_advice(front, outlook.schedule, zone=zone, now=now))
+    if outlook.upcoming and is_overdue(outlook.upcoming[0].due_at, now):
+        full = front.client().disk_problem()
+        if full is not None:
+            sentences.append(disk_words(full))
     clock = front.client().clock_state()
     if clock.set_at_ms is not None and clock.set_by_ms is not None:
         set_at = from_ms(clock.set_at_ms)
@@ -146,8 +152,6 @@ def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
 def _next_lines(
     front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
 ) -> list[tuple[str, str]]:
-    from edgecron.views.phrases import is_overdue
-
     schedule = outlook.schedule
     lines = pause_lines(outlook, zone=zone, now=now)
     before = None

@@ -354,6 +354,14 @@ class Reading(Opened):
 
         return find_twins(self.path, uuid=self.store.uuid)
 
+    def disk_problem(self) -> str | None:
+        """Why engines can't record a start: too little room beside the database; None if not."""
+        from edgecron.client.doctor_files import check_space
+        from edgecron.client.finding import CheckStatus
+
+        found = check_space(self.path, state_dir(self.path))
+        return next((one.message for one in found if one.status is CheckStatus.PROBLEM), None)
+
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
         """Whether an engine that is alive and not stalled looks at a queue, and takes of it what
         has to be offered for a schedule; None is whatever may be there."""

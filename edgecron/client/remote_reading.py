@@ -231,6 +231,10 @@ class Reading(Asking):
         found: list[Twin] = self._ask("twins")
         return found
 
+    def disk_problem(self) -> str | None:
+        found: str | None = self._ask("disk_problem")
+        return found
+
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
         found: bool = self._ask("has_engine", queue=queue, offer=offer)
         return found

@@ -36,6 +36,7 @@ _OF_CLIENT = frozenset(
             "count_schedules",
             "count_state",
             "database_sizes",
+            "disk_problem",
             "state",
             "engines",
             "execution",

@@ -58,6 +58,11 @@ def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
     return f"rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
 
 
+def disk_words(problem: str) -> str:
+    """What a disk without room may do to schedules."""
+    return f"{problem}: a run starts only if its start can be recorded"
+
+
 def is_overdue(instant: datetime, now: datetime) -> bool:
     """Whether a time should have been taken by an engine by now."""
     return (now - instant).total_seconds() >= _OVERDUE_S

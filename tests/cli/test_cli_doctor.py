@@ -419,6 +419,29 @@ def test_what_is_no_state_folder_keeps_no_run_from_being_queued(
     assert "is no folder" in said[2].err
 
 
+def test_a_full_disk_is_named_beside_a_time_that_is_overdue(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "disk", kib=4096) as disk:
+        monkeypatch.setenv("EDGECRON_DB", str(disk / "edge.db"))
+        edgecron("add", "x", "--every", "1h", "--", "true")
+        before = edgecron("status").out + edgecron("why", "x").out
+        connection = sqlite3.connect(disk / "edge.db")
+        connection.execute("UPDATE schedules SET next_run_at = next_run_at - 7200000")
+        connection.commit()
+        connection.close()
+
+        told = edgecron("status").out
+        why = " ".join(edgecron("why", "x").out.split())
+        [body] = edgecron("status", "--json").json
+
+    words = f"on the file system of {disk}: a run starts only if its start can be recorded"
+    assert "file system" not in before
+    assert words in told
+    assert words in why
+    assert body["disk_problem"].endswith(f"on the file system of {disk}")
+
+
 @pytest.mark.failure(51)
 def test_a_file_system_without_room_is_a_problem(
     edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -102,6 +102,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     assert remote.run_page(limit=5) == RunPage([run], [])
     assert remote.waiting_runs() == []
     assert remote.late_places() == (0, (), 0)
+    assert remote.disk_problem() == client.disk_problem()
     assert remote.last_failure() is None
     assert remote.find_dependents("backup") == []
     assert remote.removed_at("backup") is None
