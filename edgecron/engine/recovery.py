@@ -10,7 +10,7 @@ from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome, Output
-from edgecron.store.contract import Decided, Ended, RunningRow
+from edgecron.store.contract import Ended, Requeued, RunningRow
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.runner import THREADS
 
@@ -52,7 +52,7 @@ class Recovered:
     """What a pass did. `left_running` rows are alive under a supervisor without an engine."""
 
     ended: tuple[tuple[RunningRow, Outcome, Ended], ...] = ()
-    requeued: tuple[tuple[RunningRow, Decided], ...] = ()
+    requeued: tuple[Requeued, ...] = ()
     adopted: tuple[RunningRow, ...] = ()
     left_running: int = 0
 
@@ -77,7 +77,7 @@ class _Pass:
         self._taker = taker
         self._now_ms = now_ms
         self._ended: list[tuple[RunningRow, Outcome, Ended]] = []
-        self._requeued: list[tuple[RunningRow, Decided]] = []
+        self._requeued: list[Requeued] = []
         self._adopted: list[RunningRow] = []
         self._left_running = 0
         self._has_failed = False
@@ -233,9 +233,9 @@ class _Pass:
         )
 
     def _requeue(self, row: RunningRow) -> None:
-        decided = self._store.requeue(row, now_ms=self._now_ms())
-        if decided is not None:
-            self._requeued.append((row, decided))
+        requeued = self._store.requeue(row, now_ms=self._now_ms())
+        if requeued is not None:
+            self._requeued.append(requeued)
 
     def _clear_away(self) -> None:
         """Remove what dead supervisors left, once nothing of it is needed.

@@ -110,8 +110,8 @@ class Rescue:
         done = recover(self._store, self._liveness, taker, now_ms=self._clock.now_ms)
         for row, outcome, ended in done.ended:
             self._teller.tell_end(outcome, row.schedule, ended)
-        for _, decided in done.requeued:
-            self._teller.tell_requeued(decided)
+        for requeued in done.requeued:
+            self._teller.tell_requeued(requeued)
         for row in done.adopted:
             why: dict[str, object] = {"reason": "engine_gone"}
             self._teller.tell(EventKind.ADOPTED, row.execution_id, row.schedule, why)
@@ -124,10 +124,12 @@ class Rescue:
         self._look_at_ms = self._clock.monotonic_ms() + pause_ms
         if taker.adopt is not None:
             self._note_adoption(has_failed=done.left_running > 0)
+        ends = [ended for _, _, ended in done.ended]
+        ends += [one.ended for one in done.requeued if one.ended is not None]
         return Looked(
             has_adopted=bool(done.adopted),
-            has_queued=bool(done.requeued) or any(ended.decided for _, _, ended in done.ended),
-            has_replaced=any(ended.has_replaced for _, _, ended in done.ended),
+            has_queued=bool(done.requeued) or any(ended.decided for ended in ends),
+            has_replaced=any(ended.has_replaced for ended in ends),
         )
 
     def _taker(self, engine_id: int) -> Taker:

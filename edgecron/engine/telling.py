@@ -10,7 +10,7 @@ from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import Outcome
-from edgecron.store.contract import Broken, Decided, Ended, Granted, Subject
+from edgecron.store.contract import Broken, Decided, Ended, Granted, Requeued, Subject
 
 _KINDS = {
     Status.RUNNING: EventKind.STARTED,
@@ -72,13 +72,15 @@ class Teller:
         details |= _origin(grant.cause, grant.attempt)
         self.tell(EventKind.STARTED, grant.execution_id, schedule, details)
 
-    def tell_requeued(self, one: Decided) -> None:
+    def tell_requeued(self, requeued: Requeued) -> None:
         """A row that was claimed and never started is queued again, or withdrawn."""
+        one = requeued.decided
         if one.status is Status.QUEUED:
             details = {"reason": "never_started", **_details_of(one)}
             self.tell(EventKind.REQUEUED, one.execution_id, self._schedule_of(one), details)
         else:
             self.tell_decided(one)
+        self._tell_following(requeued.ended)
 
     def tell_end(self, outcome: Outcome, schedule: str | None, ended: Ended | None) -> None:
         """A run's end and what was decided with it; one that came for a row that was no longer
@@ -94,14 +96,17 @@ class Teller:
                 details[name] = value
         kind = EventKind.LEASE_LOST if ended is None else EventKind.ENDED
         self.tell(kind, outcome.execution_id, schedule, details, outcome)
-        for one in () if ended is None else ended.decided:
-            self.tell_decided(one)
-        for broken in () if ended is None else ended.broken:
-            self.tell_broken(broken)
+        self._tell_following(ended)
 
     def tell_broken(self, one: Broken) -> None:
         """A schedule was found to hold what can't be read."""
         self.tell(EventKind.BROKEN, None, one.schedule, {"error": one.error})
+
+    def _tell_following(self, ended: Ended | None) -> None:
+        for one in () if ended is None else ended.decided:
+            self.tell_decided(one)
+        for broken in () if ended is None else ended.broken:
+            self.tell_broken(broken)
 
     def _subject_of(self, execution_id: int | None, schedule: str | None) -> Subject | None:
         if self._find_subject is None or (execution_id is None and schedule is None):

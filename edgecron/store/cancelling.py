@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgecron.model.choices import COVERS_MARK, MISSED_MARK, REPLACED_MARK, Reason
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
+from edgecron.store.contract import Ended
 
 # The flags that stay with a row when it ends: why its time was missed, or which range it covers.
 # The mark of a run that is replaced goes: the reason says that.
@@ -30,15 +31,16 @@ def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None
 def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool:
     """Withdraw a queued execution on request; False where it is no longer queued."""
     with database.transaction():
-        return withdraw(database, execution_id, now_ms=now_ms)
+        return withdraw(database, execution_id, now_ms=now_ms) is not None
 
 
 def withdraw(
     database: Database, execution_id: int, *, reason: Reason = Reason.REQUEST, now_ms: int
-) -> bool:
+) -> Ended | None:
     """Cancel a queued execution on request, inside the caller's transaction.
 
-    Its fire has ended with it: what follows is written as after any other end.
+    Its fire has ended with it: what follows is written as after any other end, and returned. None
+    if it is no longer queued.
     """
     row = database.returning(
         f"""UPDATE executions SET status = 'cancelled', reason = :reason, flags = {KEPT_FLAGS},
@@ -47,10 +49,10 @@ def withdraw(
            WHERE id = :id AND status = 'queued' RETURNING schedule_id""",
         {"id": execution_id, "reason": reason.value, "now": now_ms},
     )
-    if row is not None:
-        database.change(
-            "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
-            {"id": row[0]},
-        )
-        follow_up_withdrawn(database, execution_id, now_ms=now_ms)
-    return row is not None
+    if row is None:
+        return None
+    database.change(
+        "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
+        {"id": row[0]},
+    )
+    return follow_up_withdrawn(database, execution_id, now_ms=now_ms)

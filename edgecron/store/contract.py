@@ -122,6 +122,16 @@ class Ended(NamedTuple):
     broken: tuple[Broken, ...] = ()
 
 
+class Requeued(NamedTuple):
+    """A row that was claimed and never started: what became of it.
+
+    `ended` is what followed, if its fire was cancelled instead of queued again.
+    """
+
+    decided: Decided
+    ended: Ended | None = None
+
+
 class ClaimBatch(NamedTuple):
     """What a claim transaction did. `advanced` counts the schedules whose turn was ours.
 

@@ -15,7 +15,7 @@ from edgecron.model.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import KEPT_FLAGS, cancel_removed, withdraw
 from edgecron.store.connection import Database
-from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Ended, RunningRow, Seat
+from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Ended, Requeued, RunningRow, Seat
 from edgecron.store.formerjobs import take_after
 from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
@@ -123,13 +123,13 @@ def find_running(database: Database) -> list[RunningRow]:
     ]
 
 
-def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | None:
+def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | None:
     """Queue a row that was claimed but never started; its token is gone for good.
 
     Where its schedule was removed meanwhile, it is cancelled like all that was queued then; where
-    its end was asked for, it has it.
+    its end was asked for, it has it. None if the row has moved on.
     """
-    reason, revision = None, 0
+    reason, revision, ended = None, 0, None
     with database.transaction():
         queued = database.returning(
             """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
@@ -146,13 +146,13 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
         if queued is not None and queued[1] is not None:
             is_replaced = (queued[8] or "").endswith(f'"{REPLACED_MARK}"]')
             reason = Reason.REPLACED if is_replaced else Reason.REQUEST
-            withdraw(database, row.execution_id, reason=reason, now_ms=now_ms)
+            ended = withdraw(database, row.execution_id, reason=reason, now_ms=now_ms)
         elif queued is not None and queued[2] is not None:
             cancel_removed(database, queued[0], now_ms=now_ms)
             reason = Reason.REMOVED
     if queued is None:
         return None
-    return Decided(
+    decided = Decided(
         execution_id=row.execution_id,
         schedule_id=queued[0],
         revision=revision,
@@ -163,6 +163,7 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
         due_ms=queued[5],
         attempt=queued[7],
     )
+    return Requeued(decided, ended)
 
 
 def find_cancelled(database: Database, engine_id: int) -> list[int]:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
         BootDecision,
         ClaimBatch,
         ClockMarks,
-        Decided,
         Decision,
         Ended,
         EnginePresence,
+        Requeued,
         RunningRow,
         Seat,
         StoredSchedule,
@@ -195,7 +195,7 @@ class ForEngines(OpenStore):
     def has_queued(self) -> bool:
         return queued.has_queued(self._database)
 
-    def requeue(self, row: RunningRow, *, now_ms: int) -> Decided | None:
+    def requeue(self, row: RunningRow, *, now_ms: int) -> Requeued | None:
         return ending.requeue(self._database, row, now_ms=now_ms)
 
     def find_cancelled(self, engine_id: int) -> list[int]:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
         BootDecision,
         ClaimBatch,
         ClockMarks,
-        Decided,
         Decision,
         Ended,
         EnginePresence,
+        Requeued,
         RunningRow,
         Seat,
         StoredSchedule,
@@ -191,7 +191,7 @@ class Store(Protocol):
     def find_engines(self) -> list[EngineInfo]:
         """Every engine that has not been recorded as stopped."""
 
-    def requeue(self, row: RunningRow, *, now_ms: int) -> Decided | None:
+    def requeue(self, row: RunningRow, *, now_ms: int) -> Requeued | None:
         """Queue a row again that was claimed but never started; None where it moved on.
 
         It is cancelled where its end was asked for, or its schedule removed.

@@ -41,7 +41,8 @@ def cancel_all_queued(database: Database, *, now_ms: int) -> int:
                 "SELECT id FROM executions WHERE status = 'queued' ORDER BY id LIMIT 250"
             )
             for (execution_id,) in rows:
-                count += withdraw(database, execution_id, reason=Reason.RESTORED, now_ms=now_ms)
+                ended = withdraw(database, execution_id, reason=Reason.RESTORED, now_ms=now_ms)
+                count += ended is not None
         if not rows:
             return count
 

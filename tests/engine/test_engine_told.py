@@ -140,6 +140,26 @@ def test_a_run_that_was_taken_back_is_told(story: Story) -> None:
     assert told(story, "long") == ["started", "requeued:never_started", "started"]
 
 
+def test_what_follows_a_run_that_was_cancelled_before_its_start_is_told(story: Story) -> None:
+    story.add("long", "@hourly", lasts_s=30)
+    story.add("then", "after long:any")
+    story.add("held", "after long:any")
+    story.client.pause("held")
+    story.world.wait_chance = 1.0
+    story.after_s(HOUR_S)
+    [claimed] = story.runs("long")
+    story.world.kill_engine(story.key)
+    story.client.store.request_cancel(claimed.id, now_ms=story.world.clock.now_ms())
+
+    story.key = story.world.start_engine()
+    story.world.wait_chance = 0.0
+    story.after_s(1)
+
+    assert told(story, "long") == ["started", "cancelled:request"]
+    assert told(story, "then")[:2] == ["queued", "started"]
+    assert told(story, "held") == ["skipped:paused"]
+
+
 def test_every_row_has_its_lines(story: Story) -> None:
     """Of a long story with all policies: one line for each row that ended, one for each start."""
     story.add("flaky", "*/2 * * * *", code=1, policies=Policies(retries=2, retry_delay_s=20))

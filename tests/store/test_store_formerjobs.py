@@ -191,7 +191,7 @@ def test_what_ran_while_it_was_declared_anew_is_run_again_in_the_new_way(
     else:
         queued = client.store.requeue(row, now_ms=now_ms)
         assert queued is not None
-        decided = queued
+        decided = queued.decided
 
     assert decided.revision == backup(client).revision
     assert taken(client, other, offers[1]) == [second]
