@@ -254,26 +254,26 @@ def _missed(timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int) -
     last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms
     if fires and fires[0].plan_ms <= due.plan_ms:
         return
-    first_ms: int | None = due.plan_ms
+    first: tuple[int, str | None] | None = (due.plan_ms, due.source)
     if timing.catch_up is not CatchUp.ALL:
         # At its due time an engine would have run the latest of these, and left out the others.
         on_time_ms = _latest_due_ms(timing, due, due.due_ms)
         if on_time_ms > due.plan_ms:
             passed_ms = min(on_time_ms - 1, last_missed_ms)
             reason = Reason.RESCHEDULED if _is_moved(timing, due) else Reason.JITTER
-            yield _range(timing, due.plan_ms, passed_ms, reason)
-            following = timing.times.next_with_source(passed_ms)
-            first_ms = None if following is None else following[0]
-    if first_ms is not None and first_ms <= last_missed_ms:
-        yield _range(timing, first_ms, last_missed_ms, Reason.MISFIRE)
+            yield _range(timing, (due.plan_ms, due.source), passed_ms, reason)
+            first = timing.times.next_with_source(passed_ms)
+    if first is not None and first[0] <= last_missed_ms:
+        yield _range(timing, first, last_missed_ms, Reason.MISFIRE)
 
 
-def _range(timing: Timing, first_ms: int, until_ms: int, reason: Reason) -> Missed:
-    """The plan times from one of them up to an instant."""
+def _range(timing: Timing, first: tuple[int, str | None], until_ms: int, reason: Reason) -> Missed:
+    """The plan times from one of them, with its trigger, up to an instant."""
+    first_ms, source = first
     others = count_planned(timing, first_ms, until_ms)
     last_ms = last_planned(timing, first_ms, until_ms) if others else first_ms
     assert last_ms is not None
-    return Missed(from_ms=first_ms, to_ms=last_ms, count=1 + others, reason=reason)
+    return Missed(from_ms=first_ms, to_ms=last_ms, count=1 + others, reason=reason, source=source)
 
 
 def _is_moved(timing: Timing, due: Due) -> bool:

@@ -142,7 +142,8 @@ class Fire(NamedTuple):
 class Missed:
     """Plan times from `from_ms` to `to_ms`, both included, that will not run, and why.
 
-    `missed_by` and `error_msg` say what kept an engine from them, if that is known.
+    `missed_by` and `error_msg` say what kept an engine from them, if that is known. `source` is
+    the trigger of the first, if that is known.
     """
 
     from_ms: int
@@ -151,6 +152,7 @@ class Missed:
     reason: Reason
     missed_by: MissedBy | None = None
     error_msg: str | None = None
+    source: str | None = None
 
 
 class FirePlan(NamedTuple):
@@ -266,7 +268,7 @@ def missed_until(
     last_ms = last_planned(timing, after_ms, until_ms)
     if count == 0 or first is None or last_ms is None:
         return None
-    return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason)
+    return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason, source=first[1])
 
 
 def count_planned(timing: Timing, after_ms: int, until_ms: int) -> int:

@@ -249,9 +249,12 @@ def is_of_slow_engine(span: Missed, fire: Fire) -> bool:
 
 def overlapped(fire: Fire, before: Missed | None) -> Missed:
     """A fire that overlap skips, with the range before it, as one range."""
-    from_ms = fire.plan_ms if before is None else before.from_ms
-    count = 1 if before is None else 1 + before.count
-    return Missed(from_ms=from_ms, to_ms=fire.plan_ms, count=count, reason=Reason.OVERLAP)
+    first_ms, source, count = fire.plan_ms, fire.source, 1
+    if before is not None:
+        first_ms, source, count = before.from_ms, before.source, 1 + before.count
+    return Missed(
+        from_ms=first_ms, to_ms=fire.plan_ms, count=count, reason=Reason.OVERLAP, source=source
+    )
 
 
 def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:

@@ -154,7 +154,7 @@ class FireWriter:
                 # However late a slow engine is, its ranges share one row.
                 fire = fire._replace(cause=Cause.SCHEDULE)
             if not fire.fire_key:
-                fire = fire._replace(plan_ms=span.from_ms)
+                fire = fire._replace(plan_ms=span.from_ms, source=span.source)
             self._rows.skip(key, revision, spec, fire, span)
             return False
         if before is not None:

@@ -260,6 +260,18 @@ def test_a_schedule_runs_when_a_run_of_another_has_ended(
         assert run.trigger_text == trigger
 
 
+def test_a_range_that_overlap_skips_names_the_trigger_of_its_first_time(story: Story) -> None:
+    story.add("long", "20 * * * *", "21 * * * *", "22 * * * *", lasts_s=600)
+    while not story.runs("long"):
+        story.after_s(60)
+    story.world.clock.advance_ms(120_000)
+    story.after_s(0)
+
+    [_, skipped] = story.runs("long")
+    assert skipped.missed_from_at == skipped.plan_at
+    assert (skipped.missed_count, skipped.trigger_text) == (2, "21 * * * *")
+
+
 def test_what_comes_after_waits_for_the_last_attempt(story: Story) -> None:
     story.add("first", "@hourly", code=1, policies=Policies(retries=1, retry_delay_s=60))
     story.add("second", "after first:any")

@@ -69,7 +69,6 @@ class Book:
             "key": fire.key,
             "cause": fire.cause,
             "source": fire.source,
-            "source_ms": fire.plan_ms if fire.source_ms is None else fire.source_ms,
             "due_ms": fire.due_ms,
             "most_attempts": wish.most_attempts,
             "priority": wish.priority,
@@ -88,7 +87,6 @@ class Book:
         self.rows[self.made_rows] = Row(
             id=self.made_rows, schedule_id=row.schedule_id, revision=row.revision,
             scope=row.scope, plan_ms=row.plan_ms, key=row.key, cause="retry", source=row.source,
-            source_ms=row.source_ms,
             due_ms=due_ms, most_attempts=row.most_attempts, priority=row.priority,
             status="queued", queued_ms=now_ms, attempt=row.attempt + 1,
         )  # fmt: skip
@@ -203,7 +201,7 @@ class Book:
             if slow is not None:
                 span.from_ms, span.count = slow.from_ms, 1 + slow.count
                 if not fire.key:
-                    fire = replace(fire, plan_ms=slow.from_ms, source_ms=fire.plan_ms)
+                    fire = replace(fire, plan_ms=slow.from_ms)
             self.skip(schedule, scope, fire, span, now_ms)
             return None
         if slow is not None:

@@ -24,7 +24,6 @@ class Row:
     key: str
     cause: str
     source: str | None
-    source_ms: int  # the time that its trigger gave, if it is its own
     due_ms: int
     most_attempts: int
     priority: int

@@ -159,8 +159,7 @@ class Fire:
     cause: str
     in_sequence: bool = False
     key: str = ""
-    source: str | None = None  # None: that of the plan time, or of another
-    source_ms: int | None = None  # the other, as of a range that is skipped with its last time
+    source: str | None = None  # None: that of the plan time
     has_joined: bool = False  # a live one, behind those that catch_up=all runs in sequence
 
 
