@@ -87,6 +87,7 @@ def run(cli: Session, args: Namespace) -> int:
         if not cli.is_json:
             cli.say("done")
             _warn_of_secrets(cli, document)
+            _put_kept(cli, steps)
             _warn_of_jitter(cli, client, steps)
         cli.warn_without_engine(client)
         _remember(cli, content, document, origin, is_pruned=args.prune)
@@ -164,6 +165,22 @@ def need_consent(cli: Session, removed: list[Step]) -> None:
         if len(removed) <= 5
         else "if that is meant, remove them with: edgecron rm",
     )
+
+
+def _put_kept(cli: Session, steps: Collection[Step]) -> None:
+    """Say of which schedules the database keeps former values that may be secret."""
+    from edgecron.cli.plans import MOST_TOLD, put_kept
+    from edgecron.formats.document_plan import may_be_secret
+
+    keeping = [
+        step
+        for step in steps
+        if any(one.old is not None and may_be_secret(one) for one in step.changes)
+    ]
+    for step in keeping[:MOST_TOLD]:
+        put_kept(cli, step.name, step.changes)
+    if len(keeping) > MOST_TOLD:
+        cli.say(f"edgecron: note: likewise of {len(keeping) - MOST_TOLD} more schedules")
 
 
 def _warn_of_jitter(cli: Session, client: Face, steps: Collection[Step]) -> None:

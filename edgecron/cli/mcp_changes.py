@@ -9,6 +9,7 @@ from edgecron.base.values import replace
 from edgecron.formats.document import Wanted, refuse
 from edgecron.formats.document_plan import Action, compare_one
 from edgecron.formats.document_tables import read_table
+from edgecron.views.cautions import kept_words
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def edit(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
         session.say(f"{schedule.name} says all of that already")
         return [schedule_object(schedule)]
     [changed] = client.apply((step,), origin=ORIGIN)
+    words = kept_words(step.changes, forget=f"edgecron prune --forget {changed.name}")
+    if words is not None:
+        session.say(words)
     return [schedule_object(changed)]
 
 

@@ -57,17 +57,12 @@ def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
 
 
 _MOST_LETTERS = 200  # of a value, where a change is shown
-_MAY_BE_SECRET = ("env", "payload", "stdin")
-
-
-def _may_be_secret(change: FieldChange) -> bool:
-    return change.key.split(".")[0] in _MAY_BE_SECRET
 
 
 def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
     """Changes for a log: values of environment, payload and stdin as ***."""
     from edgecron.base.values import replace
-    from edgecron.formats.document_plan import SECRET
+    from edgecron.formats.document_plan import SECRET, may_be_secret
 
     return [
         replace(
@@ -75,10 +70,19 @@ def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
             old=None if one.old is None else SECRET,
             new=None if one.new is None else SECRET,
         )
-        if _may_be_secret(one)
+        if may_be_secret(one)
         else one
         for one in changes
     ]
+
+
+def put_kept(cli: Session, name: str, changes: Iterable[FieldChange]) -> None:
+    """Say that the database keeps what a change removed from a schedule and may be secret."""
+    from edgecron.views.cautions import kept_words
+
+    words = kept_words(changes, forget=cli.command(f"prune --forget {name}"))
+    if words is not None:
+        cli.say(f"edgecron: note: {words}")
 
 
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
@@ -86,12 +90,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     from edgecron.client.engine_words import reverting_words
 
     changes = list(changes)
-    kept = [one.key for one in changes if _may_be_secret(one) and one.old is not None]
-    if kept:
-        cli.say(
-            f"edgecron: note: the database keeps the former {' and '.join(kept)} for the runs that"
-            f" began so; to remove that: {cli.command(f'prune --forget {schedule.name}')}"
-        )
+    put_kept(cli, schedule.name, changes)
     reverting = reverting_words(schedule)
     if reverting is not None:
         cli.say(f"edgecron: note: {reverting}")

@@ -15,6 +15,7 @@ from edgecron.model.schedule import Schedule, ScheduleSpec
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
 PRUNABLE = "no longer in the file; --prune removes it"
+_MAY_BE_SECRET = ("env", "payload", "stdin")
 SECRET = "***"  # shown instead of the value of a variable that is called like a secret
 
 
@@ -33,6 +34,11 @@ class FieldChange:
     key: str
     old: object
     new: object
+
+
+def may_be_secret(change: FieldChange) -> bool:
+    """Whether the values of a change are never shown in a log."""
+    return change.key.split(".")[0] in _MAY_BE_SECRET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

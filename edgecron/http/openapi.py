@@ -39,6 +39,7 @@ _REFUSALS: Mapping[int, str] = {
 _ALWAYS = (400, 401, 403, 414, 421, 431, 503)
 _WITH_BODY = (408, 413, 415)
 _HEADERS: Mapping[str, dict[str, Any]] = {
+    "Edgecron-Note": {"description": "that former secrets stay in the database, if they do"},
     "ETag": {"description": "the revision of the schedule, for If-Match and If-None-Match"},
     "Link": {"description": "the page that follows, rel=next"},
     "Location": {"description": "where it is now"},

@@ -109,7 +109,7 @@ _SCHEDULES = (
         body=DOCUMENT,
         is_body_needed=True,
         answers={200: "Schedule", 201: "Schedule"},
-        answer_headers=("ETag", "Location"),
+        answer_headers=("ETag", "Location", "Edgecron-Note"),
         refusals=(409, 412, 422),
     ),
     route(
@@ -124,7 +124,7 @@ _SCHEDULES = (
         body_types=(MERGE_PATCH, JSON),
         is_body_needed=True,
         answers={200: "Schedule"},
-        answer_headers=("ETag",),
+        answer_headers=("ETag", "Edgecron-Note"),
         refusals=(404, 409, 412, 422),
     ),
     route(

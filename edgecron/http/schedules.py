@@ -18,6 +18,7 @@ from edgecron.http.conditions import Conditions, is_known, read_conditions, revi
 from edgecron.http.keyshapes import DEFAULT_ZONE
 from edgecron.http.showing import document_of, listed_schedule, schedule_answer
 from edgecron.triggers import check_zone
+from edgecron.views.cautions import kept_words
 
 if TYPE_CHECKING:
     from edgecron.client import Client
@@ -75,10 +76,11 @@ def put_schedule(client: Client, ask: Ask) -> Answer:
         schedule = client.store.find_schedule(name)
         conditions.check(schedule)
         wanted = _read_document(client, name, ask.content, schedule)
-        if _is_applied(client, compare_one(wanted, schedule), conditions):
-            return schedule_answer(
+        step = compare_one(wanted, schedule)
+        if _is_applied(client, step, conditions):
+            return _changed_answer(
                 client,
-                client.schedule(name),
+                step,
                 status=201 if schedule is None else 200,
                 location=f"{ask.root}{ask.path}" if schedule is None else None,
             )
@@ -96,8 +98,9 @@ def patch_schedule(client: Client, ask: Ask) -> Answer:
         wanted = _read_document(client, name, table, schedule)
         if wanted.enabled is None:
             wanted = replace(wanted, enabled=True)  # It was cleared, or nothing was said of it.
-        if _is_applied(client, compare_one(wanted, schedule), conditions):
-            return schedule_answer(client, client.schedule(name))
+        step = compare_one(wanted, schedule)
+        if _is_applied(client, step, conditions):
+            return _changed_answer(client, step)
     raise _changed_by_others(name)
 
 
@@ -178,6 +181,17 @@ def _is_applied(client: Client, step: Step, conditions: Conditions) -> bool:
             raise
         return False
     return True
+
+
+def _changed_answer(
+    client: Client, step: Step, *, status: int = 200, location: str | None = None
+) -> Answer:
+    """The answer that shows a schedule as a step has left it, with a note on what is kept."""
+    answer = schedule_answer(client, client.schedule(step.name), status=status, location=location)
+    words = kept_words(step.changes, forget=f"edgecron prune --forget {step.name}")
+    if words is None:
+        return answer
+    return replace(answer, headers={**answer.headers, "edgecron-note": ascii(words)[1:-1]})
 
 
 def _changed_by_others(name: str) -> Conflict:

@@ -339,6 +339,8 @@ class ScheduleForm(AskingScreen[str | None]):
         else:
             words = f"nothing is changed in schedule {schedule.name}"
         self.app.tell(words)
+        if saved.note is not None:
+            self.app.tell(saved.note, severity="warning")
         self.dismiss(schedule.name)
 
     def _refused(self, error: EdgecronError) -> None:

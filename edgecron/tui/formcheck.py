@@ -26,7 +26,12 @@ from edgecron.model.options import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import Trigger, check_zone, describe
 from edgecron.tui.formfields import Texts, field_of, lines_of, split_time, table_of
-from edgecron.views.cautions import find_missing_command, find_missing_folder, secret_words
+from edgecron.views.cautions import (
+    find_missing_command,
+    find_missing_folder,
+    kept_words,
+    secret_words,
+)
 from edgecron.views.outlook import Foreseen
 
 UPCOMING = 10
@@ -95,6 +100,7 @@ class Saved(NamedTuple):
     changed: tuple[str, ...]
     is_new: bool
     is_clock_trusted: bool
+    note: str | None = None  # that former secrets stay in the database
 
 
 def check_draft(client: Face, draft: Draft) -> FormChecked:
@@ -142,7 +148,8 @@ def save_draft(client: Face, draft: Draft, *, over: Schedule | None) -> Saved:
         return Saved(current, (), is_new=False, is_clock_trusted=is_trusted)
     [schedule] = client.apply((step,), origin="dashboard")
     keys = tuple(change.key for change in step.changes)
-    return Saved(schedule, keys, is_new=current is None, is_clock_trusted=is_trusted)
+    note = kept_words(step.changes, forget=f"edgecron prune --forget {schedule.name}")
+    return Saved(schedule, keys, is_new=current is None, is_clock_trusted=is_trusted, note=note)
 
 
 def _step(wanted: Wanted, opened: Schedule | None) -> Step:

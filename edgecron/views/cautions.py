@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from edgecron.base.safetext import clean
+from edgecron.formats.document_plan import may_be_secret
+
 if TYPE_CHECKING:
+    from edgecron.formats.document_plan import FieldChange
     from edgecron.model.options import Job
 
 
 def secret_words(name: str) -> str:
     """Of a variable that is called as if it held a secret."""
     return f"{name} is kept readable in the database; put secrets into a file for --env-file"
+
+
+def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
+    """Of former values that may be secret and stay in the database; None if there are none.
+
+    `forget` is the command line that removes them.
+    """
+    keys = [one.key for one in changes if one.old is not None and may_be_secret(one)]
+    if not keys:
+        return None
+    named = clean(" and ".join(keys))
+    return (
+        f"the database keeps the former {named} for the runs that began so; to remove that:"
+        f" {forget}"
+    )
 
 
 def find_missing_command(job: Job) -> str | None:

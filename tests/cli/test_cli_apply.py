@@ -460,3 +460,20 @@ def test_a_misspelt_upstream_is_named_in_the_plan(edgecron: Edgecron, file: File
         "schedule 'report' comes after 'bakcup', which is not there (did you mean 'backup'?)"
     )
     assert steps["backup"]["note"] is None
+
+
+def test_a_secret_that_a_document_removes_is_said_to_stay_in_the_database(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.toml"
+    head = '[schedules.upload]\nevery = "1h"\ncommand = ["true"]\n'
+    path.write_text(head + 'env = {TOKEN = "s3cret"}\n')
+    made = edgecron("apply", str(path))
+    path.write_text(head)
+
+    said = edgecron("apply", str(path))
+
+    assert (made.code, said.code) == (0, 0)
+    assert "keeps the former" not in made.err
+    assert "note: the database keeps the former env.TOKEN for the runs that began so" in said.err
+    assert "edgecron prune --forget upload" in said.err

@@ -74,6 +74,20 @@ def test_put_says_all_of_a_schedule_and_patch_a_part(api: Api) -> None:
     assert put == NIGHTLY
 
 
+def test_a_note_says_that_a_removed_secret_stays_in_the_database(api: Api) -> None:
+    made = api.ask("PUT", ONE, NIGHTLY | {"env": {"TOKEN": "old"}})
+
+    patched = api.ask("PATCH", ONE, {"env": {"TOKEN": None}})
+    put = api.ask("PUT", ONE, NIGHTLY | {"env": {"TOKEN": "new"}})
+    changed = api.ask("PUT", ONE, NIGHTLY | {"env": {"TOKEN": "newer"}})
+
+    words = "the database keeps the former env.TOKEN for the runs that began so"
+    for told in (patched, changed):
+        assert told.headers["edgecron-note"].startswith(words)
+        assert told.headers["edgecron-note"].endswith("edgecron prune --forget backup")
+    assert not {"edgecron-note"} & (made.headers.keys() | put.headers.keys())
+
+
 def test_null_clears_a_key_and_a_variable(api: Api) -> None:
     api.ask("PUT", ONE, NIGHTLY | {"timeout": "1h", "env": {"A": "1", "B": "2"}})
 

@@ -231,6 +231,22 @@ def test_a_change_is_saved_and_shown(scene: Scene) -> None:
     assert origins(scene)["forecast"] == "dashboard"
 
 
+def test_a_secret_that_is_removed_is_said_to_stay_in_the_database(scene: Scene) -> None:
+    async def first(seen: Seen) -> None:
+        await fill(seen, "env", "TOKEN=s3cret")
+        await seen.press("ctrl+s")
+        assert "keeps the former" not in seen.told()
+
+    async def then(seen: Seen) -> None:
+        await fill(seen, "env", "")
+        await seen.press("ctrl+s")
+        assert "the database keeps the former env.TOKEN" in seen.told()
+        assert "edgecron prune --forget weather" in seen.told()
+
+    edit(scene, "weather", first)
+    edit(scene, "weather", then)
+
+
 def test_another_change_than_of_times_keeps_the_next_time(scene: Scene) -> None:
     before = schedule(scene, "poll-meter")
 
