@@ -19,7 +19,7 @@ from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
     from edgecron.cli.news import NewsReader
-    from edgecron.tui.ownengine import OwnEngine
+    from edgecron.tui.own_engine import OwnEngine
 
 _PROMPT = "edgecron> "
 _LOOK_S = 0.5  # how often it is looked for news while nobody types
@@ -144,7 +144,7 @@ class PlainDashboard:
 
     def _switch_engine(self) -> None:
         """Run an engine from here, or stop the one that runs."""
-        from edgecron.tui.ownengine import (
+        from edgecron.tui.own_engine import (
             OwnEngine,
             engine_command,
             engine_environment,

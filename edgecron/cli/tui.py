@@ -135,8 +135,7 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
-    from edgecron.tui.app import Dashboard
-    from edgecron.tui.enginekey import EngineCall
+    from edgecron.tui.app import Dashboard, EngineCall
     from edgecron.tui.keys import keys_of, labels_of
     from edgecron.tui.terminal import TerminalDriver
     from edgecron.tui.themes import theme_of

@@ -17,7 +17,7 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
 
     from edgecron.base.paths import is_root
     from edgecron.base.tokens import read_token
-    from edgecron.tui.ownengine import engine_environment
+    from edgecron.tui.own_engine import engine_environment
     from edgecron.tui.web import check_served, read_place, serve, session_command, users_of
 
     where = read_place(place)
@@ -47,7 +47,7 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
 
 
 def _start_engine(cli: Session, closing: ExitStack) -> None:
-    from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
+    from edgecron.tui.own_engine import OwnEngine, engine_command, engine_environment, find_refusal
 
     def ended(last: str | None) -> None:
         if last is not None:

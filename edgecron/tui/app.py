@@ -5,23 +5,148 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
-from typing import ClassVar, TypeVar
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.driver import Driver
 from textual.geometry import Size
+from textual.screen import Screen
 
 from edgecron.base.clock import Clock
+from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
-from edgecron.tui.bindings import bindings, keymap
-from edgecron.tui.enginekey import EngineCall, EngineRunning
+from edgecron.tui.bindings import actions_of, bindings, find_performer, keymap
+from edgecron.tui.database_app import Telling
 from edgecron.tui.home import FIRST_LINES, HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
-from edgecron.tui.looks import DARK, THEMES
-from edgecron.tui.performing import actions_of, find_performer
-from edgecron.tui.toosmall import TooSmall, is_too_small
+from edgecron.tui.text_line import SpanLine
+from edgecron.tui.themes import DARK, THEMES
+from edgecron.views.letters import folded
+
+if TYPE_CHECKING:
+    from edgecron.tui.own_engine import OwnEngine
+
+
+_STOPPING = ("What runs goes on, and the next engine takes it over.",)
+
+
+class EngineCall(NamedTuple):
+    """What an engine is started for: the database, and the configuration that was given."""
+
+    database: Path
+    config_path: str | None
+
+
+class EngineRunning(Telling):
+    """A host from which an engine may be run; `engine_call` None: from here none can be."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("engine")
+
+    engine_call: EngineCall | None = None
+    _engine: OwnEngine | None = None
+
+    @property
+    def engine_pid(self) -> int | None:
+        """The process id of the engine that runs from here; None where none does."""
+        return None if self._engine is None else self._engine.pid
+
+    @property
+    def engine_key(self) -> str:
+        """The key that runs an engine from here; empty where none can be run."""
+        return "" if self.engine_call is None else self.label("engine")
+
+    def action_engine(self) -> None:
+        """Run an engine, or stop the one that was run from here."""
+        if self._engine is None:
+            self.start_engine()
+        else:
+            from edgecron.tui.dialogs import YesNo
+
+            question = "Stop the engine that runs from here?"
+            self.push_screen(YesNo(question, _STOPPING, yes="stop it"), self._stop_engine)
+
+    def start_engine(self) -> None:
+        """Run an engine until the dashboard ends."""
+        from edgecron.tui import own_engine
+
+        call = self.engine_call
+        if call is None:
+            self.tell("no engine can be run from here", severity="warning")
+            return
+        refusal = own_engine.find_refusal(call.database)
+        if refusal is not None:
+            self.tell_error(refusal)
+            return
+        self._engine = own_engine.OwnEngine(
+            own_engine.engine_command(call.database, config_path=call.config_path),
+            environment=own_engine.engine_environment(),
+            ended=lambda last: self.deliver(partial(self._engine_has_ended, last)),
+        )
+        self.tell("an engine runs from here, and ends with the dashboard")
+
+    def close_engine(self) -> None:
+        """End it, and wait for that."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _stop_engine(self, is_wanted: bool | None) -> None:
+        if is_wanted and self._engine is not None:
+            self._engine.stop()
+
+    def _engine_has_ended(self, last: str | None) -> None:
+        self.close_engine()
+        if last is None:
+            self.tell("the engine from here has ended; what runs goes on")
+        else:
+            said = last.removeprefix("edgecron: ")
+            self.tell(f"the engine from here has ended: {said}", severity="error")
+        self.tell_changed()
+
+
+LEAST_COLUMNS = 40
+LEAST_ROWS = 10
+
+
+def is_too_small(size: Size) -> bool:
+    return size.width < LEAST_COLUMNS or size.height < LEAST_ROWS
+
+
+def small_words(size: Size) -> str:
+    """What is the matter, in few letters."""
+    return f"too small: {size.width}x{size.height}, needs {LEAST_COLUMNS}x{LEAST_ROWS}"
+
+
+class TooSmall(Screen[None]):
+    """Lies over the other screens until there is room for them again."""
+
+    DEFAULT_CSS = "TooSmall > SpanLine { height: 1fr; }"
+
+    def compose(self) -> ComposeResult:
+        yield SpanLine()
+
+    def on_mount(self) -> None:
+        self._look()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._look()
+
+    def on_screen_resume(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        size = self.app.size
+        if is_too_small(size):
+            lines = folded(small_words(size), max(1, size.width))
+            self.query_one(SpanLine).show(*([(line, "bold")] for line in lines))
+        elif self.is_current:
+            self.dismiss()
+
 
 T = TypeVar("T")
 _WHERE_TOO_SMALL = ("quit", "suspend_process")

@@ -5,18 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input
 
 from edgecron.base.safetext import clean
-from edgecron.tui.inputs import LineInput
-from edgecron.tui.overlay import Overlay
-from edgecron.tui.spans import SpanLine
-from edgecron.tui.tables import Span
+from edgecron.tui.bindings import bindings
+from edgecron.tui.list_model import Span
+from edgecron.tui.text_line import LineInput, SpanLine
 from edgecron.views.letters import fit, folded
+
+
+class Overlay(ModalScreen[ScreenResultType | None]):
+    """Left by the key for going back, and by escape, whatever else that is; then it is None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
+
+    def key_escape(self, event: events.Key) -> None:
+        # No binding: Textual drops it where the key for going back is another one.
+        event.stop()
+        self.action_leave()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def action_back(self) -> None:
+        self.action_leave()
+
 
 _WIDTH = 64  # of the text within
 _MOST_LINES = 12  # of words that explain

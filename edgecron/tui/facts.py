@@ -9,8 +9,8 @@ from textual.strip import Strip
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.tui.spans import SpanLine
-from edgecron.tui.tables import Span, first_of
+from edgecron.tui.list_model import Span, first_of
+from edgecron.tui.text_line import SpanLine
 from edgecron.views.letters import display_width, folded
 
 _LABEL = 16  # columns of a label, with the gap behind it

@@ -18,16 +18,15 @@ from edgecron.base.safetext import clean
 from edgecron.formats.document_keys import Table, schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.bindings import bindings
+from edgecron.tui.database_app import Telling
 from edgecron.tui.dialogs import YesNo
 from edgecron.tui.facts import Facts, Title
-from edgecron.tui.formcheck import Draft, FormChecked, Saved, check_draft, save_draft
-from edgecron.tui.formfields import FIELDS, SECTIONS, Form, FormField, texts_of, unwritable
-from edgecron.tui.formpreview import preview_lines
-from edgecron.tui.formwidgets import Choice, FieldLines, FieldRow, Press
-from edgecron.tui.questions import AskingScreen
-from edgecron.tui.spans import SpanLine
-from edgecron.tui.tables import Span, pace_of
-from edgecron.tui.telling import Telling
+from edgecron.tui.form_check import Draft, FormChecked, Saved, check_draft, save_draft
+from edgecron.tui.form_fields import FIELDS, SECTIONS, Form, FormField, texts_of, unwritable
+from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, Press, preview_lines
+from edgecron.tui.list_model import Span, pace_of
+from edgecron.tui.queries import AskingScreen
+from edgecron.tui.text_line import SpanLine
 from edgecron.views.letters import folded
 from edgecron.views.phrases import error_words, next_sentence
 

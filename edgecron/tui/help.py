@@ -13,10 +13,10 @@ from textual.content import Content
 
 from edgecron.formats.config_actions import ACTIONS
 from edgecron.tui.bindings import bindings
+from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
-from edgecron.tui.overlay import Overlay
-from edgecron.tui.spans import SpanLine
-from edgecron.tui.tables import Span
+from edgecron.tui.list_model import Span
+from edgecron.tui.text_line import SpanLine
 from edgecron.views.letters import display_width, fit
 
 # Where an action is, in the order in which help shows them.

@@ -13,21 +13,26 @@ from textual.timer import Timer
 from edgecron.base.errors import NotFound
 from edgecron.client.face import Face
 from edgecron.model.browsing import ScheduleLine, SortBy
-from edgecron.tui import runs, schedules, upcoming
-from edgecron.tui.about import run_spans
-from edgecron.tui.banner import Banner
-from edgecron.tui.bindings import bindings
-from edgecron.tui.chosen import Chosen
-from edgecron.tui.closer import About, CloserLine
-from edgecron.tui.coming import ComingView
-from edgecron.tui.editing import EditingScreen
-from edgecron.tui.footer import KeyLine
-from edgecron.tui.lines import LineView
-from edgecron.tui.overview import Engines, Overview, overview_parts, read_engines, read_overview
-from edgecron.tui.pacing import Paced
-from edgecron.tui.panefoot import PaneFoot
-from edgecron.tui.spans import SpanLine, whole_parts
-from edgecron.tui.tables import Span
+from edgecron.tui import run_list, schedule_list, upcoming_list
+from edgecron.tui.action_screen import EditingScreen
+from edgecron.tui.bindings import KeyLine, bindings
+from edgecron.tui.filter_line import PaneFoot
+from edgecron.tui.list_model import Chosen, Span
+from edgecron.tui.list_view import LineView
+from edgecron.tui.queries import Paced
+from edgecron.tui.status import (
+    About,
+    Banner,
+    CloserLine,
+    Engines,
+    Overview,
+    overview_parts,
+    read_engines,
+    read_overview,
+    run_spans,
+)
+from edgecron.tui.text_line import SpanLine, whole_parts
+from edgecron.tui.upcoming_list import ComingView
 from edgecron.tui.week import WeekView
 
 FIRST_LINES = 60  # as many as most terminals have room for
@@ -55,22 +60,27 @@ class HomeScreen(EditingScreen[None]):
 
     def compose(self) -> ComposeResult:
         app = self.app
-        self.schedules = schedules.ScheduleSource(
+        self.schedules = schedule_list.ScheduleSource(
             self, now=app.now, zone=app.zone, changed=lambda: self._show("schedules")
         )
-        self.upcoming = upcoming.UpcomingSource(
+        self.upcoming = upcoming_list.UpcomingSource(
             self, now=app.now, zone=app.zone, changed=self._show_upcoming
         )
-        self.runs = runs.RunSource(
+        self.runs = run_list.RunSource(
             self, now=app.now, zone=app.zone, changed=lambda: self._show("runs")
         )
         yield SpanLine(id="top")
         yield Banner(id="banner")
         with Container(id="panes"):
             for name, source, columns, empty in (
-                ("schedules", self.schedules, schedules.COLUMNS, "no schedules yet: a makes one"),
-                ("upcoming", self.upcoming, upcoming.COLUMNS, "nothing to come"),
-                ("runs", self.runs, runs.COLUMNS, "nothing has run yet"),
+                (
+                    "schedules",
+                    self.schedules,
+                    schedule_list.COLUMNS,
+                    "no schedules yet: a makes one",
+                ),
+                ("upcoming", self.upcoming, upcoming_list.COLUMNS, "nothing to come"),
+                ("runs", self.runs, run_list.COLUMNS, "nothing has run yet"),
             ):
                 with Vertical(id=f"{name}-pane", classes="pane"):
                     view = LineView(source, columns, id=name, empty=empty)
@@ -259,7 +269,7 @@ class HomeScreen(EditingScreen[None]):
 
     def open_schedule(self, name: str) -> None:
         """Show all about one schedule."""
-        from edgecron.tui.scheduledetail import ScheduleScreen
+        from edgecron.tui.schedule_screen import ScheduleScreen
 
         self.app.push_screen(ScheduleScreen(name))
 
@@ -277,7 +287,7 @@ class HomeScreen(EditingScreen[None]):
 
     def open_run(self, execution_id: int) -> None:
         """Show all about one run."""
-        from edgecron.tui.rundetail import RunScreen
+        from edgecron.tui.run_screen import RunScreen
 
         self.app.push_screen(RunScreen(execution_id))
 
@@ -322,8 +332,8 @@ class HomeScreen(EditingScreen[None]):
         view = message.view
         if view.id in _PANES:
             self.foot_of(view.id).show()
-        if view.id == "runs" and len(view.marked) == runs.MOST_MARKED:
-            self.app.tell(f"marked the newest {runs.MOST_MARKED:,}; a filter names fewer")
+        if view.id == "runs" and len(view.marked) == run_list.MOST_MARKED:
+            self.app.tell(f"marked the newest {run_list.MOST_MARKED:,}; a filter names fewer")
 
     # The order of schedules.
 
@@ -331,12 +341,12 @@ class HomeScreen(EditingScreen[None]):
         if self.current_view().source is not self.schedules:
             self.app.tell("only schedules can be sorted: these are in the order of time")
             return
-        sorts = list(schedules.SORTS)
+        sorts = list(schedule_list.SORTS)
         following = sorts[(sorts.index(self.schedules.sort) + 1) % len(sorts)]
-        self._sort_by(following, is_descending=following in schedules.DESCENDING)
+        self._sort_by(following, is_descending=following in schedule_list.DESCENDING)
 
     def on_line_view_headed(self, message: LineView.Headed) -> None:
-        columns = {column: sort for sort, column in schedules.SORTS.items()}
+        columns = {column: sort for sort, column in schedule_list.SORTS.items()}
         if message.view.source is not self.schedules or message.column not in columns:
             return
         sort = columns[message.column]
@@ -345,7 +355,7 @@ class HomeScreen(EditingScreen[None]):
             sort,
             is_descending=not self.schedules.is_descending
             if is_again
-            else sort in schedules.DESCENDING,
+            else sort in schedule_list.DESCENDING,
         )
 
     def _sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
@@ -354,7 +364,7 @@ class HomeScreen(EditingScreen[None]):
 
     def _show_order(self) -> None:
         source, view = self.schedules, self.query_one("#schedules", LineView)
-        view.sorted_by = (schedules.SORTS[source.sort], source.is_descending)
+        view.sorted_by = (schedule_list.SORTS[source.sort], source.is_descending)
         view.refresh()
 
     # Going there.

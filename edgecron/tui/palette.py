@@ -16,12 +16,11 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
 from edgecron.formats.config_actions import ACTIONS
 from edgecron.model.ranking import rank_of
-from edgecron.tui.inputs import LineInput
+from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
-from edgecron.tui.lines import LineView
-from edgecron.tui.overlay import Overlay
-from edgecron.tui.spans import SpanLine
-from edgecron.tui.tables import Column, Line
+from edgecron.tui.list_model import Column, Line
+from edgecron.tui.list_view import LineView
+from edgecron.tui.text_line import LineInput, SpanLine
 
 _MOST_NAMES = 24
 _PAUSE_S = 0.06  # after the last letter, before names are looked for

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
+from math import ceil, log1p
 from typing import TYPE_CHECKING, Any
 
 from edgecron.client.face import Face
-from edgecron.tui.heat import shade
-from edgecron.tui.spans import SpanLine
-from edgecron.tui.tables import Span
+from edgecron.tui.list_model import Span
+from edgecron.tui.text_line import SpanLine
 
 if TYPE_CHECKING:
-    from edgecron.tui.questions import AskingScreen
+    from edgecron.tui.queries import AskingScreen
     from edgecron.views.busy_tally import WeekHeat
+
+
+SHADES = 4  # from 1 on; 0 is an hour without any
+_WIDE = 8  # times the quietest hour: from there on magnitudes are told apart, and not amounts
+
+
+def shade(count: int, least: int, most: int) -> int:
+    """From 0, nothing at all, to 4, where the quietest hour of a week that has any has `least`,
+    and its busiest `most`.
+
+    Where they are close, the shades part the amounts between them. Else they go by magnitude: one
+    run beside a thousand is to be seen, and hundreds are not all the same.
+    """
+    if count <= 0 or most <= 0:
+        return 0
+    if most <= least:
+        return SHADES // 2  # every hour is like the others
+    if most < _WIDE * least:
+        # An hour of which a part is over may have less than the least.
+        return min(1 + SHADES * max(count - least, 0) // (most - least), SHADES)
+    return min(ceil(SHADES * log1p(count) / log1p(most)), SHADES)
+
 
 _LEAST_S = 10.0
 _MOST_BUSY = 0.01  # of the time may go into counting it anew

@@ -16,7 +16,7 @@ import pytest
 from edgecron.base.paths import state_dir
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Execution
-from edgecron.tui.overview import read_engines
+from edgecron.tui.status import read_engines
 from support.engines import Place
 from support.processes import BOUND_S, ends, parent_of
 from support.program import PROGRAM

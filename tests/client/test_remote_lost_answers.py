@@ -27,8 +27,8 @@ from edgecron.client.remote_patience import PatientLines
 from edgecron.client.remote_places import read_server
 from edgecron.client.remote_time import ServerTime
 from edgecron.model.choices import Overlap
-from edgecron.tui.chosen import Chosen
-from edgecron.tui.deeds import run_now
+from edgecron.tui.actions import run_now
+from edgecron.tui.list_model import Chosen
 from support.engines import Place
 from support.http import Api, api_of, serving
 from support.processes import BOUND_S

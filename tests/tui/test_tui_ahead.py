@@ -10,8 +10,8 @@ from textual import events
 from tui.pilot import Seen, watch
 
 from edgecron.tui.home import HomeScreen
-from edgecron.tui.inputs import LineInput
-from edgecron.tui.rundetail import RunScreen
+from edgecron.tui.run_screen import RunScreen
+from edgecron.tui.text_line import LineInput
 from support.scene import Scene, make_scene
 
 

@@ -11,7 +11,7 @@ from snapshots import check_screen
 
 from edgecron.model.choices import Status
 from edgecron.tui.dialogs import Dialog
-from edgecron.tui.panefoot import PaneFoot
+from edgecron.tui.filter_line import PaneFoot
 from support.scene import Scene, make_scene
 
 SIZES = [(80, 24), (160, 48)]

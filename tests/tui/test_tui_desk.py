@@ -14,8 +14,8 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.tui import deeds
-from edgecron.tui.desk import Desk
+from edgecron.tui import actions
+from edgecron.tui.database_thread import Desk
 
 BOUND_S = 20.0
 
@@ -230,7 +230,7 @@ def test_closing_does_not_wait_for_all_that_is_to_be_done_to_many(screen: Screen
     has_begun = Event()
 
     def act(client: Client) -> object:
-        return deeds.cancel(client, [1] * 1_000_000, lambda done, count: has_begun.set())
+        return actions.cancel(client, [1] * 1_000_000, lambda done, count: has_begun.set())
 
     screen.ask("act", act)
     assert has_begun.wait(BOUND_S)

@@ -11,7 +11,7 @@ from pilot import Seen, watch
 
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
-from edgecron.tui.enginekey import EngineCall
+from edgecron.tui.app import EngineCall
 from support.accounts import as_root
 from support.processes import ends
 from support.specs import make_spec

@@ -14,7 +14,7 @@ from edgecron.client import Client
 from edgecron.client.follow import Piece
 from edgecron.model.choices import Status
 from edgecron.model.claim import Stream
-from edgecron.tui.feed import OutputEnd, OutputFeed
+from edgecron.tui.output_feed import OutputEnd, OutputFeed
 from support.engines import Place
 from support.processes import BOUND_S
 

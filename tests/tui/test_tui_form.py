@@ -18,9 +18,9 @@ from edgecron.formats.document_keys import schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.dialogs import YesNo
 from edgecron.tui.form import ScheduleForm
-from edgecron.tui.formwidgets import Choice, FieldRow
+from edgecron.tui.form_widgets import Choice, FieldRow
 from edgecron.tui.home import HomeScreen
-from edgecron.tui.scheduledetail import ScheduleScreen
+from edgecron.tui.schedule_screen import ScheduleScreen
 from support.scene import Scene, make_scene
 from support.specs import make_spec
 

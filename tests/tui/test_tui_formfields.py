@@ -10,7 +10,7 @@ from edgecron.formats.document_keys import Table, spec_table
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.tui.formfields import FIELDS, field_of, table_of, texts_of, unwritable
+from edgecron.tui.form_fields import FIELDS, field_of, table_of, texts_of, unwritable
 
 FULL = ScheduleSpec(
     name="backup",

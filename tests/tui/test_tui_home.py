@@ -13,8 +13,8 @@ from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
 from edgecron.base.timetext import to_ms
-from edgecron.tui.lines import LineView
-from edgecron.tui.looks import DARK, LIGHT, LOOKS
+from edgecron.tui.list_view import LineView
+from edgecron.tui.themes import DARK, LIGHT, LOOKS
 from support.scene import Scene, make_scene
 
 SIZES = ((40, 10), (80, 24), (120, 30), (160, 48))

@@ -12,8 +12,8 @@ from tui.askers import InTurn
 
 from edgecron.client import Client
 from edgecron.model.filters import parse_filter
-from edgecron.tui.schedules import ScheduleSource
-from edgecron.tui.upcoming import UpcomingSource
+from edgecron.tui.schedule_list import ScheduleSource
+from edgecron.tui.upcoming_list import UpcomingSource
 from support.clock import FakeClock
 from support.specs import make_spec
 

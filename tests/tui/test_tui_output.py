@@ -11,9 +11,9 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from edgecron.model.claim import OutputChunk, Stream
-from edgecron.tui.output import OutputView
-from edgecron.tui.outputtitle import output_title
-from edgecron.tui.selection import whole_text
+from edgecron.tui.output_lines import output_title
+from edgecron.tui.output_text import whole_text
+from edgecron.tui.output_view import OutputView
 from support.specs import ms
 
 AT_MS = ms("2026-11-20T08:00:00Z")

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.model.claim import OutputChunk, Stream
-from edgecron.tui.columns import Mark, letter_at, marked, window
-from edgecron.tui.printed import Printed
-from edgecron.tui.selection import Place, Selection, selected_text, whole_text
+from edgecron.tui.output_text import Place, Printed, Selection, selected_text, whole_text
+from edgecron.tui.wrapping import Mark, letter_at, marked, window
 from edgecron.views.letters import display_width
 
 LETTERS = st.text(st.sampled_from("ab漢e\u0301 "), max_size=30)

@@ -15,7 +15,7 @@ import pytest
 
 from edgecron.base.bundle import Start
 from edgecron.client import Client
-from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
+from edgecron.tui.own_engine import OwnEngine, engine_command, engine_environment, find_refusal
 from support.accounts import as_root
 from support.processes import BOUND_S, Gate, ends
 from support.program import PROGRAM

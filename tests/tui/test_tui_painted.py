@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.color import Color
 from rich.style import Style
 
-from edgecron.tui.looks import Look
-from edgecron.tui.painted import style_of
+from edgecron.tui.text_line import style_of
+from edgecron.tui.themes import Look
 
 VARIABLES = {
     "muted": "#808080",

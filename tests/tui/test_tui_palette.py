@@ -12,7 +12,7 @@ from edgecron.client import Client
 from edgecron.formats.config import Config
 from edgecron.formats.config_actions import ACTIONS
 from edgecron.model.ranking import rank_of
-from edgecron.tui.footer import footer_spans
+from edgecron.tui.bindings import footer_spans
 from edgecron.tui.help import help_lines
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
 from edgecron.tui.palette import Item, items_like

@@ -11,7 +11,7 @@ from pilot import Seen, watch
 from textual import events
 
 from edgecron.client import Client
-from edgecron.tui.lines import LineView
+from edgecron.tui.list_view import LineView
 from support.clock import FakeClock
 from support.specs import make_spec
 

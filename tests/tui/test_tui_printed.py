@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.model.claim import OutputChunk, Stream
-from edgecron.tui.printed import Printed
-from edgecron.tui.searching import spans_in
+from edgecron.tui.output_text import Printed, spans_in
 from edgecron.tui.wrapping import wrap
 from edgecron.views.letters import display_width
 

@@ -11,8 +11,8 @@ from edgecron.model.choices import Reason, Status
 from edgecron.model.reports import Progress
 from edgecron.model.run import Execution
 from edgecron.tui.facts import Cells, Fact
-from edgecron.tui.progress import progress_line, progress_rows
-from edgecron.tui.tables import Span
+from edgecron.tui.list_model import Span
+from edgecron.tui.run_facts import progress_line, progress_rows
 from support.story import Story
 
 

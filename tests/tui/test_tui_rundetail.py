@@ -19,8 +19,8 @@ from edgecron.model.choices import JobKind, Status
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
-from edgecron.tui.output import OutputView
-from edgecron.tui.rundetail import RunScreen
+from edgecron.tui.output_view import OutputView
+from edgecron.tui.run_screen import RunScreen
 from support.engines import Place
 from support.scene import Scene, make_scene
 from support.standins import script

@@ -15,7 +15,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.filters import parse_filter
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.tui.runs import RunSource
+from edgecron.tui.run_list import RunSource
 from support.clock import FakeClock
 
 COUNT = 5_000

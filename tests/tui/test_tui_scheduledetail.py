@@ -14,9 +14,9 @@ from tui.snapshots import check_screen
 from edgecron.model.choices import Overlap
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.tui.lines import LineView
-from edgecron.tui.rundetail import RunScreen
-from edgecron.tui.scheduledetail import ScheduleScreen
+from edgecron.tui.list_view import LineView
+from edgecron.tui.run_screen import RunScreen
+from edgecron.tui.schedule_screen import ScheduleScreen
 from support.scene import NOW, Scene, make_scene
 from support.specs import make_spec
 

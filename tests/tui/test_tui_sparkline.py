@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.tui.sparkline import BARS, PLAIN_BARS, sparkline
+from edgecron.tui.durations import BARS, PLAIN_BARS, sparkline
 
 
 def letters(*durations: int | None, width: int = 8, is_plain: bool = False) -> str:

@@ -12,8 +12,7 @@ import pytest
 
 from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput
 from edgecron.client import Client
-from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
-from edgecron.tui.saving import save_output
+from edgecron.tui.output_export import clipboard_command, copy_with, fits_sequence, save_output
 from support.engines import Place
 from support.standins import found, script
 

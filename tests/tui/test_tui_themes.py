@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from edgecron.tui.ownengine import engine_environment
+from edgecron.tui.own_engine import engine_environment
 from edgecron.tui.themes import fitting_theme, no_color_where
 
 

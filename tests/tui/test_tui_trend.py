@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.tui.trend import scale_words, trend_lines
+from edgecron.tui.durations import scale_words, trend_lines
 
 
 def drawn(*durations: int | None, width: int = 20, height: int = 4) -> list[str]:

@@ -13,8 +13,8 @@ from pilot import Seen, watch
 
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
+from edgecron.tui.database_app import Host
 from edgecron.tui.form import ScheduleForm
-from edgecron.tui.host import Host
 from edgecron.tui.week import WeekView
 from support.clock import FakeClock
 from support.specs import make_spec

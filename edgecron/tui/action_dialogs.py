@@ -1,0 +1,287 @@
+"""What is asked before an action is carried out: what is read for it, and the dialog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
+from edgecron.formats.option_texts import read_time
+from edgecron.model.choices import Status
+from edgecron.model.run import Execution
+from edgecron.tui.actions import Front, active_runs_of, names_of
+from edgecron.tui.dialogs import Checked, Dialog, Field, Lines, Told, YesNo
+from edgecron.tui.list_model import Chosen
+from edgecron.views.acts import left_lines
+from edgecron.views.phrases import count_words, error_words, next_sentence, status_words
+from edgecron.views.times import local_time, spoken_time
+
+_MOST_LOOKED_AT = 50  # schedules of which each is read before a question
+_MOST_NAMED = 3
+_EXAMPLE = "in 2h, 18:00, tomorrow 09:00, 2026-12-24 18:00"
+
+Now = Callable[[], datetime]
+Span = tuple[datetime, datetime]
+
+
+class Until(NamedTuple):
+    """The end of a pause; None is without end."""
+
+    at: datetime | None
+
+
+class Coming(NamedTuple):
+    """Schedules whose next run is to be moved; `said` is when it is due, of a single one."""
+
+    names: tuple[str, ...]
+    said: str
+
+
+class Removal(NamedTuple):
+    """Schedules to be removed; where they are few, the runs of them that have not ended, and the
+    others that come after them or need them."""
+
+    names: tuple[str, ...]
+    active: tuple[Execution, ...] | None
+    dependents: tuple[str, ...] = ()
+
+
+class Ending(NamedTuple):
+    """Runs to be ended, those that have not ended yet; and where there are none, why."""
+
+    active: tuple[Execution, ...]
+    why_none: str
+
+
+class Gap(NamedTuple):
+    """Schedules to be backfilled, and the range that the chosen runs have missed."""
+
+    names: tuple[str, ...]
+    span: Span | None
+
+
+def called(names: Sequence[str]) -> str:
+    """`backup`, `3 schedules`."""
+    return names[0] if len(names) == 1 else count_words(len(names), "schedule")
+
+
+# Reading.
+
+
+def read_coming(client: Face, chosen: Chosen, *, zone: tzinfo) -> Coming:
+    """What is to be moved."""
+    names = names_of(client, chosen)
+    if len(names) != 1:
+        return Coming(names, "")
+    schedule = client.schedule(names[0])
+    is_trusted = client.clock_state().is_trusted
+    when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
+    return Coming(names, when)
+
+
+def read_removal(client: Face, chosen: Chosen) -> Removal:
+    """What is to be removed."""
+    names = names_of(client, chosen)
+    if len(names) > _MOST_LOOKED_AT:
+        return Removal(names, None)
+    dependents = {other for name in names for other in client.find_dependents(name)}
+    return Removal(
+        names,
+        active_runs_of(client, Chosen(names=names)),
+        tuple(sorted(dependents.difference(names))),
+    )
+
+
+def read_ending(client: Face, chosen: Chosen) -> Ending:
+    """What is to be ended."""
+    active = active_runs_of(client, chosen)
+    if active:
+        return Ending(active, "")
+    if len(chosen.run_ids) == 1:
+        run = client.execution(chosen.run_ids[0])
+        return Ending((), f"run {run.id} of {run.schedule} has ended already: {status_words(run)}")
+    if chosen.run_ids:
+        return Ending((), f"all {len(chosen.run_ids):,} runs have ended already")
+    return Ending((), f"nothing of {called(names_of(client, chosen))} is queued or runs")
+
+
+def read_gap(client: Face, chosen: Chosen) -> Gap:
+    """What is to be backfilled."""
+    missed = [
+        (run.missed_from_at or run.plan_at, run.missed_to_at or run.plan_at)
+        for run in (client.execution(id_) for id_ in chosen.run_ids)
+    ]
+    span = (min(first for first, _ in missed), max(last for _, last in missed)) if missed else None
+    return Gap(names_of(client, chosen), span)
+
+
+def check_backfill(
+    client: Face, names: Sequence[str], span: Span, *, zone: tzinfo
+) -> Checked[Span]:
+    """How many runs a backfill would queue, and what it would leave out."""
+    try:
+        plans = [client.plan_backfill(name, *span) for name in names]
+    except InvalidInput as error:
+        return Checked(error_words(error))
+    count = sum(len(plan.wanted) for plan in plans)
+    lines = left_lines(Front(client).command, plans[0], zone=zone) if len(plans) == 1 else []
+    left = "".join(f"; {line}" for line in lines)
+    if not count:
+        return Checked(f"nothing to backfill of {called(names)}{left}")
+    times = [fire.plan_at for plan in plans for fire in (plan.wanted[:1] + plan.wanted[-1:])]
+    first, last = local_time(min(times), zone=zone), local_time(max(times), zone=zone)
+    return Checked(f"queues {count_words(count, 'run')}, {first} to {last}{left}", span)
+
+
+# Dialogs.
+
+
+def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[Until]:
+    """Until when."""
+
+    def check(texts: tuple[str, ...], told: Told[Until]) -> None:
+        if not texts[0]:
+            told(Checked("without end: until you resume it", Until(None)))
+            return
+        found = _checked_time(texts[0], zone=zone, now=now())
+        if found.value is None:
+            told(Checked(found.words))
+        else:
+            told(Checked(f"until {found.words}", Until(found.value)))
+
+    return Lines(
+        f"Pause {called(names)}",
+        ["Nothing of it starts until then. What runs already goes on."],
+        fields=[Field("until", example=_EXAMPLE)],
+        check=check,
+        yes="pause",
+    )
+
+
+def reschedule_dialog(coming: Coming, *, zone: tzinfo, now: Now) -> Dialog[datetime]:
+    """To when."""
+
+    def check(texts: tuple[str, ...], told: Told[datetime]) -> None:
+        told(_checked_time(texts[0], zone=zone, now=now()) if texts[0] else Checked(""))
+
+    words = [coming.said] if coming.said else []
+    return Lines(
+        f"Move the next run of {called(coming.names)}",
+        [*words, "It is moved once: the run after it follows its trigger."],
+        fields=[Field("to", example=_EXAMPLE)],
+        check=check,
+        yes="move",
+    )
+
+
+def removal_dialog(removal: Removal) -> Dialog[bool]:
+    """Whether to remove; of several their number is to be typed."""
+    names = removal.names
+    title = f"Remove {called(names)}?"
+    what = "it" if len(names) == 1 else "them"
+    words = [_fate_words(removal.active, what)]
+    if removal.dependents:
+        words.append(f"These wait for {what} in vain then: {_few(removal.dependents)}.")
+    if len(names) == 1:
+        return YesNo(title, words, yes="remove", is_danger=True)
+    number = str(len(names))
+
+    def check(texts: tuple[str, ...], told: Told[bool]) -> None:
+        is_typed = texts[0] == number
+        words = f"removes {called(names)}" if is_typed else f"type {number} to remove them"
+        told(Checked(words, True if is_typed else None))
+
+    return Lines(
+        title,
+        [_few(names), *words],
+        fields=[Field("how many")],
+        check=check,
+        yes="remove",
+        is_danger=True,
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def _fate_words(active: Sequence[Execution] | None, what: str) -> str:
+    if active is None:
+        return "What is queued is cancelled, what runs finishes, the history stays."
+    queued = sum(run.status is Status.QUEUED for run in active)
+    running = len(active) - queued
+    parts = []
+    if queued:
+        verb = "is" if queued == 1 else "are"
+        parts.append(f"{count_words(queued, 'queued run')} {verb} cancelled")
+    if running:
+        verb = "finishes" if running == 1 else "finish"
+        parts.append(f"{count_words(running, 'running run')} {verb}")
+    parts = parts or [f"nothing of {what} is queued or runs"]
+    words = ", ".join([*parts, "the history stays"])
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def ending_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
+    """Whether to end runs that go on."""
+    running = [run for run in runs if run.status is Status.RUNNING]
+    if len(runs) == 1:
+        title = f"End run {runs[0].id} of {runs[0].schedule}?"
+    else:
+        title = f"End {count_words(len(runs), 'run')}?"
+    words = ["It gets TERM, and KILL after its grace, with all that it has started."]
+    if len(running) > 1:
+        words = ["They get TERM, and KILL after their grace, with all that they have started."]
+    if len(running) < len(runs):
+        waiting = len(runs) - len(running)
+        words.append(f"{count_words(waiting, 'run')} that wait to start will not start.")
+    return YesNo(title, words, yes="end it" if len(runs) == 1 else "end them", is_danger=True)
+
+
+def backfill_dialog(
+    gap: Gap,
+    *,
+    zone: tzinfo,
+    now: Now,
+    plan: Callable[[Span, Told[Span]], None],
+) -> Dialog[Span]:
+    """From when to when. `plan` tells what it would do."""
+    begins, ends = ("", "")
+    if gap.span is not None:
+        begins, ends = (local_time(instant, zone=zone) for instant in gap.span)
+
+    def check(texts: tuple[str, ...], told: Told[Span]) -> None:
+        if not all(texts):
+            told(Checked(""))
+            return
+        try:
+            first, last = (
+                read_time(text, what="the time", timezone="local", now=now(), is_past_ok=True)
+                for text in texts
+            )
+        except InvalidInput as error:
+            told(Checked(error_words(error)))
+            return
+        plan((first, last), told)
+
+    return Lines(
+        f"Backfill {called(gap.names)}",
+        ["Times of its triggers that have no success get a run each, one after the other."],
+        fields=[
+            Field("from", begins, "2026-11-01, or with a time: 2026-11-01 06:00"),
+            Field("to", ends, "likewise, itself included; or now"),
+        ],
+        check=check,
+        yes="queue them",
+    )
+
+
+def _checked_time(text: str, *, zone: tzinfo, now: datetime) -> Checked[datetime]:
+    try:
+        instant = read_time(text, what="the time", timezone="local", now=now)
+    except InvalidInput as error:
+        return Checked(error_words(error))
+    return Checked(spoken_time(instant, zone=zone, now=now), instant)

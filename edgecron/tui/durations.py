@@ -1,0 +1,137 @@
+"""How long the last runs of a schedule took, as tall bars with a scale. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import log
+from statistics import median_low
+
+from edgecron.tui.list_model import Span
+from edgecron.tui.themes import STATUS_GLYPHS
+from edgecron.views.times import short_duration
+
+BARS = "▁▂▃▄▅▆▇█"
+PLAIN_BARS = ":-=+*%#@"  # the more ink, the longer
+_NO_DURATION, _PLAIN_NO_DURATION = "·", "."
+# From so many times the shortest on, a scale of equal steps would show the short ones as one.
+_WIDE = 50
+
+OK, FAILED, OTHER = "ok", "failed", "other"
+_STYLES = {"success": OK, "failed": FAILED, "interrupted": FAILED}
+
+
+def sparkline(
+    recent: Sequence[tuple[str, int | None]], width: int, *, is_plain: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """`width` letters with the style of each, 'ok', 'failed' or 'other': the oldest on the left.
+
+    `recent` are (status, duration in milliseconds) of the last runs, the newest first, as history
+    has them. The longest of those shown is a whole bar; one without a duration is a dot. Where
+    they are too few, the left is blank.
+    """
+    shown = recent[: max(width, 0)]
+    known = [duration_ms for _, duration_ms in shown if duration_ms is not None]
+    least_ms, most_ms = max(min(known, default=1), 1), max(max(known, default=1), 1)
+    bars, dot = (PLAIN_BARS, _PLAIN_NO_DURATION) if is_plain else (BARS, _NO_DURATION)
+    line = [
+        (
+            dot if ms is None else bars[height_of(ms, least_ms=least_ms, most_ms=most_ms)],
+            _STYLES.get(status, OTHER),
+        )
+        for status, ms in reversed(shown)
+    ]
+    return tuple([(" ", OTHER)] * (width - len(line)) + line)
+
+
+def height_of(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = len(BARS)) -> int:
+    """How high a duration is, from 0 to `steps` - 1, among those from `least_ms` to `most_ms`."""
+    if most_ms <= least_ms * _WIDE:
+        return max(-(-duration_ms * steps // most_ms) - 1, 0)
+    return round((steps - 1) * log(max(duration_ms, 1) / least_ms) / log(most_ms / least_ms))
+
+
+MOST = 60  # runs that are shown
+_STEPS = len(BARS)  # of one line
+_WIDEST = 4  # columns from one bar to the next, where there are few
+
+
+def trend_lines(
+    recent: Sequence[tuple[str, int | None]], *, width: int, height: int
+) -> list[tuple[Span, ...]]:
+    """`height` lines: bars above each other and, below them, how each run ended.
+
+    `recent` are (status, duration in milliseconds), the newest first; the newest is on the right.
+    At the left stand the longest duration, the shortest, and the middle one where it has a line
+    of its own. Empty where there is nothing to show.
+    """
+    known = [ms for _, ms in recent if ms is not None]
+    margin = max((len(short_duration(ms)) for ms in known), default=0) + 3
+    room = width - margin
+    shown = list(reversed(recent[: max(0, room)]))
+    durations = [ms for _, ms in shown if ms is not None]
+    if not durations or height < 2:
+        return []
+    rows, pitch = height - 1, min(_WIDEST, room // len(shown))
+    scale = _Scale(durations, rows * _STEPS)
+    labels = scale.labels(durations, rows)
+    lines = []
+    for row in range(rows, 0, -1):
+        bars = [
+            (_part(scale.height(ms), row) * max(1, pitch - 1), STATUS_GLYPHS[status][1])
+            for status, ms in shown
+        ]
+        label = f" {labels.get(row, ''):>{margin - 3}} "
+        lines.append(((label, "dim"), ("│", "faint"), *_joined(bars, pitch)))
+    ends = [_end(status, max(1, pitch - 1)) for status, _ in shown]
+    lines.append(((" " * (margin - 1), ""), ("└", "faint"), *_joined(ends, pitch)))
+    return lines
+
+
+def scale_words(recent: Sequence[tuple[str, int | None]]) -> str:
+    """`min 1.2 s  median 3 s  max 9 s`; empty where nothing is known."""
+    known = [ms for _, ms in recent if ms is not None]
+    if not known:
+        return ""
+    parts = (("min", min(known)), ("median", median_low(known)), ("max", max(known)))
+    return "  ".join(f"{name} {short_duration(ms)}" for name, ms in parts)
+
+
+class _Scale:
+    """Heights in eighths of a line, the longest being `top` of them."""
+
+    def __init__(self, durations: Sequence[int], top: int) -> None:
+        self._least, self._most = max(min(durations), 1), max(*durations, 1)
+        self._top = top
+
+    def height(self, duration_ms: int | None) -> int:
+        if duration_ms is None:
+            return 0
+        return 1 + height_of(duration_ms, least_ms=self._least, most_ms=self._most, steps=self._top)
+
+    def labels(self, durations: Sequence[int], rows: int) -> dict[int, str]:
+        """By line, from 1 at the bottom, the duration whose bar ends there."""
+        found: dict[int, str] = {}
+        # The outer two are told whatever else there is to tell.
+        for ms in (median_low(durations), min(durations), max(durations)):
+            found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = short_duration(ms)
+        return found
+
+
+def _part(height: int, row: int) -> str:
+    """The part of a bar that lies in a line."""
+    inside = height - (row - 1) * _STEPS
+    return " " if inside <= 0 else BARS[min(inside, _STEPS) - 1]
+
+
+def _end(status: str, width: int) -> Span:
+    glyph, look = ("·", "dim") if status == "success" else STATUS_GLYPHS[status]
+    return f"{glyph:^{width}}", look
+
+
+def _joined(bars: Sequence[Span], pitch: int) -> tuple[Span, ...]:
+    """Bars, each `pitch` columns from the next; those of one look together."""
+    return tuple(
+        ("".join(f"{text:<{pitch}}" for text, _ in same), look)
+        for look, same in groupby(bars, key=lambda bar: bar[1])
+    )

@@ -1,0 +1,194 @@
+"""The line below a list: what it is filtered by, how many match, and how many are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.timer import Timer
+from textual.widgets import Input
+
+from edgecron.base.errors import InvalidInput
+from edgecron.base.safetext import clean
+from edgecron.tui.bindings import bindings
+from edgecron.tui.list_model import Source, Span
+from edgecron.tui.list_view import LineView
+from edgecron.tui.text_line import LineInput, SpanLine
+from edgecron.views.letters import display_width
+from edgecron.views.phrases import error_words
+
+if TYPE_CHECKING:
+    from edgecron.model.filters import Filter
+
+_PAUSE_S = 0.12  # after the last letter, before it is looked for
+_LEAST_INPUT = 12
+
+
+class FilteredSource(Source, Protocol):
+    """A source that can show less than all it has."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether `count` is all that there are, and not as many as were found so far."""
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        """Show only what a filter lets through; None is all."""
+
+    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
+        """The keys of a filter that say nothing of these lines."""
+
+    @property
+    def trouble(self) -> str:
+        """What can't be shown, and why; empty if nothing."""
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """Which of these keys are of lines that are no more, as far as that is known."""
+
+
+class PaneFoot(Horizontal):
+    """Hidden if there is no filter, mark or trouble. `empty` is what the list says where
+    nothing matches.
+
+    Enter keeps what was written, the key for going back takes it away.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
+    DEFAULT_CSS = """
+    PaneFoot { height: 1; background: $surface; display: none; }
+    PaneFoot .sign { width: 3; }
+    PaneFoot LineInput { width: 1fr; }
+    PaneFoot .said { width: 1fr; }
+    """
+
+    def __init__(self, view: LineView, source: FilteredSource, *, id: str) -> None:
+        super().__init__(id=id)
+        self._view = view
+        self._source = source
+        self._empty = view.empty
+        self._filter: Filter | None = None
+        self._problem = ""
+        self._is_searching = False
+        self._is_writing = False
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        sign = SpanLine(classes="sign")
+        sign.show([(" / ", "accent")])
+        yield sign
+        yield SpanLine(classes="said")
+
+    async def write(self) -> None:
+        """Let the filter be written."""
+        lines = self.query(LineInput)
+        if lines:
+            line = lines.first()
+        else:
+            line = LineInput(compact=True, select_on_focus=False)
+            await self.mount(line, after=0)
+        self._is_writing = self.display = True
+        self.show()
+        self.screen.set_focus(line)  # At once: the next key is for it already.
+
+    def clear(self) -> bool:
+        """Take the filter away; whether there was one."""
+        was_there = self._filter is not None or bool(self._problem)
+        for line in self.query(LineInput):
+            with line.prevent(Input.Changed):
+                line.value = ""
+        self._apply("")
+        return was_there
+
+    def found(self) -> None:
+        """The list shows what was looked for."""
+        self._is_searching = False
+        gone = self._source.gone_of(self._view.marked)
+        if gone:
+            self._view.mark(self._view.marked - gone)
+        self.show()
+
+    def show(self) -> None:
+        """Say how many match, or what is wrong with the filter, and how many are marked."""
+        is_filtered = self._filter is not None or bool(self._problem)
+        shows_line = is_filtered or self._is_writing
+        self.display = shows_line or bool(self._view.marked or self._source.trouble)
+        self.query_one(".sign", SpanLine).display = shows_line
+        for line in self.query(LineInput):
+            line.display = shows_line
+        spans = self._spans()
+        said = self.query_one(".said", SpanLine)
+        if shows_line:
+            width = sum(display_width(text) for text, _ in spans)
+            said.styles.width = max(1, min(width, self._view.size.width - 3 - _LEAST_INPUT))
+            said.show(spans)
+        else:
+            said.styles.width = "1fr"
+            said.show([(" ", ""), *spans])
+
+    def _spans(self) -> list[Span]:
+        spans: list[Span] = []
+        if self._problem:
+            spans.append((f" ✗ {clean(self._problem)} ", "bad"))
+        elif self._filter is not None:
+            spans += self._count_spans(self._filter)
+        if self._view.marked:
+            spans.append((f" ▌{len(self._view.marked):,} marked ", "accent"))
+        if self._source.trouble:
+            spans.append((f" ! {clean(self._source.trouble)} ", "warn"))
+        return spans
+
+    def _count_spans(self, wanted: Filter) -> list[Span]:
+        unused = self._source.unused_keys(wanted)
+        spans: list[Span] = []
+        if unused:
+            spans.append((f" ! {', '.join(unused)} says nothing here ", "warn"))
+        if self._is_searching:
+            return [*spans, (" searching ... ", "dim")]
+        count = self._source.count
+        if self._source.is_counted:
+            return [*spans, (f" {count:,} {'match' if count == 1 else 'matches'} ", "dim")]
+        return [*spans, (f" over {count:,} matches ", "dim")]
+
+    def on_input_changed(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(_PAUSE_S, self._look)
+
+    def on_input_submitted(self) -> None:
+        self._look()
+        self.screen.set_focus(self._view)
+
+    def on_descendant_blur(self) -> None:
+        self._is_writing = False
+        self.show()
+
+    def action_back(self) -> None:
+        self.clear()
+        self.screen.set_focus(self._view)
+
+    def _look(self) -> None:
+        for line in self.query(LineInput):
+            self._apply(line.value.strip())
+
+    def _apply(self, text: str) -> None:
+        from edgecron.model.filters import parse_filter
+
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        try:
+            wanted = parse_filter(text) if text else None
+        except InvalidInput as error:
+            self._problem = error_words(error)
+            self.show()
+            return
+        self._problem = ""
+        is_same = (wanted and wanted.terms) == (self._filter and self._filter.terms)
+        self._filter = wanted
+        if not is_same:
+            self._is_searching = True
+            self._view.empty = self._empty if wanted is None else "nothing matches"
+            self._source.filter_by(wanted)
+        self.show()

@@ -1,0 +1,340 @@
+"""What a desk does for the form: checks what stands in it, looks ahead, and saves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from edgecron.base.checks import check_name
+from edgecron.base.errors import (
+    AlreadyExists,
+    Conflict,
+    EdgecronError,
+    InvalidInput,
+    InvalidTrigger,
+)
+from edgecron.base.values import NamedTuple, dataclass, replace
+from edgecron.client import Client
+from edgecron.client.face import Face
+from edgecron.formats import option_texts as values
+from edgecron.formats.document import Problem, Wanted
+from edgecron.formats.document_keys import Table, schedule_table
+from edgecron.formats.document_plan import Action, Step, compare_one, find_changes, need_unchanged
+from edgecron.formats.document_tables import NO_COMMAND, NO_TIME, read_table
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.triggers import Trigger, check_zone, describe
+from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of
+from edgecron.views.cautions import (
+    find_missing_command,
+    find_missing_folder,
+    kept_words,
+    secret_words,
+)
+from edgecron.views.outlook import Foreseen
+
+UPCOMING = 10
+_BOUNDS = ("from", "until", "max_runs", "jitter")
+_STAND_IN = "example"  # H needs a name
+
+
+class Draft(NamedTuple):
+    """What stands in a form. `opened` is the schedule that is changed, None for a new one.
+
+    `base` is the table that `before` are the texts of: what stands there as it did before is as
+    it is in the table.
+    """
+
+    texts: Texts
+    opened: Schedule | None
+    base: Table
+    before: Texts
+
+    @property
+    def name(self) -> str:
+        return self.texts["name"].strip()
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        return () if self.opened is None else self.opened.spec.triggers
+
+
+class TimeLine(NamedTuple):
+    """A line of `when`, and what it says or what is wrong with it."""
+
+    text: str
+    words: str
+    is_wrong: bool = False
+
+
+class Fire(NamedTuple):
+    """A time at which it would run, and the trigger that gives it."""
+
+    due_at: datetime
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormChecked:
+    """What is to be said of a draft.
+
+    `problems` and `cautions` are by field, '' where they belong to none; `notes` are on clock
+    changes. `others` says that somebody else has changed the schedule since it was opened.
+    """
+
+    problems: Mapping[str, str]
+    cautions: Mapping[str, str]
+    times: tuple[TimeLine, ...]
+    timezone: str | None
+    fires: tuple[Fire, ...]
+    notes: tuple[str, ...]
+    is_clock_trusted: bool
+    others: str = ""
+
+
+class Saved(NamedTuple):
+    """A schedule as it was saved, and which of its keys were changed; none where it is new."""
+
+    schedule: Schedule
+    changed: tuple[str, ...]
+    is_new: bool
+    is_clock_trusted: bool
+    note: str | None = None  # that former secrets stay in the database
+
+
+def check_draft(client: Face, draft: Draft) -> FormChecked:
+    """Everything that is to be said of a draft, as `add` or `edit` would say it; writes nothing."""
+    now = client.now()
+    table, found = table_of(draft.texts, base=draft.base, before=draft.before)
+    wanted, wrong = read_table(draft.name, table, now=now, known=draft.known)
+    problems = _by_field(draft, [*found, *wrong])
+    if wanted is not None and not problems:
+        problems |= _find_beside(client, _step(wanted, draft.opened))
+    ahead = _look_ahead(client, draft, table, now=now)
+    job = None if wanted is None else wanted.spec.job
+    return FormChecked(
+        problems=problems,
+        cautions=_cautions(job, ahead, is_here=isinstance(client, Client)),
+        times=ahead.lines,
+        timezone=ahead.timezone,
+        fires=ahead.fires,
+        notes=ahead.notes,
+        is_clock_trusted=client.clock_state().is_trusted,
+        others=_others(client, draft.opened),
+    )
+
+
+def save_draft(client: Face, draft: Draft, *, over: Schedule | None) -> Saved:
+    """Write a draft. `over` is the schedule as it was last seen; what others changed of it since
+    it was opened stays, but for the fields that the draft changes too.
+
+    Raises ChangedByOthers where it has been changed since, and what `add` and `edit` raise.
+    """
+    now = client.now()
+    current, base = over, draft.base
+    if over is not None:
+        current = client.schedule(over.name)
+        need_unchanged(over, current)
+        base = schedule_table(current)
+    table, found = table_of(draft.texts, base=base, before=draft.before)
+    wanted, wrong = read_table(draft.name, table, now=now, known=draft.known)
+    if wanted is None or found:
+        first = (found or wrong)[0]
+        raise InvalidInput(first.message, hint=first.hint)
+    step = _step(wanted, current)
+    is_trusted = client.clock_state().is_trusted
+    if step.action is Action.KEEP and current is not None:
+        return Saved(current, (), is_new=False, is_clock_trusted=is_trusted)
+    [schedule] = client.apply((step,), origin="dashboard")
+    keys = tuple(change.key for change in step.changes)
+    note = kept_words(step.changes, forget=f"edgecron prune --forget {schedule.name}")
+    return Saved(schedule, keys, is_new=current is None, is_clock_trusted=is_trusted, note=note)
+
+
+def _step(wanted: Wanted, opened: Schedule | None) -> Step:
+    return compare_one(wanted, opened)
+
+
+def _others(client: Face, opened: Schedule | None) -> str:
+    """What others did to the schedule since it was opened; '' where nothing."""
+    if opened is None:
+        return ""
+    try:
+        current = client.schedule(opened.name)
+    except EdgecronError as error:
+        return error.message
+    if (current.id, current.revision) == (opened.id, opened.revision):
+        return ""
+    changes = find_changes(schedule_table(opened), schedule_table(current))
+    keys = ", ".join(change.key for change in changes)
+    return f"others have changed it meanwhile: {keys}" if keys else ""
+
+
+def _by_field(draft: Draft, found: list[Problem]) -> dict[str, str]:
+    """What is wrong, by the field where it is to be mended; of each the first."""
+    problems: dict[str, str] = {}
+    for problem in found:
+        field = field_of(problem.key)
+        words = problem.message
+        if field is None:
+            field = _field_without_key(draft, words)
+        # How the command is written in a document is of no use here.
+        if problem.hint and not (field == "job" and "[" in problem.hint):
+            words += f" ({problem.hint})"
+        problems.setdefault(field, words)
+    return problems
+
+
+def _field_without_key(draft: Draft, words: str) -> str:
+    try:
+        check_name(draft.name, what="schedule name")
+    except InvalidInput as error:
+        if error.message == words:
+            return "name"
+    if words == NO_TIME:
+        return "when"
+    # Also if a command is written: what can't be read of it is told there already.
+    return "job" if words == NO_COMMAND or not draft.texts["job"].strip() else ""
+
+
+def _find_beside(client: Face, step: Step) -> dict[str, str]:
+    """What is wrong with a schedule beside the others that there are."""
+    try:
+        client.check(step)
+    except (AlreadyExists, Conflict) as error:
+        return {"name": _words(error)}
+    except InvalidTrigger as error:
+        return {"when": _words(error)}
+    except InvalidInput as error:
+        return {"needs" if "need" in error.message else "": _words(error)}
+    return {}
+
+
+def _words(error: EdgecronError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ahead:
+    lines: tuple[TimeLine, ...]
+    triggers: tuple[Trigger, ...] = ()
+    timezone: str | None = None
+    fires: tuple[Fire, ...] = ()
+    notes: tuple[str, ...] = ()
+    jitter_warning: str | None = None
+
+
+def _look_ahead(client: Face, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
+    """The lines of `when` in words, and the times that they and the bounds give."""
+    lines = lines_of(draft.texts["when"])
+    try:
+        timezone = check_zone(draft.texts["timezone"].strip() or "local")
+    except InvalidInput:
+        return _Ahead(lines=())  # The zone says what is wrong with it.
+    shown: list[TimeLine] = []
+    read: list[Trigger] = []
+    for line in lines:
+        try:
+            trigger = _read_line(line, draft, timezone=timezone, now=now)
+        except InvalidInput as error:
+            shown.append(TimeLine(line, _words(error), is_wrong=True))
+        else:
+            read.append(trigger)
+            shown.append(TimeLine(line, describe(trigger)))
+    found = _foresee(client, draft, table, read, timezone=timezone)
+    if found is None:
+        return _Ahead(lines=tuple(shown), triggers=tuple(read), timezone=timezone)
+    texts = iter(read)
+    return _Ahead(
+        lines=tuple(
+            line
+            if line.is_wrong
+            # As they are kept: the database's seed has its part in H.
+            else line._replace(words=found.words.get(next(texts).text, line.words))
+            for line in shown
+        ),
+        triggers=tuple(read),
+        timezone=timezone,
+        fires=tuple(Fire(due_at, source) for due_at, source in found.fires),
+        notes=found.changes,
+        jitter_warning=found.jitter_warning,
+    )
+
+
+def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) -> Trigger:
+    key, text = split_time(line)
+    if key == "on_boot":
+        from edgecron.triggers import parse_trigger
+
+        return parse_trigger(line, timezone, draft.name or _STAND_IN)
+    return values.read_trigger(
+        key,
+        text,
+        what=key,
+        name=draft.name or _STAND_IN,
+        timezone=timezone,
+        now=None if line in draft.known else now,
+        is_fast_ok=line in draft.known,
+    )
+
+
+def _foresee(
+    client: Face,
+    draft: Draft,
+    table: Table,
+    triggers: list[Trigger],
+    *,
+    timezone: str | None,
+) -> Foreseen | None:
+    """What would come of those times alone; None where they can't be together."""
+    if not triggers:
+        return None
+    stand_in: Table = {key: table[key] for key in _BOUNDS if key in table}
+    stand_in |= {"on_boot": True, "command": ["true"]}
+    bound, _ = read_table(_STAND_IN, stand_in, now=client.now())
+    texts = tuple(trigger.text for trigger in triggers)
+    spec = ScheduleSpec(
+        name=_name_of(draft),
+        triggers=texts,
+        job=Job(kind=JobKind.COMMAND, argv=("true",)),
+        timezone=timezone,
+    )
+    if bound is not None:
+        spec = replace(bound.spec, name=spec.name, triggers=texts, timezone=timezone)
+    try:
+        return client.foresee(spec, schedule=draft.opened, upcoming=UPCOMING)
+    except InvalidInput:
+        return None  # It is told beside its field.
+
+
+def _name_of(draft: Draft) -> str:
+    try:
+        check_name(draft.name, what="schedule name")
+    except InvalidInput:
+        return _STAND_IN if draft.opened is None else draft.opened.name
+    return draft.name
+
+
+def _cautions(job: Job | None, ahead: _Ahead, *, is_here: bool) -> dict[str, str]:
+    """What was taken as it is, but may not be what was meant."""
+    cautions: dict[str, str] = {}
+    warnings = [warning for trigger in ahead.triggers for warning in trigger.warnings]
+    if warnings:
+        cautions["when"] = warnings[0]
+    if ahead.jitter_warning is not None:
+        cautions["jitter"] = ahead.jitter_warning
+    if job is None:
+        return cautions
+    secrets = [name for name in job.env if values.is_secret_name(name)]
+    if secrets:
+        cautions["env"] = secret_words(secrets[0])
+    if not is_here:
+        return cautions  # What is on the machine that runs it can't be seen from here.
+    missing = find_missing_command(job) if job.kind is JobKind.COMMAND else None
+    if missing is not None:
+        cautions["job"] = missing
+    folder = find_missing_folder(job)
+    if folder is not None:
+        cautions["cwd"] = folder
+    return cautions

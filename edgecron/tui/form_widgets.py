@@ -1,0 +1,320 @@
+"""What one writes in: a line, several lines, one of a few choices, with a label and what is wrong.
+
+Nothing gets in that a terminal would obey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Grid
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from edgecron.base.safetext import clean
+from edgecron.tui.facts import Title, laid_out
+from edgecron.tui.form_check import FormChecked, TimeLine
+from edgecron.tui.form_fields import Form, FormField
+from edgecron.tui.list_model import Span
+from edgecron.tui.text_line import LineInput, SpanLine
+from edgecron.views.letters import display_width, folded
+from edgecron.views.times import distance, weekday_time
+
+_TAB = "    "
+
+
+class FieldLine(LineInput):
+    """One line; up and down go to the fields beside it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down,enter", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, text: str, *, absent: str) -> None:
+        super().__init__(text, placeholder=absent, compact=True, select_on_focus=False)
+        self.cursor_blink = False
+
+
+class FieldLines(TextArea):
+    """Several lines, as high as they are. Of what is pasted its lines are taken, cleaned."""
+
+    DEFAULT_CSS = """
+    FieldLines, FieldLines:focus {
+        border: none; padding: 0; height: auto; min-height: 1; max-height: 8;
+        background: $surface; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0;
+    }
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, compact=True, highlight_cursor_line=False, soft_wrap=True)
+        self.cursor_blink = False
+        self.move_cursor(self.document.end)
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        text = "\n".join(event.text.splitlines()).replace("\t", _TAB)
+        self.replace(clean(text, keep="\n"), *self.selection)
+
+    async def on_key(self, event: events.Key) -> None:
+        # At the ends the arrows go on to the fields beside it.
+        row = self.cursor_location[0]
+        if event.key == "up" and row == 0:
+            self.screen.focus_previous()
+        elif event.key == "down" and row == self.document.line_count - 1:
+            self.screen.focus_next()
+        else:
+            return
+        event.prevent_default()
+        event.stop()
+
+
+class Choice(SpanLine, can_focus=True):
+    """One of a few, all of which are seen: left and right change it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "turn(-1)", show=False),
+        Binding("right,l,space", "turn(1)", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down,enter", "app.focus_next", show=False),
+    ]
+
+    class Changed(Message):
+        """Another one was chosen."""
+
+    def __init__(self, choices: Sequence[str], value: str) -> None:
+        super().__init__()
+        self._choices = tuple(choices)
+        self._is_focused = False
+        self.value = value
+
+    def on_mount(self) -> None:
+        self._show()
+
+    def on_focus(self) -> None:
+        self._is_focused = True
+        self._show()
+
+    def on_blur(self) -> None:
+        self._is_focused = False
+        self._show()
+
+    def action_turn(self, by: int) -> None:
+        at = self._choices.index(self.value) if self.value in self._choices else 0
+        self.choose(self._choices[(at + by) % len(self._choices)])
+
+    def choose(self, value: str) -> None:
+        """Take another one."""
+        if value != self.value:
+            self.value = value
+            self._show()
+            self.post_message(self.Changed())
+
+    def on_click(self, event: events.Click) -> None:
+        offset, left = event.get_content_offset(self), 0
+        for choice in self._choices:
+            width = len(choice) + 4
+            if offset is not None and left <= offset.x < left + width:
+                self.choose(choice)
+            left += width
+
+    def _show(self) -> None:
+        spans: list[Span] = []
+        for choice in self._choices:
+            is_chosen = choice == self.value
+            look = ("accent" if self._is_focused else "bold") if is_chosen else "dim"
+            spans.append((f"{'●' if is_chosen else '○'} {choice}  ", look))
+        self.show(spans)
+
+
+class Press(SpanLine, can_focus=True):
+    """Something to press: with enter, space or a click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "press", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+
+    class Pressed(Message):
+        """It was."""
+
+    def __init__(self, words: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self._words = words
+
+    def on_mount(self) -> None:
+        self.show([(f" {self._words} ", "")])
+
+    def action_press(self) -> None:
+        self.post_message(self.Pressed())
+
+    def on_click(self) -> None:
+        self.action_press()
+
+
+Editor = FieldLine | FieldLines | Choice
+
+
+class FieldRow(Grid):
+    """A field with its label, and below it what is wrong.
+
+    Where `is_hidden`, its text can't be written here, and is only shown.
+    """
+
+    DEFAULT_CSS = """
+    FieldRow { grid-size: 2; grid-columns: 17 1fr; grid-rows: auto; height: auto; }
+    FieldRow .label { color: $muted; }
+    FieldRow.-focused .label { color: $primary; text-style: bold; }
+    FieldRow.-wrong .label { color: $error; }
+    FieldRow .told { column-span: 2; margin-left: 17; }
+    FieldRow FieldLine:focus, FieldRow FieldLines:focus, FieldRow Choice:focus {
+        background: $panel;
+    }
+    """
+
+    def __init__(
+        self, field: FormField, text: str, *, choices: Sequence[str], is_hidden: bool
+    ) -> None:
+        super().__init__(id=f"row-{field.key}")
+        self.field = field
+        self._first = text
+        self._choices = choices
+        self._is_hidden = is_hidden
+        self.editor: Editor | None = None  # what takes the keys
+        self._told: SpanLine | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(f" {self.field.label}"), classes="label")
+        if self._is_hidden:
+            yield Static(Content(clean(self._first, keep="\n")), classes="hidden")
+        else:
+            self.editor = self._make_editor()
+            yield self.editor
+
+    def _make_editor(self) -> Editor:
+        if self.field.form is Form.CHOICE:
+            return Choice(self._choices, self._first)
+        if self.field.form is Form.LINES:
+            return FieldLines(self._first)
+        return FieldLine(self._first, absent=self.field.absent)
+
+    def on_descendant_focus(self) -> None:
+        self.add_class("-focused")
+
+    def on_descendant_blur(self) -> None:
+        self.remove_class("-focused")
+
+    @property
+    def text(self) -> str:
+        """What stands there."""
+        match self.editor:
+            case None:
+                return self._first
+            case FieldLines():
+                return self.editor.text
+            case _:
+                return self.editor.value
+
+    def tell(self, words: str, *, is_wrong: bool) -> None:
+        """Say what is wrong with it, or what may be; nothing where `words` are empty."""
+        self.set_class(bool(words) and is_wrong, "-wrong")
+        if words and self._told is None:
+            # Made where there is something to say: few fields ever have.
+            self._told = SpanLine(classes="told")
+            self.mount(self._told)
+        if self._told is None:
+            return
+        self._told.display = bool(words)
+        mark, look = ("✗ ", "bad") if is_wrong else ("! ", "warn")
+        width = max(20, self.size.width - 20)
+        lines = list(folded(clean(words), width)) or [""]
+        self._told.styles.height = len(lines)
+        self._told.show(
+            *[[("  " if at else mark, look), (line, look)] for at, line in enumerate(lines)]
+        )
+
+
+_AWAY = 9  # columns of a distance
+_GAP = 3  # between two columns of times
+_MOST_LINES = 4  # of one time in words
+
+Spans = tuple[Span, ...]
+
+
+def preview_lines(
+    found: FormChecked | None, *, width: int, height: int, zone: tzinfo, now: datetime
+) -> list[Spans]:
+    """At most `height` lines; what is most worth knowing comes first."""
+    [title] = laid_out([Title("Next times")], width)
+    if found is None:
+        return [title]
+    words = [line for time in found.times for line in _worded(time, width)]
+    notes = [line for note in found.notes for line in _marked("! ", "warn", note, "warn", width)]
+    if "timezone" in found.problems:
+        words = list(_marked("✗ ", "bad", found.problems["timezone"], "bad", width))
+    elif not words:
+        words = [((" no time yet: write one above", "dim"),)]
+    if not found.fires and found.times and not any(time.is_wrong for time in found.times):
+        words.append(((" it has no times that can be told ahead", "dim"),))
+    # As many as leave room for some times, and the notes on them.
+    words = words[: max(1, height - 1 - min(3, len(found.fires)) - min(1, len(notes)))]
+    room = height - 1 - len(words)
+    times = _in_columns(
+        found, width=width, height=max(1, room - min(len(notes), 1)), zone=zone, now=now
+    )
+    parts = [part for part in (words, times, notes) if part]
+    # Where there is much room, the parts stand apart.
+    gap: list[Spans] = [()] if 1 + sum(map(len, parts)) + len(parts) <= height else []
+    lines = [title, *parts[0]]
+    for part in parts[1:]:
+        lines += [*gap, *part]
+    return lines[:height]
+
+
+def _worded(time: TimeLine, width: int) -> Iterator[Spans]:
+    mark, look = ("✗ ", "bad") if time.is_wrong else ("✓ ", "good")
+    text = time.words or time.text
+    yield from list(_marked(mark, look, text, "bad" if time.is_wrong else "", width))[:_MOST_LINES]
+
+
+def _marked(mark: str, mark_look: str, text: str, look: str, width: int) -> Iterator[Spans]:
+    for number, part in enumerate(folded(clean(text), max(10, width - 4))):
+        head: Span = ("   ", "") if number else (f" {mark}", mark_look)
+        yield head, (part, look)
+
+
+def _in_columns(
+    found: FormChecked, *, width: int, height: int, zone: tzinfo, now: datetime
+) -> list[Spans]:
+    """The times from above to below, in as many columns as are needed and fit."""
+    cells: list[Spans] = []
+    for fire in found.fires:
+        time = weekday_time(fire.due_at, found.timezone, zone=zone)
+        away = distance(fire.due_at, now, is_clock_trusted=found.is_clock_trusted)
+        cells.append(((f" {away:<{_AWAY}} ", "accent"), (time, "")))
+    if len(found.times) > 1 and height >= len(cells):
+        cells = [
+            (*cell, (f"  {clean(fire.source or '')}", "dim"))
+            for cell, fire in zip(cells, found.fires, strict=True)
+        ]
+    if not cells:
+        return []
+    widest = max(sum(display_width(text) for text, _ in cell) for cell in cells)
+    columns = max(1, min((width + _GAP) // (widest + _GAP), -(-len(cells) // height)))
+    rows = min(height, -(-len(cells) // columns))
+    lines = []
+    for row in range(rows):
+        spans: list[Span] = []
+        for cell in cells[row : rows * columns : rows]:
+            used = sum(display_width(text) for text, _ in cell)
+            spans += [*cell, (" " * (widest - used + _GAP), "")]
+        lines.append(tuple(spans))
+    return lines

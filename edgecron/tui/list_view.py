@@ -1,0 +1,340 @@
+"""Lists of any length: a window that shows lines of a source, and renders only what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from edgecron.tui.bindings import bindings
+from edgecron.tui.list_model import (
+    GAP,
+    Column,
+    Line,
+    Source,
+    Span,
+    first_of,
+    last_of,
+    pace_of,
+    share_out,
+)
+from edgecron.tui.text_line import Painted
+from edgecron.views.letters import display_width, fit
+
+
+class LineView(Painted, ScrollView, can_focus=True):
+    """Shows a source: with a cursor, marks, and keys and wheel to move.
+
+    The cursor stays on its line when others come or go; on the first line it stays on the first.
+    `is_led`: another widget has the focus, and moves the cursor.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        "up", "down", "page_up", "page_down", "top", "bottom", "open", "mark", "mark_all"
+    )
+    DEFAULT_CSS = """
+    LineView { overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    """
+    cursor: reactive[int] = reactive(0, repaint=False)
+
+    class Moved(Message):
+        """The cursor came to another line."""
+
+        def __init__(self, view: LineView) -> None:
+            super().__init__()
+            self.view = view
+
+        @property
+        def control(self) -> LineView:
+            return self.view
+
+    class Opened(Moved):
+        """Enter, or a second click, on a line."""
+
+    class Marked(Moved):
+        """Other lines are marked, or none."""
+
+    class Headed(Moved):
+        """A click on the heading of a column."""
+
+        def __init__(self, view: LineView, column: int) -> None:
+            super().__init__(view)
+            self.column = column
+
+    def __init__(
+        self,
+        source: Source,
+        columns: Sequence[Column],
+        *,
+        id: str,
+        empty: str = "",
+        is_led: bool = False,
+    ) -> None:
+        super().__init__(id=id)
+        self._is_led = is_led
+        self.source = source
+        self.columns = tuple(columns)
+        self.empty = empty
+        self._is_known = False  # what there is; before, nothing is said of it
+        self.marked: set[int] = set()
+        self.sorted_by: tuple[int, bool] | None = None  # column, is it descending
+        self._widths: list[int] = []
+        self._key: int | None = None
+        self._sought: int | None = None  # the line that the cursor is to be put on
+        self._drawn: dict[int, Line | None] = {}  # by the line of the screen
+
+    # What it shows.
+
+    def seek(self, key: int) -> None:
+        """Put the cursor on a line, as soon as the source knows where it is."""
+        self._sought = key
+        self._find_sought()
+
+    def _find_sought(self) -> None:
+        at = None if self._sought is None else self.source.index_of(self._sought)
+        if at is not None:
+            self.cursor, self._sought = at, None
+
+    def source_changed(self) -> None:
+        """The source has other lines, or has read some: show them."""
+        self._is_known = True
+        count = self.source.count
+        if self._key is not None and self.cursor > 0:
+            found = self.source.index_of(self._key)
+            if found is not None and found != self.cursor:
+                # It stays where it is on the screen, too.
+                self.set_reactive(LineView.cursor, found)
+                shift = found - self.cursor_on_screen - self.scroll_offset.y
+                self._resize(count)
+                self.scroll_to(
+                    y=self.scroll_offset.y + shift, animate=False, force=True, immediate=True
+                )
+        self._resize(count)
+        if self.cursor >= count:
+            self.set_reactive(LineView.cursor, max(0, count - 1))
+        self._find_sought()
+        self._note_key()
+        self.refresh()
+        self._want()
+
+    @property
+    def cursor_on_screen(self) -> int:
+        """How many lines below the first one that is seen the cursor was drawn."""
+        return self._drawn_at
+
+    _drawn_at = 0
+
+    def current(self) -> Line | None:
+        """The line under the cursor; None where there is none, or it is still being read."""
+        return self.source.line(self.cursor) if self.source.count else None
+
+    def chosen(self) -> list[int]:
+        """The keys of the marked lines, else of the one under the cursor."""
+        if self.marked:
+            return sorted(self.marked)
+        line = self.current()
+        return [] if line is None else [line.key]
+
+    def _resize(self, count: int) -> None:
+        self.virtual_size = Size(max(1, self.scrollable_content_region.width), count + 1)
+
+    def _note_key(self) -> None:
+        line = self.current()
+        key = None if line is None else line.key
+        if key != self._key:
+            self._key = key
+            self.post_message(self.Moved(self))
+        self._drawn_at = self.cursor - self.scroll_offset.y
+
+    def _want(self) -> None:
+        first = self.scroll_offset.y
+        self.source.want(first, first + max(1, self.size.height))
+
+    @property
+    def page(self) -> int:
+        """How many lines fit beside the heading."""
+        return max(1, self.scrollable_content_region.height - 1)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._widths = share_out(self.columns, max(1, self.scrollable_content_region.width - 1))
+        self._resize(self.source.count)
+        self._show_cursor()
+        self._want()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._want()
+
+    def tick(self) -> float:
+        """Draw the lines anew that read otherwise by now; the seconds until the next look.
+
+        A distance in seconds changes each second, one in minutes less often.
+        """
+        first = self.scroll_offset.y
+        for y, drawn in list(self._drawn.items()):
+            index = first + y
+            if index < self.source.count and self.source.line(index) != drawn:
+                self.refresh_line(index + 1)
+        nearest_s = self.source.nearest_s(first, first + self.page)
+        return pace_of(nearest_s)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        if y == 0:
+            return self._heading(width, base)
+        index = self.scroll_offset.y + y - 1
+        if index >= self.source.count:
+            words = self.empty if index == 0 and self._is_known else ""
+            style = base + self.look("dim")
+            return Strip([Segment(fit(f" {words}", width), style)], width)
+        line = self._drawn[y - 1] = self.source.line(index)
+        if index == self.cursor:
+            base = base + self.look(
+                "cursor" if self.has_focus or self._is_led else "cursor-blurred"
+            )
+        if line is None:
+            return Strip([Segment(fit(" …", width), base + self.look("dim"))], width)
+        is_marked = line.key in self.marked
+        if is_marked:
+            base = base + self.look("marked")
+        segments = [Segment("▌" if is_marked else " ", base + self.look("accent"))]
+        segments += self._segments(line.cells, base)
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _segments(self, cells: Sequence[tuple[Span, ...]], base: Style) -> list[Segment]:
+        segments: list[Segment] = []
+        for at, cell in enumerate(cells):
+            room = self._widths[at] if at < len(self._widths) else 0
+            if not room:
+                continue
+            if segments:
+                segments.append(Segment(" " * GAP, base))
+            segments += self._fitted(cell, room, base, column=self.columns[at])
+        return segments
+
+    def _fitted(
+        self, cell: Sequence[Span], room: int, base: Style, *, column: Column
+    ) -> list[Segment]:
+        used = sum(display_width(text) for text, _ in cell)
+        if used > room:
+            cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
+            used = room
+        blank = Segment(" " * (room - used), base)
+        spans = [Segment(text, base + self.look(look)) for text, look in cell]
+        return [blank, *spans] if column.is_right else [*spans, blank]
+
+    def _heading(self, width: int, base: Style) -> Strip:
+        style = base + self.look("heading")
+        cells = []
+        for at, column in enumerate(self.columns):
+            title = column.title
+            if self.sorted_by is not None and self.sorted_by[0] == at:
+                title = f"{title} {'▾' if self.sorted_by[1] else '▴'}".strip()
+            cells.append(((title, ""),))
+        segments = [Segment(" ", style), *self._segments(cells, style)]
+        return Strip(segments).adjust_cell_length(width, style)
+
+    # What moves it.
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        self._show_cursor()  # where that scrolls, all is drawn anew
+        self._note_key()
+        for index in (old, new):
+            self.refresh_line(index + 1)
+
+    def validate_cursor(self, cursor: int) -> int:
+        return max(0, min(cursor, self.source.count - 1))
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def _show_cursor(self) -> None:
+        top = self.scroll_offset.y
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True, immediate=True)
+        elif self.cursor >= top + self.page:
+            self.scroll_to(y=self.cursor - self.page + 1, animate=False, force=True, immediate=True)
+
+    def action_up(self) -> None:
+        self.cursor -= 1
+
+    def action_down(self) -> None:
+        self.cursor += 1
+
+    def action_page_up(self) -> None:
+        self.cursor -= self.page
+
+    def action_page_down(self) -> None:
+        self.cursor += self.page
+
+    def action_top(self) -> None:
+        self.cursor = 0
+
+    def action_bottom(self) -> None:
+        self.cursor = self.source.count - 1
+
+    def action_open(self) -> None:
+        if self.current() is not None:
+            self.post_message(self.Opened(self))
+
+    def action_mark(self) -> None:
+        line = self.current()
+        if line is not None:
+            self.mark(self.marked ^ {line.key})
+            self.cursor += 1
+
+    def mark(self, keys: Iterable[int]) -> None:
+        """Mark these lines, and no others."""
+        self.marked = set(keys)
+        self.refresh()
+        self.post_message(self.Marked(self))
+
+    def unmark(self) -> bool:
+        """Take all marks away; whether there were any."""
+        was_marked = bool(self.marked)
+        if was_marked:
+            self.mark(())
+        return was_marked
+
+    def action_mark_all(self) -> None:
+        if not self.unmark():
+            self.source.ask_keys(self.mark)
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        index = self.scroll_offset.y + offset.y - 1
+        if offset.y == 0:
+            self._click_heading(offset.x)
+        if offset.y == 0 or index >= self.source.count:
+            return
+        is_again = index == self.cursor and event.chain == 2
+        self.cursor = index
+        if is_again:
+            self.action_open()
+
+    def _click_heading(self, x: int) -> None:
+        end = 1
+        for column, width in enumerate(self._widths):
+            end += width + (GAP if width else 0)
+            if width and x < end:
+                self.post_message(self.Headed(self, column))
+                return

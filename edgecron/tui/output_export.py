@@ -1,0 +1,252 @@
+"""Taking an output away: to the clipboard, to a file, to a pager."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from textual.app import SuspendNotSupported
+
+from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput, os_words
+from edgecron.base.pager import page, pager_command
+from edgecron.base.paths import resolve_path
+from edgecron.base.safetext import clean
+from edgecron.client import Client
+from edgecron.client.copy_places import partial_file, put_in_place, refuse_own
+from edgecron.client.face import Face
+from edgecron.client.follow import Piece
+from edgecron.tui.action_screen import ActingScreen
+from edgecron.tui.dialogs import Checked, Field, Lines, Told, YesNo
+from edgecron.tui.output_text import whole_text
+from edgecron.tui.output_view import OutputView
+from edgecron.tui.run_facts import RunFacts
+from edgecron.views.phrases import count_words
+
+
+def save_output(
+    client: Face, execution_id: int, given: str, *, name: str, may_replace: bool = False
+) -> tuple[Path, int]:
+    """Write what a run has printed so far; into which file, and how many bytes that were.
+
+    In a folder the file is called `name`. A line says where some bytes were not kept. Raises
+    AlreadyExists where the file is there and may not be replaced, EdgecronError where there can't
+    be one.
+    """
+    try:
+        path = _target(client, given, name=name, may_replace=may_replace)
+        with client.follower(execution_id) as follower:
+            content = b"".join(_contents(follower.read_kept(client.execution(execution_id))))
+        with partial_file(path.parent) as partial:
+            partial.write_bytes(content)
+            put_in_place(partial, path, replace=may_replace)
+    except OSError as error:
+        raise EdgecronError(f"{given} can't be written: {os_words(error)}") from error
+    return path, len(content)
+
+
+def _target(client: Face, given: str, *, name: str, may_replace: bool) -> Path:
+    path = resolve_path(given, what="file")
+    if path.is_dir():
+        path /= name
+    if not path.parent.is_dir():
+        raise InvalidInput(f"folder {path.parent} does not exist")
+    if isinstance(client, Client):  # else its files are those of another machine
+        refuse_own(client.path, path)
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return path
+    if not stat.S_ISREG(mode):
+        raise InvalidInput(f"{path} is not a regular file")
+    if not may_replace:
+        raise AlreadyExists(f"{path} exists already")
+    return path
+
+
+def _contents(pieces: Iterable[Piece]) -> Iterator[bytes]:
+    for skipped, chunk in pieces:
+        if skipped:
+            yield f"\n[... {skipped:,} bytes were not kept ...]\n".encode()
+        yield chunk.content
+
+
+# Terminals take about so much of the sequence, and ignore one that is longer.
+MOST_SEQUENCE_BYTES = 74_994
+_TIMEOUT_S = 2.0
+
+
+def clipboard_command(
+    environ: Mapping[str, str],
+    *,
+    platform: str = sys.platform,
+    which: Callable[[str], str | None] = shutil.which,
+) -> tuple[str, ...] | None:
+    """The program that takes a text to the clipboard of where we are; None where none can."""
+    wanted = (
+        (platform == "darwin", ("pbcopy",)),
+        (bool(environ.get("WAYLAND_DISPLAY")), ("wl-copy",)),
+        (bool(environ.get("DISPLAY")), ("xclip", "-selection", "clipboard")),
+    )
+    for is_here, command in wanted:
+        if is_here and which(command[0]) is not None:
+            return command
+    return None
+
+
+def fits_sequence(text: str) -> bool:
+    """Whether terminals take so much by an escape sequence."""
+    return len(b64encode(text.encode())) <= MOST_SEQUENCE_BYTES
+
+
+def copy_with(command: tuple[str, ...], text: str) -> bool:
+    """Hand a text to a program, bounded; whether it took it."""
+    try:
+        # It stays alive to serve the clipboard: nothing of ours may be held open by it.
+        done = subprocess.run(
+            command,
+            input=text.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+class TakingScreen(ActingScreen[None]):
+    """A screen of a run's output, which can be copied, saved and paged."""
+
+    execution_id: int
+    found: RunFacts | None  # None until it was read
+
+    @property
+    def view(self) -> OutputView:
+        return self.query_one(OutputView)
+
+    def default_name(self) -> str:
+        """What a file is called that nobody has named."""
+        # The name of a schedule that somebody planted could be anything.
+        name = "run" if self.found is None else clean(self.found.run.schedule).replace("/", "-")
+        return f"{name}-{self.execution_id}.log"
+
+    # To the clipboard.
+
+    def action_copy(self) -> None:
+        selection, text = self.view.selection, self.view.selected_text()
+        if selection is None or not text:
+            self.app.tell("nothing is selected: drag with the mouse, or space and j or k")
+            return
+        what = count_words(selection.line_count, "line")
+        self.view.leave()
+        is_short = fits_sequence(text)
+        if is_short:
+            self.app.copy_to_clipboard(text)
+        command = clipboard_command(os.environ)
+        if command is None:
+            self._tell_copied(what, is_short=is_short, by=None)
+            return
+        self.run_worker(
+            lambda: self._copy_with(command, text, what, is_short=is_short), thread=True
+        )
+
+    def _copy_with(self, command: tuple[str, ...], text: str, what: str, *, is_short: bool) -> None:
+        by = command[0] if copy_with(command, text) else None
+        self.app.deliver(lambda: self._tell_copied(what, is_short=is_short, by=by))
+
+    def _tell_copied(self, what: str, *, is_short: bool, by: str | None) -> None:
+        if by is not None:
+            self.app.tell(f"copied {what}, by {by}")
+        elif is_short:
+            self.app.tell(f"copied {what}, to the terminal's clipboard")
+        else:
+            self.app.tell(
+                f"{what} are more than a terminal takes: save them instead", severity="error"
+            )
+
+    # To a file.
+
+    def action_save(self) -> None:
+        def check(texts: tuple[str, ...], told: Told[str]) -> None:
+            given = texts[0]
+            told(Checked(clean(_place_words(given)), given) if given else Checked(""))
+
+        self.app.push_screen(
+            Lines(
+                "Save the output",
+                fields=(Field("file", self.default_name()),),
+                check=check,
+                yes="save",
+            ),
+            self._save,
+        )
+
+    def _save(self, given: str | None) -> None:
+        if given:
+            self._write(given, may_replace=False)
+
+    def _write(self, given: str, *, may_replace: bool) -> None:
+        execution_id, name = self.execution_id, self.default_name()
+
+        def refused(error: EdgecronError) -> None:
+            if isinstance(error, AlreadyExists):
+                self._ask_to_replace(given, error)
+            else:
+                self.app.tell_error(error)
+
+        def done(found: tuple[Path, int]) -> None:
+            path, size_bytes = found
+            self.app.tell(f"wrote {size_bytes:,} bytes to {path}")
+
+        self.app.do(
+            f"save {given}",
+            lambda client: save_output(
+                client, execution_id, given, name=name, may_replace=may_replace
+            ),
+            done=done,
+            refused=refused,
+        )
+
+    def _ask_to_replace(self, given: str, error: EdgecronError) -> None:
+        def answered(is_agreed: bool | None) -> None:
+            if is_agreed:
+                self._write(given, may_replace=True)
+
+        question = YesNo("Save the output", [f"{error.message}."], yes="replace it", is_danger=True)
+        self.app.push_screen(question, answered)
+
+    # To a pager.
+
+    def action_pager(self) -> None:
+        refused = None
+        try:
+            command = pager_command(os.environ)
+            with self.app.suspend():
+                try:
+                    page(command, whole_text(self.view.printed))
+                except EdgecronError as error:
+                    refused = error  # Raised in here it would leave the terminal lent for ever.
+        except SuspendNotSupported:
+            self.app.tell("a pager needs a terminal of its own", severity="error")
+        except EdgecronError as error:
+            refused = error
+        if refused is not None:
+            self.app.tell_error(refused)
+
+
+def _place_words(given: str) -> str:
+    """Where a file will be that is not named in full."""
+    if Path(given).is_absolute() or given[:1] == "~":
+        return ""
+    try:
+        return f"in {Path.cwd()}"
+    except FileNotFoundError:
+        return ""  # Where it was removed, it is said when the file is to be written.

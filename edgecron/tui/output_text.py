@@ -1,0 +1,387 @@
+"""What a run printed, as lines: taken piece by piece, kept within bounds, never wrapped but to be
+looked at. Pure.
+
+A line goes on where its own stream does, whatever the other one printed meanwhile, and stands
+where it began. Lines have numbers that they keep: where there is too much, the oldest go.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from edgecron.base.safetext import StreamCleaner
+from edgecron.base.values import NamedTuple
+from edgecron.model.claim import OutputChunk, Stream
+from edgecron.tui.wrapping import Heights, has_wide, shown, wrap
+from edgecron.views.letters import display_width
+from edgecron.views.phrases import size_words
+
+
+def spans_in(text: str, wanted: str) -> list[tuple[int, int]]:
+    """(start, end) of each place in a text that matches, from the left; they don't overlap."""
+    if not wanted:
+        return []
+    text, wanted = _compared(text, wanted), _compared(wanted, wanted)
+    found = []
+    at = text.find(wanted)
+    while at >= 0:
+        found.append((at, at + len(wanted)))
+        at = text.find(wanted, at + len(wanted))
+    return found
+
+
+class Search:
+    """The lines in which a text stands, as far as they were looked at."""
+
+    def __init__(self, wanted: str, line: Callable[[int], str], *, first: int = 0) -> None:
+        self.wanted = wanted
+        self._line = line
+        self._needle = _compared(wanted, wanted)
+        self._found: list[int] = []
+        self._next = first
+        self._changed: set[int] = set()
+
+    def narrowed(self, wanted: str) -> Search | None:
+        """The search for a text that this one's is a part of; None where it is none."""
+        if not self.wanted or self._needle not in _compared(wanted, self.wanted):
+            return None
+        search = Search(wanted, self._line, first=self._next)
+        search._found = [number for number in self._found if search._is_in(number)]
+        search._changed = set(self._changed)
+        return search
+
+    def changed(self, number: int) -> None:
+        """A line that may have been looked at has grown."""
+        if number < self._next:
+            self._changed.add(number)
+
+    def forget(self, before: int) -> None:
+        """Lines before this one are no more."""
+        del self._found[: bisect_left(self._found, before)]
+        self._changed = {number for number in self._changed if number >= before}
+        self._next = max(self._next, before)
+
+    def go_on(self, end: int) -> Sequence[int]:
+        """Look at what is new, before line `end`; the lines of all matches, in order."""
+        for number in self._changed:
+            at = bisect_left(self._found, number)
+            is_known = at < len(self._found) and self._found[at] == number
+            if not is_known and self._is_in(number):
+                insort(self._found, number)
+        self._changed.clear()
+        self._found += [number for number in range(self._next, end) if self._is_in(number)]
+        self._next = max(self._next, end)
+        return self._found
+
+    def _is_in(self, number: int) -> bool:
+        return self._needle in _compared(self._line(number), self.wanted)
+
+
+def _compared(text: str, wanted: str) -> str:
+    """A text as it is compared with what is wanted: as it is, or in small letters.
+
+    Of the same length, so that places in it are places in the text.
+    """
+    if wanted != wanted.lower():
+        return text
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+
+
+MOST_BYTES = 8 * 1024 * 1024
+_LONGEST = 4096  # letters of a line; what is longer goes on in a line of its own
+_LINE_COST = 100  # what a line takes beside its letters, in bytes
+
+# Beside the number of its stream, which a marker has not: what is to be known of a line.
+_STREAM, _IS_CONTINUED, _IS_WIDE = 3, 4, 8
+
+
+class PrintedLine(NamedTuple):
+    """A line, clean. `stream` None: a word of ours on what was not kept.
+
+    `is_continued`: it goes on the one before, which was too long.
+    """
+
+    number: int
+    stream: Stream | None
+    at_ms: int
+    text: str
+    is_continued: bool
+
+
+class Printed:
+    """The lines of a run's output. `first` is the number of the oldest that is still there."""
+
+    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._cost = 0
+        self.first = 0
+        self._texts: list[str] = []
+        self._kinds = bytearray()
+        self._times = array("q")
+        self._cells = array("l")
+        self._cleaners = {stream: StreamCleaner() for stream in Stream}
+        self._open: dict[Stream, int] = {}
+        self._skipped_bytes = 0  # by the marker that is the last line
+        self._heights: tuple[int, Heights] | None = None
+        self._search: Search | None = None
+
+    @property
+    def end(self) -> int:
+        """The number that the next line will have."""
+        return self.first + len(self._texts)
+
+    def extend(self, pieces: Iterable[tuple[int, OutputChunk]]) -> None:
+        """Take what was printed next: (bytes before it that were not kept, chunk)."""
+        for skipped_bytes, chunk in pieces:
+            if skipped_bytes:
+                self._mark(skipped_bytes, chunk.at_ms)
+            self._take(chunk.stream, self._cleaners[chunk.stream].feed(chunk.content), chunk.at_ms)
+        self._shrink()
+
+    def finish(self) -> None:
+        """Nothing follows: take what was held back, such as half a letter."""
+        at_ms = self._times[-1] if self._times else 0
+        for stream, cleaner in self._cleaners.items():
+            self._take(stream, cleaner.end(), at_ms)
+        self._open.clear()
+
+    def line(self, number: int) -> PrintedLine:
+        """A line by its number. Raises IndexError where there is none."""
+        at = self._index(number)
+        kind = self._kinds[at]
+        return PrintedLine(
+            number=number,
+            stream=Stream(kind & _STREAM) if kind & _STREAM else None,
+            at_ms=self._times[at],
+            text=self._texts[at],
+            is_continued=bool(kind & _IS_CONTINUED),
+        )
+
+    def lines(self) -> Iterator[PrintedLine]:
+        """All that are there."""
+        return map(self.line, range(self.first, self.end))
+
+    def rows_of(self, number: int, width: int | None) -> tuple[str, ...]:
+        """A line as it is shown: wrapped to a width, or in one row for None."""
+        text = self._texts[self._index(number)]
+        return (shown(text),) if width is None else wrap(text, width)
+
+    def height_at(self, width: int | None) -> int:
+        """How many rows all lines have."""
+        return len(self._texts) if width is None else self._heights_at(width).total
+
+    def locate(self, row: int, width: int | None) -> tuple[int, int]:
+        """The number of the line that has a row, and which of its rows that is.
+
+        Raises IndexError.
+        """
+        if width is None:
+            self._index(self.first + row)
+            return self.first + row, 0
+        index, part = self._heights_at(width).locate(row)
+        return self.first + index, part
+
+    def row_of(self, number: int, width: int | None) -> int:
+        """The first row of a line."""
+        index = self._index(number)
+        return index if width is None else self._heights_at(width).row_of(index)
+
+    def search(self, wanted: str) -> Sequence[int]:
+        """The numbers of the lines in which a text stands; capitals matter where it has one.
+
+        What was looked at for the same text, or for a part of it, is not looked at again.
+        """
+        if not wanted:
+            self._search = None
+            return ()
+        search = self._search
+        if search is None or search.wanted != wanted:
+            narrowed = None if search is None else search.narrowed(wanted)
+            search = self._search = narrowed or Search(wanted, self._text_of, first=self.first)
+        return search.go_on(self.end)
+
+    def _text_of(self, number: int) -> str:
+        return self._texts[number - self.first]
+
+    def _index(self, number: int) -> int:
+        if not self.first <= number < self.end:
+            raise IndexError(f"line {number}, expected {self.first} to {self.end - 1}")
+        return number - self.first
+
+    def _take(self, stream: Stream, text: str, at_ms: int) -> None:
+        if not text:
+            return
+        *whole, rest = text.split("\n")
+        for part in whole:
+            self._go_on(stream, part, at_ms)
+            self._open.pop(stream, None)
+        if rest:
+            self._go_on(stream, rest, at_ms)
+
+    def _go_on(self, stream: Stream, text: str, at_ms: int) -> None:
+        """Put text at the end of a stream's line, or begin one."""
+        number = self._open.get(stream)
+        if number is not None and number >= self.first:
+            room = _LONGEST - len(self._texts[number - self.first])
+            self._grow(number, text[:room])
+            text = text[room:]
+            if not text:
+                return
+        flags = 0 if number is None else _IS_CONTINUED
+        while True:
+            self._open[stream] = self.end
+            self._begin(stream | flags, text[:_LONGEST], at_ms)
+            text, flags = text[_LONGEST:], _IS_CONTINUED
+            if not text:
+                return
+
+    def _begin(self, kind: int, text: str, at_ms: int) -> None:
+        self._texts.append(text)
+        self._kinds.append(kind | (_IS_WIDE if has_wide(text) else 0))
+        self._times.append(at_ms)
+        self._cells.append(display_width(shown(text)))
+        self._cost += _bytes_of(text) + _LINE_COST
+        if self._heights is not None:
+            width, heights = self._heights
+            heights.append(self._height(len(self._texts) - 1, width))
+        self._skipped_bytes = 0
+
+    def _grow(self, number: int, text: str) -> None:
+        if text:
+            self._put(number, self._texts[number - self.first] + text)
+
+    def _put(self, number: int, text: str) -> None:
+        """Let a line be another text."""
+        at = number - self.first
+        before = 0 if self._heights is None else self._height(at, self._heights[0])
+        self._cost += _bytes_of(text) - _bytes_of(self._texts[at])
+        self._texts[at] = text
+        self._kinds[at] |= _IS_WIDE if has_wide(text) else 0
+        self._cells[at] = display_width(shown(text))
+        if self._heights is not None:
+            width, heights = self._heights
+            heights.change(at, self._height(at, width) - before)
+        if self._search is not None:
+            self._search.changed(number)
+
+    def _mark(self, skipped_bytes: int, at_ms: int) -> None:
+        """Say in a line of its own what was not kept; the lines before it are at an end."""
+        for stream, cleaner in self._cleaners.items():
+            self._take(stream, cleaner.end(), at_ms)
+        self._open.clear()
+        total_bytes = self._skipped_bytes + skipped_bytes
+        text = f"… {size_words(total_bytes)} {'was' if total_bytes == 1 else 'were'} not kept …"
+        if self._skipped_bytes:
+            self._put(self.end - 1, text)
+        else:
+            self._begin(0, text, at_ms)
+        self._skipped_bytes = total_bytes
+
+    def _shrink(self) -> None:
+        """Let the oldest lines go where there is too much: many at once, and so seldom."""
+        if self._cost <= self._most:
+            return
+        count = 0
+        while self._cost > self._most * 3 // 4:
+            self._cost -= _bytes_of(self._texts[count]) + _LINE_COST
+            count += 1
+        del self._texts[:count], self._kinds[:count], self._times[:count], self._cells[:count]
+        self.first += count
+        self._heights = None
+        if self._search is not None:
+            self._search.forget(self.first)
+
+    def _heights_at(self, width: int) -> Heights:
+        if self._heights is None or self._heights[0] != width:
+            heights = Heights(lambda index: self._height(index, width))
+            for index in range(len(self._texts)):
+                heights.append(self._height(index, width))
+            self._heights = width, heights
+        return self._heights[1]
+
+    def _height(self, index: int, width: int) -> int:
+        cells = self._cells[index]
+        if cells <= width:
+            return 1
+        if self._kinds[index] & _IS_WIDE:
+            return len(wrap(self._texts[index], width))
+        return -(-cells // width)
+
+
+def _bytes_of(text: str) -> int:
+    """What the letters of a text take: all of them as much as the one that takes most."""
+    if text.isascii():
+        return len(text)
+    last = max(text)
+    return len(text) * (1 if last < "\u0100" else 2 if last < "\U00010000" else 4)
+
+
+class Place(NamedTuple):
+    """Before a letter of a line as it is shown."""
+
+    line: int
+    letter: int
+
+
+class Selection(NamedTuple):
+    """From where it was begun to where it has come, in either direction. Of whole lines, both
+    ends are within."""
+
+    anchor: Place
+    head: Place
+    is_lines: bool = False
+
+    @property
+    def first(self) -> Place:
+        return min(self.anchor, self.head)
+
+    @property
+    def last(self) -> Place:
+        return max(self.anchor, self.head)
+
+    @property
+    def line_count(self) -> int:
+        """How many lines it reaches over."""
+        return self.last.line - self.first.line + 1
+
+    def span_of(self, line: int, length: int) -> tuple[int, int] | None:
+        """Which letters of a line are selected; None where none is."""
+        if not self.first.line <= line <= self.last.line:
+            return None
+        if self.is_lines:
+            return 0, length
+        start = self.first.letter if line == self.first.line else 0
+        end = self.last.letter if line == self.last.line else length
+        return min(start, length), min(end, length)
+
+
+def selected_text(printed: Printed, selection: Selection) -> str:
+    """What is selected, of what is still there; whole lines end with a newline."""
+    first = max(selection.first.line, printed.first)
+    parts: list[tuple[str, bool]] = []
+    for number in range(first, min(selection.last.line + 1, printed.end)):
+        line = printed.line(number)
+        text = shown(line.text)
+        start, end = selection.span_of(number, len(text)) or (0, 0)
+        parts.append((text[start:end], line.is_continued))
+    return _joined(parts) + ("\n" if selection.is_lines else "")
+
+
+def whole_text(printed: Printed) -> str:
+    """All that is there, clean, and each line ended."""
+    return _joined((line.text, line.is_continued) for line in printed.lines()) + "\n"
+
+
+def _joined(parts: Iterable[tuple[str, bool]]) -> str:
+    """Lines as a text; what was one line, and too long to be kept as such, is one again."""
+    found: list[str] = []
+    for text, is_continued in parts:
+        if found and not is_continued:
+            found.append("\n")
+        found.append(text)
+    return "".join(found)

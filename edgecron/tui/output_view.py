@@ -1,0 +1,211 @@
+"""What a run printed, on the screen: what keys and the mouse do there."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+
+from edgecron.tui.bindings import bindings
+from edgecron.tui.output_lines import OutputLines
+from edgecron.tui.output_text import Place, Selection, selected_text, spans_in
+from edgecron.tui.wrapping import letter_at, shown
+from edgecron.views.letters import display_width
+
+_STEP = 16  # columns that long lines are moved by
+
+
+class OutputView(OutputLines, can_focus=True):
+    """The output of a run, to scroll, search and select in."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        *("up", "down", "page_up", "page_down", "top", "bottom", "left", "right", "mark"),
+        *("follow", "wrap", "timestamps", "search_next", "search_previous"),
+    )
+    _drag: Place | None = None  # where the button went down
+    _origin: tuple[tuple[int, int] | None, bool] | None = None  # where a search began
+
+    # Moving.
+
+    def _go(self, rows: int) -> None:
+        """Up or down: what is seen, or the end of what is being selected."""
+        selection = self.selection
+        if selection is None or not selection.is_lines:
+            self.scroll_to(y=self.scroll_offset.y + rows, animate=False, immediate=True)
+            return
+        line = min(max(selection.head.line + rows, self.printed.first), self.printed.end - 1)
+        self._select(selection._replace(head=Place(line, 0)))
+        self._show_line(line)
+
+    def _show_line(self, number: int, letter: int = 0) -> None:
+        """Scroll as little as shows a letter of a line."""
+        row = self.printed.row_of(number, self.wrap_width)
+        if self.is_wrapped:
+            for text in self.printed.rows_of(number, self.wrap_width)[:-1]:
+                if letter < len(text):
+                    break
+                letter -= len(text)
+                row += 1
+        else:
+            column = display_width(shown(self.printed.line(number).text)[:letter])
+            if not self.left <= column < self.left + max(1, self.room - _STEP):
+                self.left = max(0, column - self.room // 2)
+        top = self.scroll_offset.y
+        if row < top:
+            self.scroll_to(y=row, animate=False, immediate=True)
+        elif row >= top + self.page:
+            self.scroll_to(y=row - self.page + 1, animate=False, immediate=True)
+        self.refresh()
+
+    def action_up(self) -> None:
+        self._go(-1)
+
+    def action_down(self) -> None:
+        self._go(1)
+
+    def action_page_up(self) -> None:
+        self._go(-self.page)
+
+    def action_page_down(self) -> None:
+        self._go(self.page)
+
+    def action_top(self) -> None:
+        self._go(-self.height)
+
+    def action_bottom(self) -> None:
+        if self.selection is not None and self.selection.is_lines:
+            self._go(self.height)
+        else:
+            self.action_follow()
+
+    def action_left(self) -> None:
+        self._shift(-_STEP)
+
+    def action_right(self) -> None:
+        self._shift(_STEP)
+
+    def _shift(self, columns: int) -> None:
+        if self.is_wrapped:
+            return
+        seen = (shown(self.printed.line(number).text) for number in self.seen_lines())
+        widest = max(map(display_width, seen), default=0)
+        self.left = max(0, min(self.left + columns, widest - self.room // 2))
+        self.refresh()
+
+    def action_follow(self) -> None:
+        self.is_following = True
+        self.lay_out()
+
+    def action_wrap(self) -> None:
+        self.is_wrapped, self.left = not self.is_wrapped, 0
+        self.lay_out()
+
+    def action_timestamps(self) -> None:
+        self.has_times = not self.has_times
+        self.lay_out()
+
+    # Searching.
+
+    def search(self, wanted: str) -> None:
+        """Show where a text stands, and go to the first place from the top of the screen on, or
+        else to the last one before; where it is nowhere, and nothing is wanted, back to where the
+        search began. It ends with `settle_search`."""
+        if self._origin is None:
+            self._origin = self._top, self.is_following
+        self._top, self.is_following = self._origin
+        self.wanted, self.hit = wanted, None
+        self.lay_out()
+        seen = self.seen_lines()
+        if self.hits and seen:
+            self._go_to_hit(min(bisect_left(self.hits, seen.start), len(self.hits) - 1))
+
+    def settle_search(self) -> None:
+        """Stay where the search has come to."""
+        self._origin = None
+
+    def action_search_next(self) -> None:
+        if self.hits:
+            at = 0 if self.hit is None else bisect_right(self.hits, self.hit)
+            self._go_to_hit(at % len(self.hits))
+
+    def action_search_previous(self) -> None:
+        if self.hits:
+            at = 0 if self.hit is None else bisect_left(self.hits, self.hit)
+            self._go_to_hit(at - 1)
+
+    def _go_to_hit(self, at: int) -> None:
+        self.hit = self.hits[at]
+        spans = spans_in(shown(self.printed.line(self.hit).text), self.wanted)
+        if self.hit not in self.seen_lines():
+            row = self.printed.row_of(self.hit, self.wrap_width)
+            self.scroll_to(y=row - self.page // 3, animate=False, immediate=True)
+        self._show_line(self.hit, spans[0][0] if spans else 0)
+        self.post_message(self.Changed())
+
+    # Selecting.
+
+    def leave(self) -> bool:
+        """Forget what is selected, or else what is searched for; whether there was anything."""
+        if self.selection is not None:
+            self._select(None)
+        elif self.wanted:
+            self.wanted, self.hit = "", None
+            self.lay_out()
+        else:
+            return False
+        return True
+
+    def selected_text(self) -> str:
+        """What is selected; empty where nothing is."""
+        return "" if self.selection is None else selected_text(self.printed, self.selection)
+
+    def action_mark(self) -> None:
+        """Select lines from here on; once more: from where it has come to."""
+        selection, seen = self.selection, self.seen_lines()
+        if not seen:
+            return
+        if selection is not None and selection.is_lines:
+            line = selection.head.line
+        else:
+            line = self.hit if self.hit is not None and self.hit in seen else seen[-1]
+        self._select(Selection(Place(line, 0), Place(line, 0), is_lines=True))
+
+    def _select(self, selection: Selection | None) -> None:
+        if selection is not None and self.is_following:
+            self.is_following = False  # What is selected stays where it is.
+        self.selection = selection
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def _place_at(self, x: int, y: int) -> Place:
+        """The place in the text that is nearest to one of the screen."""
+        row = min(max(self.scroll_offset.y + y, 0), self.height - 1)
+        number, part = self.printed.locate(row, self.wrap_width)
+        rows = self.printed.rows_of(number, self.wrap_width)
+        column = max(0, x - self.margin) + (0 if self.is_wrapped else self.left)
+        return Place(number, sum(map(len, rows[:part])) + letter_at(rows[part], column))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and self.count:
+            self._select(None)
+            self._drag = self._place_at(event.x, event.y)
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._drag is None:
+            return
+        if not 0 <= event.y < self.page:
+            step = 1 if event.y > 0 else -1
+            self.scroll_to(y=self.scroll_offset.y + step, animate=False, immediate=True)
+        place = self._place_at(event.x, event.y)
+        if place != self._drag:
+            # The letter under the pointer is within.
+            head = place._replace(letter=place.letter + 1) if place > self._drag else place
+            self._select(Selection(self._drag, head))
+
+    def on_mouse_up(self) -> None:
+        if self._drag is not None:
+            self._drag = None
+            self.release_mouse()

@@ -1,0 +1,318 @@
+"""What is known of one run: read at once, and laid out as facts."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from enum import Enum
+
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple, replace
+from edgecron.client.face import Face
+from edgecron.client.outlook_words import find_active, waits_words
+from edgecron.client.reason_words import run_sentence
+from edgecron.formats.option_texts import is_secret_name
+from edgecron.model.choices import JobKind, Reason, Status, WaitsFor
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.supervisor.environment import given_variables
+from edgecron.tui.facts import Cells, Fact, Row, Title
+from edgecron.tui.list_model import Span
+from edgecron.tui.themes import STATUS_GLYPHS
+from edgecron.views.letters import display_width, fit, folded
+from edgecron.views.outlook import ActiveRun
+from edgecron.views.phrases import flag_words, job_words, percent_words, range_words, status_words
+from edgecron.views.times import full_time, local_time, near_time, short_duration
+
+_DONE, _LEFT = "━", "─"  # of the same height in every font that has lines
+_BAR = 20  # columns of it among facts
+_WIDEST = 40
+_LOOKS = {Status.RUNNING: "busy", Status.SUCCESS: "good"}
+
+
+def progress_rows(run: Execution) -> list[Row]:
+    """The bar, and below it what was said with it; nothing where the run has told nothing."""
+    if run.progress is None:
+        return []
+    text = Fact("", run.progress.text)
+    if run.progress.fraction is None:
+        return [text._replace(label="progress")]
+    return [Cells((*_bar(run, run.progress.fraction, _BAR), _percent(run)), "progress"), text]
+
+
+def progress_line(run: Execution, *, width: int) -> list[Span]:
+    """Both on one line, for what goes on or did not come to its end; else nothing."""
+    progress = run.progress
+    if progress is None or run.status is Status.SUCCESS:
+        return []
+    text = clean(progress.text)
+    if progress.fraction is None:
+        return [(" progress  ", "dim"), (text, _look(run))]
+    # A third of the line at most: what is said is worth more than a long bar.
+    bar = _bar(run, progress.fraction, max(8, min(_WIDEST, width // 3)))
+    return [(" ", ""), *bar, _percent(run), (f"  {text}", "")]
+
+
+def _bar(run: Execution, fraction: float, width: int) -> tuple[Span, ...]:
+    done = int(fraction * width)
+    return (_DONE * done, _look(run)), (_LEFT * (width - done), "faint")
+
+
+def _percent(run: Execution) -> Span:
+    assert run.progress is not None
+    return f" {percent_words(run.progress):>4}", _look(run)
+
+
+def _look(run: Execution) -> str:
+    return _LOOKS.get(run.status, "dim")
+
+
+HIDDEN = "(hidden: its name is that of a secret)"
+_CELL_LABEL = 9
+_CELL = 26  # columns of a fact among others on one line
+_MOST_DOWN = 3
+# Where there is no room for all of them, the last of these are left out.
+_BY_WEIGHT = (
+    *("started", "took", "exit code", "attempt", "ended", "planned"),
+    *("cause", "engine", "scope"),
+)
+
+
+class RunFacts(NamedTuple):
+    """A run, what its schedule said when it was decided, who runs it, and its other attempts;
+    where it is queued, what it waits for.
+
+    `spec` is None where it can't be read any more; `engine_pid` where its engine has ended.
+    """
+
+    run: Execution
+    spec: ScheduleSpec | None
+    engine_pid: int | None
+    engine_words: str
+    attempt_before: int | None
+    attempt_after: int | None
+    waiting: ActiveRun | None
+
+
+def read_run(client: Face, execution_id: int) -> RunFacts:
+    """All about a run. Raises NotFound."""
+    run = client.execution(execution_id)
+    engine = None
+    if run.engine_id is not None:
+        engine = next((one for one in client.engines() if one.info.id == run.engine_id), None)
+    before = after = None
+    if run.max_attempts > 1:
+        # The one before is the one that follows the one before that.
+        before = client.next_attempt(replace(run, attempt=run.attempt - 2))
+        after = client.next_attempt(run)
+    return RunFacts(
+        run=run,
+        spec=client.spec_of(run),
+        engine_pid=None if engine is None else engine.info.pid,
+        engine_words="has ended" if engine is None else engine.health.value,
+        attempt_before=None if before is None else before.id,
+        attempt_after=None if after is None else after.id,
+        waiting=find_active(client, run) if run.status is Status.QUEUED else None,
+    )
+
+
+class Beside(Enum):
+    """Which run of the same schedule."""
+
+    OLDER = "older"
+    NEWER = "newer"
+
+
+def find_beside(client: Face, execution_id: int, beside: Beside) -> int | None:
+    """The run of the same schedule next to a run; None where it is the first, or the last."""
+    schedules = [client.execution(execution_id).schedule_id]
+    if beside is Beside.OLDER:
+        found = client.run_page(schedule_ids=schedules, before_id=execution_id, limit=1).runs
+    else:
+        found = client.run_page(schedule_ids=schedules, after_id=execution_id, limit=1).runs
+    return found[0].id if found else None
+
+
+def wait_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:
+    """What a queued run waits for; empty where that is not known, and of others."""
+    if found.waiting is None or found.waiting.waits_for is None:
+        return ""
+    return clean(waits_words(found.waiting, zone=zone, now=now))
+
+
+def changes_each_second(found: RunFacts) -> bool:
+    """Whether a time is told that is another one a second later."""
+    is_held = found.waiting is not None and found.waiting.waits_for is WaitsFor.TIME
+    return found.run.status is Status.RUNNING or is_held
+
+
+def took_ms(run: Execution, *, now: datetime) -> int | None:
+    """How long a run took, or has taken by now; None where it has not started."""
+    if run.status is Status.RUNNING and run.started_at is not None:
+        return max(0, round((now - run.started_at).total_seconds() * 1000))
+    return run.duration_ms
+
+
+def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
+    """Its name and how it stands, and at the right end which run it is."""
+    glyph, look = STATUS_GLYPHS[run.status.value]
+    left = [
+        (" edgecron ", "bold"),
+        (" run  ", "dim"),
+        (clean(run.schedule), "bold"),
+        (f"  {glyph} {status_words(run)}", look),
+    ]
+    right = [
+        ("[", "accent@screen.older_run"),
+        (f" run {run.id} ", "dim"),
+        ("]", "accent@screen.newer_run"),
+        (" ", ""),
+    ]
+    return left, right
+
+
+def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
+    """Everything, in the order in which people ask for it; what is not there is left out."""
+    run = found.run
+    rows: list[Row] = [
+        Fact("why", run_sentence(run, zone=zone, now=now, spec=found.spec)),
+        *progress_rows(run),
+        Fact("attempt", _attempt_words(found)),
+        Fact("cause", _cause_words(run)),
+        Fact("scope", _scope_words(run)),
+        Title("Times"),
+        *_times(found, now=now, zone=zone),
+        Title("Outcome"),
+        *_ending(run, zone=zone),
+        Fact("engine", _engine_words(found)),
+        Fact("supervisor", run.supervisor_id or ""),
+        Title("Job"),
+        *_job(found),
+    ]
+    return [row for row in rows if not isinstance(row, Fact) or row.text]
+
+
+def few_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
+    """What matters most, each in a few words: times, how it went, by whom."""
+    run = found.run
+    took = took_ms(run, now=now)
+
+    def near(instant: datetime | None) -> str:
+        return "-" if instant is None else near_time(instant, zone=zone, now=now)
+
+    exit_code = "-" if run.exit_code is None else str(run.exit_code)
+    facts = [
+        Fact("planned", near(run.plan_at)),
+        Fact("started", near(run.started_at)),
+        Fact("ended", near(run.finished_at)),
+        Fact("took", "-" if took is None else short_duration(took), _took_look(run)),
+        Fact("attempt", f"{run.attempt} of {run.max_attempts}"),
+        Fact("exit code", exit_code, "bad" if run.reason is Reason.EXIT else ""),
+        Fact("cause", run.cause.value.replace("_", " ")),
+        Fact("scope", _scope_words(run)),
+        Fact("engine", "-" if run.engine_id is None else str(run.engine_id)),
+    ]
+    return [fact._replace(text=clean(fact.text)) for fact in facts]
+
+
+def _took_look(run: Execution) -> str:
+    return "busy" if run.status is Status.RUNNING else ""
+
+
+def _scope_words(run: Execution) -> str:
+    return f"{run.scope_kind}:{run.scope_id}" if run.scope_id else run.scope_kind
+
+
+def _times(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
+    run = found.run
+    timezone = None if found.spec is None else found.spec.timezone
+    took = took_ms(run, now=now)
+    missed = range_words(run, zone=zone, now=now)
+    return [
+        Fact("planned", full_time(run.plan_at, timezone, zone=zone)),
+        Fact("missed", (missed or "").removeprefix("missed ")),
+        Fact("due", local_time(run.due_at, zone=zone)),
+        Fact("waits", wait_words(found, now=now, zone=zone).removeprefix("waits ")),
+        Fact("started", local_time(run.started_at, zone=zone, absent="")),
+        Fact("ended", local_time(run.finished_at, zone=zone, absent="")),
+        Fact("took", "" if took is None else short_duration(took), _took_look(run)),
+    ]
+
+
+def _attempt_words(found: RunFacts) -> str:
+    words = f"{found.run.attempt} of {found.run.max_attempts}"
+    if found.attempt_before is not None:
+        words += f"; the one before was run {found.attempt_before}"
+    if found.attempt_after is not None:
+        words += f"; the next one is run {found.attempt_after}"
+    return words
+
+
+def _cause_words(run: Execution) -> str:
+    cause = run.cause.value.replace("_", " ")
+    return cause if run.trigger_text is None else f"{cause}  ({run.trigger_text})"
+
+
+def _ending(run: Execution, *, zone: tzinfo) -> list[Fact]:
+    asked = run.cancel_requested_at
+    return [
+        Fact("status", run.status.value, STATUS_GLYPHS[run.status.value][1]),
+        Fact("exit code", "" if run.exit_code is None else str(run.exit_code)),
+        Fact("reason", "" if run.reason is None else run.reason.value),
+        Fact("error", run.error_msg or "", "bad"),
+        Fact("cancelled", "" if asked is None else f"asked for at {local_time(asked, zone=zone)}"),
+        Fact("notes", ", ".join(flag_words(run))),
+        Fact("result", run.result or ""),
+    ]
+
+
+def _engine_words(found: RunFacts) -> str:
+    if found.run.engine_id is None:
+        return ""
+    pid = "" if found.engine_pid is None else f"process {found.engine_pid}, "
+    return f"{found.run.engine_id}  ({pid}{found.engine_words})"
+
+
+def _job(found: RunFacts) -> list[Fact]:
+    """What it ran, and what it was given."""
+    if found.spec is None:
+        return [Fact("job", "what its schedule said then can't be read any more", "dim")]
+    job = found.spec.job
+    facts = [
+        Fact("job", f"{job_words(found.spec)}  ({job.kind})"),
+        Fact("folder", job.cwd or ""),
+        Fact("user", job.user or ""),
+        Fact("stdin", job.stdin or ""),
+        Fact("env file", job.env_file or ""),
+    ]
+    if job.kind is JobKind.CALLABLE:
+        return [*facts, Fact("payload", found.run.payload or job.payload or "")]
+    given = given_variables(found.run, job).items()
+    shown = [f"{name}={HIDDEN if is_secret_name(name) else value}" for name, value in given]
+    return [*facts, Fact("environment", "\n".join(shown))]
+
+
+def short_lines(
+    found: RunFacts, *, now: datetime, zone: tzinfo, width: int, most: int
+) -> list[list[Span]]:
+    """A sentence, and below it the facts that matter most, in columns: `most` lines at most."""
+    far = progress_line(found.run, width=width)
+    most -= bool(far)
+    sentence = clean(run_sentence(found.run, zone=zone, now=now, spec=found.spec))
+    told = [f" {part}" for part in folded(sentence, max(1, width - 2))]
+    across = max(1, (width - 1) // _CELL)
+    down = min(-(-len(_BY_WEIGHT) // across), _MOST_DOWN, most)
+    room = most - down
+    if len(told) > room:
+        told = told[:room]
+        told[-1:] = [fit(f"{line} …", width - 1) for line in told[-1:]]
+    facts = {fact.label: fact for fact in few_facts(found, now=now, zone=zone)}
+    shown = [facts[label] for label in facts if label in _BY_WEIGHT[: across * down]]
+    rows = [[span for fact in shown[row::down] for span in _cell(fact)] for row in range(down)]
+    return [*([(line, "")] for line in told), *([far] if far else []), *rows]
+
+
+def _cell(fact: Fact) -> list[Span]:
+    label = " " + fit(fact.label, _CELL_LABEL) + " "
+    room = _CELL - len(label) - 1
+    text = fact.text if display_width(fact.text) <= room else fit(fact.text, room)
+    return [(label, "dim"), (text, fact.look), (" " * (room + 1 - display_width(text)), "")]

@@ -1,0 +1,305 @@
+"""The screen of one run: why it ran and how it went, and below it what it prints, live."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.timer import Timer
+from textual.widgets import Input
+
+from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.base.safetext import clean
+from edgecron.client.face import Face
+from edgecron.client.run_words import no_output_words
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.tui.bindings import KeyLine, bindings
+from edgecron.tui.facts import Facts
+from edgecron.tui.list_model import Chosen
+from edgecron.tui.output_export import TakingScreen
+from edgecron.tui.output_feed import OutputEnd, OutputFeed
+from edgecron.tui.output_lines import output_title
+from edgecron.tui.output_view import OutputView
+from edgecron.tui.queries import Paced
+from edgecron.tui.run_facts import (
+    Beside,
+    RunFacts,
+    all_facts,
+    changes_each_second,
+    find_beside,
+    read_run,
+    short_lines,
+    title_spans,
+    wait_words,
+)
+from edgecron.tui.status import Banner
+from edgecron.tui.text_line import LineInput, SpanLine
+
+_TICK_S = 1.0  # how long a run has taken is told in seconds
+_MOST_SHORT = 6  # lines of what matters most
+
+
+class FactsPane(VerticalScroll):
+    """All facts, scrolled by the same keys as all else."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        "up", "down", "page_up", "page_down", "top", "bottom"
+    )
+
+    def action_up(self) -> None:
+        self.scroll_relative(y=-1, animate=False)
+
+    def action_down(self) -> None:
+        self.scroll_relative(y=1, animate=False)
+
+    def action_page_up(self) -> None:
+        self.scroll_page_up(animate=False)
+
+    def action_page_down(self) -> None:
+        self.scroll_page_down(animate=False)
+
+    def action_top(self) -> None:
+        self.scroll_home(animate=False)
+
+    def action_bottom(self) -> None:
+        self.scroll_end(animate=False)
+
+
+class RunScreen(TakingScreen):
+    """One run, by its id."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        *("back", "filter", "facts", "older_run", "newer_run", "copy", "save", "pager")
+    )
+
+    DEFAULT_CSS = """
+    RunScreen #run { height: 1fr; layout: vertical; }
+    RunScreen #short { height: auto; }
+    RunScreen FactsPane {
+        display: none; height: auto; max-height: 60%; scrollbar-size-vertical: 1;
+    }
+    RunScreen #printed { height: 1fr; }
+    RunScreen #output-title { background: $surface; }
+    RunScreen #search { display: none; height: 1; }
+    RunScreen #search-label { width: 2; }
+    RunScreen.-searching #search { display: block; }
+    RunScreen.-searching #keys { display: none; }
+    RunScreen.-full #short { display: none; }
+    RunScreen.-full FactsPane { display: block; }
+    RunScreen.-wide.-tall #run { layout: horizontal; }
+    RunScreen.-wide.-tall #short { display: none; }
+    RunScreen.-wide.-tall FactsPane {
+        display: block; width: 58; height: 1fr; max-height: 100%;
+        border-right: solid $border-blurred;
+    }
+    RunScreen.-wide.-tall.-full FactsPane { display: none; }
+    """
+
+    def __init__(self, execution_id: int, *, is_full: bool = False) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-tall")]
+        self.execution_id = execution_id
+        self.found: RunFacts | None = None
+        self.end: OutputEnd | None = None
+        self._is_full = is_full  # are all facts shown
+        self._feed: OutputFeed | None = None
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield SpanLine(id="top")
+        yield Banner(id="banner")
+        with Container(id="run"):
+            yield SpanLine(id="short")
+            with FactsPane(id="facts-pane"):
+                yield Facts(id="facts")
+            with Vertical(id="printed"):
+                yield SpanLine(id="output-title")
+                yield OutputView(zone=self.app.zone, id="output")
+        with Horizontal(id="search"):
+            yield SpanLine(id="search-label")
+            yield LineInput(id="wanted", compact=True)
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        self._read_again = Paced[RunFacts | NotFound](self, "run")
+        self.set_class(self._is_full, "-full")
+        self.query_one("#search-label", SpanLine).show([(" /", "accent")])
+        self.query_one(Banner).tell()
+        self.set_focus(self.view)
+        self._read_run()
+        self._feed = OutputFeed(
+            self.app.opened,
+            self.execution_id,
+            deliver=self.app.deliver,
+            take=self.view.take,
+            ended=self._note_end,
+            refused=self._note_feed_trouble,
+        )
+        self._feed.start()
+
+    async def on_unmount(self) -> None:
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            # A supervisor that does not answer must not hold the screen.
+            await asyncio.to_thread(feed.close)
+
+    # What is read.
+
+    def _read_run(self) -> None:
+        execution_id = self.execution_id
+
+        def read(client: Face) -> RunFacts | NotFound:
+            try:
+                return read_run(client, execution_id)
+            except NotFound as error:
+                return error
+
+        self._read_again.ask(read, self._take)
+
+    def _take(self, found: RunFacts | NotFound) -> None:
+        if isinstance(found, NotFound):
+            self.query_one("#top", SpanLine).show([(f" {clean(found.message)}", "warn")])
+            return
+        self.found = found
+        self._tick()
+
+    def on_changed(self) -> None:
+        self.query_one(Banner).tell()
+        if self._is_live:
+            self._read_run()
+
+    @property
+    def _is_live(self) -> bool:
+        """Whether there is more to come of it."""
+        return self.end is None and (self.found is None or self.found.run.status in ACTIVE)
+
+    def _note_end(self, end: OutputEnd) -> None:
+        self.end = end
+        run = end.execution
+        words = no_output_words(
+            run,
+            spec=None if self.found is None else self.found.spec,
+            printed_bytes=end.printed_bytes,
+            removed_at=end.removed_at,
+            zone=self.app.zone,
+        )
+        self.view.finish(f"run {run.id} {clean(words)}")
+        self._read_run()
+
+    def _note_feed_trouble(self, error: EdgecronError) -> None:
+        if not isinstance(error, NotFound):
+            self.app.tell_error(error)
+
+    def chosen(self) -> Chosen:
+        names = () if self.found is None else (self.found.run.schedule,)
+        return Chosen(names=names, run_ids=(self.execution_id,))
+
+    # What is shown.
+
+    def on_resize(self) -> None:
+        self.query_one(Banner).tell()
+        self._tick()
+
+    def _tick(self) -> None:
+        """Show the facts as they are by now; of what runs, again in a second."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        found = self.found
+        if found is None or not self.is_current:
+            return
+        now, zone = self.app.now(), self.app.zone
+        left, right = title_spans(found.run)
+        self.query_one("#top", SpanLine).show(left, right=right)
+        most = min(_MOST_SHORT, max(1, (self.size.height - 4) // 3))
+        lines = short_lines(found, now=now, zone=zone, width=self.size.width, most=most)
+        short = self.query_one("#short", SpanLine)
+        short.styles.height = len(lines)
+        short.show(*lines)
+        self.query_one(Facts).show_rows(all_facts(found, now=now, zone=zone))
+        if self.end is None:
+            self.view.say_empty(_nothing_words(found, now=now, zone=zone))
+        self._show_title()
+        if self.end is None and changes_each_second(found):
+            self._timer = self.set_timer(_TICK_S, self._tick)
+
+    def on_descendant_focus(self) -> None:
+        self.query_one(KeyLine).turn_to("run")
+
+    def on_screen_resume(self) -> None:
+        self._tick()
+
+    def on_output_lines_changed(self) -> None:
+        self._show_title()
+
+    def _show_title(self) -> None:
+        left, right = output_title(
+            self.view,
+            is_live=self._is_live,
+            printed_bytes=None if self.end is None else self.end.printed_bytes,
+            width=self.size.width,
+        )
+        self.query_one("#output-title", SpanLine).show(left, right=right)
+
+    # What keys do.
+
+    def action_back(self) -> None:
+        if self.has_class("-searching"):
+            self.view.search("")
+            self._close_search()
+        elif not self.view.leave():
+            self.dismiss()
+
+    def action_facts(self) -> None:
+        self._is_full = not self._is_full
+        self.set_class(self._is_full, "-full")
+        pane = self.query_one(FactsPane)
+        self.set_focus(pane if self._is_full and not self.has_class("-wide") else self.view)
+
+    def action_filter(self) -> None:
+        self.add_class("-searching")
+        wanted = self.query_one(LineInput)
+        wanted.value = self.view.wanted
+        self.set_focus(wanted)  # At once: the next key is for it already.
+
+    def _close_search(self) -> None:
+        self.view.settle_search()
+        self.remove_class("-searching")
+        self.set_focus(self.view)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self.has_class("-searching"):
+            self.view.search(event.value)
+
+    def on_input_submitted(self) -> None:
+        self._close_search()
+
+    def action_older_run(self) -> None:
+        self._go_to(Beside.OLDER, "it has no run before this one")
+
+    def action_newer_run(self) -> None:
+        self._go_to(Beside.NEWER, "it has no run after this one")
+
+    def _go_to(self, beside: Beside, why_none: str) -> None:
+        execution_id, is_full = self.execution_id, self._is_full
+
+        def show(found: int | None) -> None:
+            if found is None:
+                self.app.tell(why_none)
+            elif self.is_current:
+                self.app.switch_screen(RunScreen(found, is_full=is_full))
+
+        self.ask("beside", lambda client: find_beside(client, execution_id, beside), show)
+
+
+def _nothing_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:
+    """Why there is no output yet."""
+    if found.run.status is not Status.QUEUED:
+        return "nothing printed yet"
+    waits = wait_words(found, now=now, zone=zone)
+    return f"has not started yet: {waits}" if waits else "has not started yet"

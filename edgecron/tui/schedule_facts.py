@@ -1,0 +1,233 @@
+"""What the screen of one schedule says: read at once by a desk, and put into rows."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+
+from edgecron.base.errors import NotFound
+from edgecron.base.safetext import clean
+from edgecron.base.values import dataclass
+from edgecron.client.face import Face
+from edgecron.client.outlook_words import idle_sentence, pause_lines, present_lines
+from edgecron.client.schedule_words import bound_lines, job_lines, record_lines, trigger_lines
+from edgecron.formats.document_keys import JOBS, TRIGGERS, Table, default_of, schedule_table
+from edgecron.model.browsing import Recent, ScheduleLine, ScheduleState, state_of
+from edgecron.model.choices import Status
+from edgecron.model.options import OPTIONS, POLICIES, OptionType
+from edgecron.model.schedule import Schedule
+from edgecron.model.standing import standing_of
+from edgecron.planning.forecast import UpcomingFire
+from edgecron.triggers.zones import LOCAL, local_zone_name
+from edgecron.tui.actions import Front
+from edgecron.tui.durations import MOST
+from edgecron.tui.facts import Cells, Fact, Row, Title
+from edgecron.tui.list_model import Span
+from edgecron.tui.schedule_list import last_spans, next_spans
+from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
+from edgecron.views.outlook import Outlook
+from edgecron.views.phrases import is_overdue, moved_words
+from edgecron.views.times import distance, local_time, weekday_time
+
+UPCOMING = 10
+_ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
+# Of the policies those that are told even where they are as by default.
+_ALWAYS_TOLD = ("catch_up", "overlap", "timeout")
+_TOLD_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
+# Conditions are told with the bounds.
+_POLICIES = tuple(one.name for one in POLICIES if one.type is not OptionType.CONDITIONS)
+_AWAY, _VALUE = 9, 12  # columns of a distance, and of a value that is explained behind it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDetail:
+    """All about one schedule. `idle` says why nothing is to come, '' where something is.
+
+    `triggers` are (text, words); `recent` are its last runs that have ended, the newest first.
+    """
+
+    outlook: Outlook
+    triggers: tuple[tuple[str, str], ...]
+    idle: str
+    recent: tuple[Recent, ...]
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.outlook.schedule
+
+
+def read_detail(
+    client: Face,
+    name: str,
+    *,
+    schedule_id: int | None,
+    zone: tzinfo,
+) -> ScheduleDetail | None:
+    """All about a schedule, by its id where another has its name by now; None where it is gone."""
+    outlook = _find_outlook(client, name)
+    if schedule_id is not None and (outlook is None or outlook.schedule.id != schedule_id):
+        lines = client.schedule_lines([schedule_id])
+        outlook = _find_outlook(client, lines[0].standing.name) if lines else None
+    if outlook is None:
+        return None
+    schedule, idle = outlook.schedule, ""
+    if not outlook.upcoming:
+        idle = idle_sentence(Front(client), outlook, zone=zone, now=client.now())
+    ended = client.history(schedule.name, statuses=_ENDED, limit=MOST)
+    return ScheduleDetail(
+        outlook=outlook,
+        triggers=tuple(trigger_lines(client, schedule)),
+        idle=idle,
+        recent=tuple(
+            Recent(run.status.value, run.duration_ms) for run in ended if run.started_at is not None
+        ),
+    )
+
+
+def _find_outlook(client: Face, name: str) -> Outlook | None:
+    try:
+        return client.outlook(name, upcoming=UPCOMING)
+    except NotFound:
+        return None
+
+
+def standing_spans(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Span]:
+    """How its last run ended, how far its next one is, and its state: a glyph and a word."""
+    line = _line(found)
+    is_trusted = found.outlook.is_clock_trusted
+    coming, _ = next_spans(line, now=now, zone=zone, is_clock_trusted=is_trusted)
+    last = last_spans(line.standing.last_status, line.standing.last_run_at, now=now)
+    spans: list[Span] = [("last ", "dim"), *last, ("   ", "")]
+    if found.outlook.upcoming:
+        spans += [("next ", "dim"), coming, ("   ", "")]
+    word, (glyph, look) = _state(found, now=now)
+    return [*spans, (f"{glyph} {word} ", look)]
+
+
+def _state(found: ScheduleDetail, *, now: datetime) -> tuple[str, Span]:
+    """What is active of it, else how it stands: a word, and a glyph with its look."""
+    state = state_of(standing_of(found.schedule), now=now)
+    active = [run.execution.status for run in found.outlook.active]
+    if state is ScheduleState.VANISHED:
+        active = []  # What waits of it waits for nobody.
+    for status in (Status.RUNNING, Status.QUEUED):
+        if status in active:
+            return status.value, STATUS_GLYPHS[status.value]
+    return state.value, STATE_GLYPHS[state.value]
+
+
+def _line(found: ScheduleDetail) -> ScheduleLine:
+    schedule = found.schedule
+    return ScheduleLine(
+        id=schedule.id,
+        standing=standing_of(schedule),
+        when=", ".join(schedule.spec.triggers),
+        timezone=schedule.spec.timezone,
+        group=schedule.spec.group,
+        recent=(),
+        active=found.outlook.active_count,
+    )
+
+
+def ahead_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Row]:
+    """When it runs, what comes next, and what is active or would be."""
+    outlook, spec = found.outlook, found.schedule.spec
+    is_broken = found.schedule.trigger_error is not None
+    rows: list[Row] = []
+    if spec.description:
+        rows.append(Fact("description", spec.description))
+    for number, (text, words) in enumerate(found.triggers):
+        look = "bad" if is_broken else ""
+        rows.append(Fact("" if number else "when", f"{text}   {words}", look))
+    rows.append(Fact("zone", _zone_words(spec.timezone)))
+    rows.append(Title("Next runs"))
+    rows += [Fact(label, text, "warn") for label, text in pause_lines(outlook, zone=zone, now=now)]
+    has_several = len(found.triggers) > 1
+    rows += [
+        _fire_row(fire, outlook, zone=zone, now=now, has_source=has_several)
+        for fire in outlook.upcoming
+    ]
+    if found.idle:
+        rows.append(Fact("", found.idle, "bad" if is_broken else "warn"))
+    rows += [Fact("! clocks", text, "warn") for text in outlook.changes]
+    rows.append(Title("Now"))
+    for label, text in present_lines(outlook, doctor="edgecron doctor", zone=zone, now=now):
+        rows.append(Fact(label, text, {"held": "bad", "active": "busy"}.get(label, "")))
+    return rows
+
+
+def _zone_words(timezone: str | None) -> str:
+    if timezone == LOCAL:
+        return f"local  ({local_zone_name()} here)"
+    return timezone or "UTC"
+
+
+def _fire_row(
+    fire: UpcomingFire, outlook: Outlook, *, zone: tzinfo, now: datetime, has_source: bool
+) -> Cells:
+    time = weekday_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
+    is_late = is_overdue(fire.due_at, now)
+    far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
+    is_late = is_late and outlook.is_clock_trusted
+    away: Span = ("overdue", "bad") if is_late else (far, "accent")
+    notes = [clean(fire.source)] if has_source and fire.source else []
+    if fire.is_moved:
+        notes.append(moved_words(fire, zone=zone, now=now))
+    return Cells(((f"{away[0]:<{_AWAY}}  ", away[1]), (time, ""), (f"  {', '.join(notes)}", "dim")))
+
+
+def about_rows(found: ScheduleDetail, *, is_full: bool, zone: tzinfo, now: datetime) -> list[Row]:
+    """What it runs, how it behaves, and what is on record of it; `is_full`: with every field."""
+    schedule = found.schedule
+    table = schedule_table(schedule)
+    rows: list[Row] = [Title("Job")]
+    rows += [Fact(label, text) for label, text in job_lines(schedule)]
+    toggle = "only what matters" if is_full else "all fields"
+    rows.append(Title("Policies", (("f ", "accent@screen.fields"), (toggle, "dim@screen.fields"))))
+    rows += [Fact(label, text) for label, text in bound_lines(schedule, zone=zone)]
+    rows += [Fact(_label(key), _text(table[key])) for key in _POLICIES if key in table]
+    rows += _rest_rows(table) if is_full else [_folded_row(table)]
+    rows.append(Title("So far"))
+    rows += [
+        Fact(label, text, "bad" if label == "last error" else "")
+        for label, text in record_lines(schedule, zone=zone, now=now)
+    ]
+    if is_full:
+        rows += _kept_rows(schedule, zone=zone)
+    return rows
+
+
+def _label(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "none" if value is None else str(value)
+
+
+def _rest_rows(table: Table) -> list[Row]:
+    """Every key that it does not set: what holds instead, and what it would say."""
+    rows: list[Row] = []
+    for key, option in OPTIONS.items():
+        if key not in table and key not in _TOLD_ELSEWHERE:
+            rows.append(
+                Fact(_label(key), f"{_text(default_of(key)):<{_VALUE}}  {option.help}", "dim")
+            )
+    return rows
+
+
+def _folded_row(table: Table) -> Fact:
+    rest = [key for key in _POLICIES if key not in table]
+    told = [f"{_label(key)} {_text(default_of(key))}" for key in _ALWAYS_TOLD if key in rest]
+    more = len(rest) - len(told)
+    return Fact("by default", ", ".join([*told, f"and {more} more"]), "dim")
+
+
+def _kept_rows(schedule: Schedule, *, zone: tzinfo) -> list[Row]:
+    made, changed = (local_time(at, zone=zone) for at in (schedule.created_at, schedule.updated_at))
+    rows = [("made", made), ("changed", f"{changed}, revision {schedule.revision}")]
+    if schedule.last_success_at is not None:
+        rows.append(("success", f"last at {local_time(schedule.last_success_at, zone=zone)}"))
+    rows.append(("queue", schedule.spec.queue))
+    return [Fact(label, text, "dim") for label, text in rows]

@@ -1,0 +1,276 @@
+"""The list of schedules: an array of ids in order, and the lines of those that are looked at."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence, Set
+from datetime import datetime, tzinfo
+from itertools import groupby
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.safetext import clean
+from edgecron.model.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
+from edgecron.model.standing import Idle, find_idle
+from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
+from edgecron.tui.list_model import Chosen, Column, Line, Span
+from edgecron.tui.queries import AskingScreen, Paced
+from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
+from edgecron.views.phrases import is_overdue
+from edgecron.views.times import distance, near_time
+
+if TYPE_CHECKING:
+    from edgecron.model.filters import Filter
+
+_TOPIC = "schedule order"
+_BESIDE = 40  # lines read beside those that are seen
+_NEAR = 12  # how near to what is seen a line must come to be read
+_MOST_KEPT = 1000
+_SPARKS = 20
+_NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # whatever is queued of it
+_BAR_LOOKS = {OK: "good", FAILED: "bad", OTHER: "dim"}
+
+COLUMNS = (
+    Column("", 1, 1),
+    Column("SCHEDULE", 14, 28, share=3),
+    Column("WHEN", 15, 26, share=2, drop=2),
+    Column("NEXT", 10, 11),
+    Column("", 12, 12, drop=4),
+    Column("LAST", 13, 13, drop=1),
+    Column("HISTORY", 8, _SPARKS, drop=3, keeps_end=True),
+    Column("RUNS", 4, 7, drop=5, is_right=True),
+)
+# The column of each way to sort, for the arrow in the heading.
+SORTS = {
+    SortBy.NAME: 1,
+    SortBy.WHEN: 2,
+    SortBy.NEXT: 3,
+    SortBy.LAST: 5,
+    SortBy.STATUS: 0,
+    SortBy.RUNS: 7,
+}
+
+# What is told the other way about, unless one turns it around: the latest and the most come first.
+DESCENDING = frozenset({SortBy.LAST, SortBy.RUNS})
+
+
+class ScheduleSource:
+    """Schedules in an order. `changed` is called when there is something else to show."""
+
+    def __init__(
+        self,
+        screen: AskingScreen[Any],
+        *,
+        now: Callable[[], datetime],
+        zone: tzinfo,
+        changed: Callable[[], None],
+    ) -> None:
+        self._questions = screen
+        self._paced: Paced[array[int]] = Paced(screen, _TOPIC)
+        self._now = now
+        self._zone = zone
+        self._changed = changed
+        self._order = array("q")
+        self._lines: dict[int, ScheduleLine] = {}
+        self._seen = range(0)
+        self.sort = SortBy.NAME
+        self.is_descending = False
+        self.filter: Filter | None = None
+        self.is_read = False
+        self.is_clock_trusted = True  # as far as is known
+
+    @property
+    def count(self) -> int:
+        return len(self._order)
+
+    @property
+    def is_counted(self) -> bool:
+        return True
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        """Show only what a filter lets through; None is all."""
+        self.filter = wanted
+        self.read_at_once()
+
+    def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
+        """Show them in another order."""
+        self.sort, self.is_descending = sort, is_descending
+        self.read_at_once()
+
+    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
+        """The keys of a filter that say nothing of schedules."""
+        return wanted.unused_on_schedules
+
+    @property
+    def trouble(self) -> str:
+        return ""
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """Those that were removed; where a filter is on it is not known."""
+        is_all = self.is_read and self.filter is None
+        return keys - set(self._order) if keys and is_all else frozenset()
+
+    def read_at_once(self) -> None:
+        """Read the order anew, as somebody waits for it."""
+        self._questions.break_off(_TOPIC)
+        self._paced.hurry()
+        self.read()
+
+    def take_first(self, lines: list[ScheduleLine]) -> None:
+        """Show these, until the order is known."""
+        if not self.is_read:
+            self._order = array("q", (line.id for line in lines))
+            self._take(lines)
+
+    def read(self) -> None:
+        """Read the order anew, and what is looked at."""
+        sort, is_descending, wanted = self.sort, self.is_descending, self.filter
+
+        def show(order: array[int]) -> None:
+            if (sort, is_descending, wanted) != (self.sort, self.is_descending, self.filter):
+                return  # Another one was asked for meanwhile.
+            self._order = order
+            self.is_read = True
+            self._ask_lines(list(self._slice(self._seen)))
+            self._changed()
+
+        self._paced.ask(
+            lambda client: client.schedule_order(
+                sort,
+                is_descending=is_descending,
+                matches=wanted,
+            ),
+            show,
+        )
+
+    def line(self, index: int) -> Line | None:
+        found = self._lines.get(self._order[index])
+        return None if found is None else self._line_of(found)
+
+    def schedule_line(self, key: int) -> ScheduleLine | None:
+        """What is known of a schedule; None where it has not been looked at."""
+        return self._lines.get(key)
+
+    def chosen(self, keys: Sequence[int]) -> Chosen:
+        """Schedules by their keys: by name where it is known."""
+        known = [(key, self._lines.get(key)) for key in keys]
+        return Chosen(
+            names=tuple(line.standing.name for _, line in known if line is not None),
+            schedule_ids=tuple(key for key, line in known if line is None),
+        )
+
+    def index_of(self, key: int) -> int | None:
+        try:
+            return self._order.index(key)
+        except ValueError:
+            return None
+
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        take(self._order)
+
+    def nearest_s(self, first: int, last: int) -> float:
+        now = self._now()
+        times = (
+            instant
+            for key in self._order[first:last]
+            if (found := self._lines.get(key)) is not None
+            for instant in (found.standing.next_run_at, found.standing.last_run_at)
+            if instant is not None
+        )
+        return min((abs((instant - now).total_seconds()) for instant in times), default=inf)
+
+    def want(self, first: int, last: int) -> None:
+        self._seen = range(max(0, first - _BESIDE), last + _BESIDE)
+        near = range(max(0, first - _NEAR), last + _NEAR)
+        # Not for each line that one goes on: what is read then lasts for many.
+        if any(key not in self._lines for key in self._slice(near)):
+            missing = (key for key in self._slice(self._seen) if key not in self._lines)
+            self._ask_lines(list(missing))
+
+    def _slice(self, seen: range) -> array[int]:
+        return self._order[seen.start : seen.stop]
+
+    def _ask_lines(self, ids: list[int]) -> None:
+        if ids:
+            self._questions.ask(
+                "schedule lines", lambda client: client.schedule_lines(ids), self._take
+            )
+
+    def _take(self, lines: list[ScheduleLine]) -> None:
+        if len(self._lines) > _MOST_KEPT:
+            seen = self._slice(self._seen)
+            self._lines = {key: self._lines[key] for key in seen if key in self._lines}
+        self._lines.update((line.id, line) for line in lines)
+        self._changed()
+
+    def _line_of(self, found: ScheduleLine) -> Line:
+        now, standing = self._now(), found.standing
+        coming, at = next_spans(
+            found, now=now, zone=self._zone, is_clock_trusted=self.is_clock_trusted
+        )
+        return Line(
+            key=found.id,
+            cells=(
+                (glyph_of(found, now=now),),
+                ((clean(standing.name), "bold"),),
+                ((clean(found.when), "dim"),),
+                (coming,),
+                ((at, "dim"),),
+                last_spans(standing.last_status, standing.last_run_at, now=now),
+                _bars(found.recent),
+                ((str(standing.run_count), "dim"),),
+            ),
+        )
+
+
+def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
+    """How a schedule stands, in one letter: what runs before all else that is well."""
+    state = state_of(found.standing, now=now)
+    is_busy = found.active and state not in _NEVER_BUSY
+    return STATE_GLYPHS["running" if is_busy else state.value]
+
+
+def next_spans(
+    found: ScheduleLine, *, now: datetime, zone: tzinfo, is_clock_trusted: bool
+) -> tuple[Span, str]:
+    """How far the next run is, or why none is to come; and its time."""
+    standing = found.standing
+    idle = find_idle(standing, now=now)
+    if idle is Idle.BROKEN:
+        return ("broken", "bad"), ""
+    if idle is not None:
+        words = {
+            Idle.VANISHED: "vanished",
+            Idle.PAUSED: "paused",
+            Idle.OWN_END: "after end",
+            Idle.UPSTREAM: "after run",
+            Idle.BOOT: "at boot",
+        }.get(idle, "done")
+        return (words, "warn" if idle in (Idle.PAUSED, Idle.VANISHED) else "dim"), ""
+    if standing.next_run_at is None:
+        return ("-", "dim"), ""
+    at = near_time(standing.next_run_at, zone=zone, now=now)
+    if not is_clock_trusted:
+        return ("held", "warn"), at
+    if is_overdue(standing.next_run_at, now):
+        return ("overdue", "bad"), at
+    look = "warn" if state_of(standing, now=now) is ScheduleState.PAUSED else ""
+    return (distance(standing.next_run_at, now), look), at
+
+
+def _bars(recent: Sequence[Recent]) -> tuple[Span, ...]:
+    """How long the last runs took, those of one look together."""
+    bars = sparkline(recent[::-1], _SPARKS)
+    return tuple(
+        ("".join(letter for letter, _ in same), _BAR_LOOKS[style])
+        for style, same in groupby(bars, key=lambda bar: bar[1])
+    )
+
+
+def last_spans(status: str | None, at: datetime | None, *, now: datetime) -> tuple[Span, ...]:
+    """How the last run ended, and how long ago."""
+    if status is None:
+        return (("-", "dim"),)
+    glyph, look = STATUS_GLYPHS[status]
+    when = status if at is None else distance(at, now)
+    return ((f"{glyph} ", look), (when, look if look == "bad" else ""))

@@ -1,0 +1,265 @@
+"""The screen of one schedule: what will happen to it and why, what happened, all its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.strip import Strip
+from textual.timer import Timer
+
+from edgecron.base.safetext import clean
+from edgecron.tui import run_list
+from edgecron.tui.action_screen import EditingScreen
+from edgecron.tui.bindings import KeyLine, bindings
+from edgecron.tui.durations import scale_words, trend_lines
+from edgecron.tui.facts import Cells, Facts, Title, laid_out
+from edgecron.tui.list_model import Chosen, Span, pace_of
+from edgecron.tui.list_view import LineView
+from edgecron.tui.queries import Paced
+from edgecron.tui.schedule_facts import (
+    ScheduleDetail,
+    about_rows,
+    ahead_rows,
+    read_detail,
+    standing_spans,
+)
+from edgecron.tui.status import Banner
+from edgecron.tui.text_line import SpanLine
+
+_LONGEST_S = 60.0
+
+
+class TrendView(SpanLine):
+    """The durations of the last runs, as tall bars."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._recent: Sequence[tuple[str, int | None]] = ()
+
+    def show_runs(self, recent: Sequence[tuple[str, int | None]]) -> None:
+        """Show these, the newest first; nothing where none of them has a duration."""
+        self._recent = recent
+        words = scale_words(recent)
+        self.display = bool(words)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        title = Title("Durations", ((scale_words(self._recent), "dim"),))
+        chart = trend_lines(self._recent, width=width - 1, height=self.size.height - 1)
+        lines = [*laid_out([title], width), *chart]
+        spans = lines[y] if y < len(lines) else ()
+        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)
+
+
+class HistoryView(LineView):
+    """The runs of the schedule; above the first one the page goes on."""
+
+    def action_up(self) -> None:
+        if self.cursor == 0:
+            self.screen.set_focus(None)
+        else:
+            super().action_up()
+
+
+class ScheduleScreen(EditingScreen[None]):
+    """One schedule, by its name as it is when this opens; it is followed where it is renamed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        *("back", "fields", "up", "down", "page_up", "page_down", "top", "bottom")
+    )
+
+    DEFAULT_CSS = """
+    ScheduleScreen #detail, ScheduleScreen #facts { scrollbar-size-vertical: 1; }
+    ScheduleScreen #facts, ScheduleScreen #past { height: auto; }
+    ScheduleScreen #about, ScheduleScreen #past { margin-top: 1; }
+    ScheduleScreen #trend { height: 8; margin-bottom: 1; }
+    ScheduleScreen #history-room { height: 12; }
+    ScheduleScreen.-wide #detail { layout: horizontal; overflow: hidden; }
+    ScheduleScreen.-wide #facts { height: 1fr; width: 1fr; }
+    ScheduleScreen.-wide #past { height: 1fr; width: 1fr; margin: 0 0 0 1; }
+    ScheduleScreen.-wide #trend { height: 12; }
+    ScheduleScreen.-wide #history-room { height: 1fr; }
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
+        self.schedule_name = name
+        self.found: ScheduleDetail | None = None
+        self.history: run_list.RunSource | None = None
+        self._is_full = self._is_gone = False
+        self._timer: Timer | None = None
+        self._paced: Paced[ScheduleDetail | None] = Paced(self, "schedule")
+
+    def compose(self) -> ComposeResult:
+        yield SpanLine(id="top")
+        yield Banner(id="banner")
+        with VerticalScroll(id="detail", can_focus=False):
+            with VerticalScroll(id="facts", can_focus=False):
+                yield Facts(id="ahead")
+                yield Facts(id="about")
+            with Vertical(id="past"):
+                yield TrendView(id="trend")
+                yield Facts(id="history-title")
+                yield Vertical(id="history-room")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#keys", KeyLine).turn_to("schedule")
+        self.query_one("#history-title", Facts).show_rows([Title("Runs")])
+        self._show_top()
+        self.query_one(Banner).tell()
+        self._read_detail()
+
+    def chosen(self) -> Chosen | None:
+        return None if self._is_gone else Chosen(names=(self.schedule_name,))
+
+    def _read_detail(self) -> None:
+        name, zone = self.schedule_name, self.app.zone
+        schedule_id = None if self.found is None else self.found.schedule.id
+        self._paced.ask(
+            lambda client: read_detail(client, name, schedule_id=schedule_id, zone=zone),
+            self._take,
+        )
+
+    def on_changed(self) -> None:
+        self.query_one(Banner).tell()
+        self._read_detail()
+        if self.history is not None:
+            self.history.read()
+
+    def on_resize(self) -> None:
+        self.query_one(Banner).tell()
+
+    def _take(self, found: ScheduleDetail | None) -> None:
+        self._is_gone = found is None
+        if found is None:
+            words = f"there is no schedule {self.schedule_name!r} any more"
+            self.query_one("#ahead", Facts).show_rows([Cells(((f" {clean(words)}", "warn"),))])
+            for name in ("#about", "#past"):
+                self.query_one(name).display = False
+            return
+        self.found = found
+        self.schedule_name = found.schedule.name
+        self.query_one("#about").display = self.query_one("#past").display = True
+        if self.history is None:
+            self._begin_history(found.schedule.id)
+        self.query_one("#trend", TrendView).show_runs(found.recent)
+        self._tick()
+
+    def _begin_history(self, schedule_id: int) -> None:
+        app = self.app
+        self.history = run_list.RunSource(
+            self,
+            now=app.now,
+            zone=app.zone,
+            changed=self._show_history,
+            schedule_id=schedule_id,
+        )
+        view = HistoryView(
+            self.history, run_list.HISTORY_COLUMNS, id="history", empty="it has not run yet"
+        )
+        self.query_one("#history-room").mount(view)
+        self.history.read()
+        if self.has_class("-wide"):
+            view.focus()
+
+    def on_line_view_opened(self, message: LineView.Opened) -> None:
+        from edgecron.tui.run_screen import RunScreen
+
+        line = message.view.current()
+        if line is not None and self.app.screen is self:  # else the key was pressed twice
+            self.app.push_screen(RunScreen(line.key))
+
+    def _show_history(self) -> None:
+        for view in self.query(HistoryView):
+            view.source_changed()
+        self._tick()
+
+    def _tick(self) -> None:
+        """Show how far things are by now, and again when that reads otherwise."""
+        found, now, zone = self.found, self.app.now(), self.app.zone
+        if found is None or self._is_gone or not self.is_current:
+            return
+        self._show_top()
+        ahead = ahead_rows(found, zone=zone, now=now)
+        self.query_one("#ahead", Facts).show_rows(ahead)
+        about = about_rows(found, is_full=self._is_full, zone=zone, now=now)
+        self.query_one("#about", Facts).show_rows(about)
+        paces = [view.tick() for view in self.query(HistoryView)]
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(min(_LONGEST_S, self._pace_s(found), *paces), self._tick)
+
+    def _pace_s(self, found: ScheduleDetail) -> float:
+        times = [fire.due_at for fire in found.outlook.upcoming[:1]]
+        times += [at for at in (found.schedule.last_run_at,) if at is not None]
+        now = self.app.now()
+        return min((pace_of(abs((at - now).total_seconds())) for at in times), default=_LONGEST_S)
+
+    def _show_top(self) -> None:
+        spans: list[Span] = [(" edgecron ", "bold"), (" schedule  ", "dim")]
+        spans.append((clean(self.schedule_name), "bold"))
+        right: list[Span] = []
+        if self.found is not None:
+            right = standing_spans(self.found, zone=self.app.zone, now=self.app.now())
+        self.query_one("#top", SpanLine).show(spans, right=right)
+
+    def on_screen_resume(self) -> None:
+        self._tick()
+
+    def on_screen_suspend(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+
+    # Moving.
+
+    @property
+    def _page(self) -> VerticalScroll:
+        """What scrolls: all of it, or, where there are two columns, the left one."""
+        name = "#facts" if self.has_class("-wide") else "#detail"
+        return self.query_one(name, VerticalScroll)
+
+    def action_up(self) -> None:
+        self._page.scroll_up(animate=False)
+
+    def action_down(self) -> None:
+        page = self._page
+        if page.scroll_offset.y < page.max_scroll_y:
+            page.scroll_down(animate=False)
+        else:
+            for view in self.query(HistoryView):
+                view.focus()
+
+    def action_page_up(self) -> None:
+        self._page.scroll_page_up(animate=False)
+
+    def action_page_down(self) -> None:
+        self._page.scroll_page_down(animate=False)
+
+    def action_top(self) -> None:
+        self._page.scroll_home(animate=False)
+
+    def action_bottom(self) -> None:
+        self._page.scroll_end(animate=False)
+
+    # Doing.
+
+    def named_schedule(self) -> str | None:
+        return None if self._is_gone else self.schedule_name
+
+    def saved(self, name: str) -> None:
+        if self.found is None or name != self.schedule_name:
+            self._read_detail()
+
+    def action_back(self) -> None:
+        self.dismiss(None)
+
+    def action_fields(self) -> None:
+        self._is_full = not self._is_full
+        self._tick()

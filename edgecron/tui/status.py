@@ -1,0 +1,250 @@
+"""How it stands, for the status line: engines, what is active, the last failure, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
+from edgecron.client.reason_words import run_sentence
+from edgecron.tui.bindings import actions_of
+from edgecron.tui.list_model import Span
+from edgecron.tui.text_line import SpanLine
+from edgecron.tui.themes import STATUS_GLYPHS
+from edgecron.views.letters import folded
+from edgecron.views.phrases import count_words, error_words, job_words, size_words
+from edgecron.views.times import distance
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from edgecron.model.run import Execution
+    from edgecron.tui.database_app import Telling
+    from edgecron.tui.queries import AskingScreen
+
+
+class Engines(NamedTuple):
+    """Those of the process ids in `alive` take on what is due; `stalled` and `gone` ones do not."""
+
+    alive: tuple[int, ...]
+    stalled: int
+    gone: int
+    is_clock_trusted: bool
+
+
+class Overview(NamedTuple):
+    """`owed` of the queued runs wait for a condition."""
+
+    place: str
+    engines: Engines
+    schedules: int
+    broken: int
+    vanished: int
+    running: int
+    queued: int
+    owed: int
+    last_failure: Execution | None
+    database_bytes: int
+    wal_bytes: int
+
+
+_MOST_OWED = 1000
+
+
+def read_engines(client: Face) -> Engines:
+    """How engines and the clock are: what changes although nobody writes anything."""
+    from edgecron.engine.health import EngineHealth
+    from edgecron.model.choices import COMMAND_QUEUE
+
+    states = client.engines()
+    if not any(state.is_working for state in states):
+        client.take_over()  # A run whose engine and supervisor are gone has ended.
+    return Engines(
+        alive=tuple(
+            state.info.pid
+            for state in states
+            if state.is_working and COMMAND_QUEUE in state.info.queues
+        ),
+        stalled=sum(state.health is EngineHealth.STALLED for state in states),
+        gone=sum(state.health is EngineHealth.GONE for state in states),
+        is_clock_trusted=client.clock_state().is_trusted,
+    )
+
+
+def read_overview(client: Face) -> Overview:
+    """How it stands now."""
+    from edgecron.model.choices import Status
+
+    counts = client.active_counts()
+    schedules, broken, vanished = client.count_schedules()
+    database_bytes, wal_bytes = client.database_sizes()
+    return Overview(
+        place=client.place,
+        engines=read_engines(client),
+        schedules=schedules,
+        broken=broken,
+        vanished=vanished,
+        running=counts.get(Status.RUNNING, 0),
+        queued=counts.get(Status.QUEUED, 0),
+        owed=len(client.waiting_runs(limit=_MOST_OWED)),
+        last_failure=client.last_failure(),
+        database_bytes=database_bytes,
+        wal_bytes=wal_bytes,
+    )
+
+
+Part = tuple[Span, ...]  # of a line: shown whole, or left out
+
+
+def overview_parts(
+    found: Overview, *, now: datetime, own_pid: int | None = None, engine_key: str = ""
+) -> tuple[list[Part], Part]:
+    """The status line: what is on its left, the most important first, and what is at its right
+    end. `own_pid` is that of the engine that runs from here, `engine_key` what runs one."""
+    waiting = found.queued - found.owed
+    parts: list[Part] = [
+        *_engine_parts(found.engines, own_pid=own_pid, engine_key=engine_key),
+        ((f"{found.running} running", "busy" if found.running else "dim"),),
+        ((f"{waiting} queued", "wait" if waiting else "dim"),),
+    ]
+    if found.owed:
+        parts.append(((f"{found.owed} owed", "warn"),))
+    if found.broken:
+        parts.append(((f"✗ {found.broken} broken", "bad"),))
+    if found.vanished:
+        parts.append(((f"? {found.vanished} vanished", "warn"),))
+    if not found.engines.is_clock_trusted:
+        parts.append((("! clock not trusted", "bad"),))
+    failure = found.last_failure
+    if failure is not None:
+        when = distance(failure.finished_at or failure.plan_at, now)
+        glyph, look = STATUS_GLYPHS[failure.status.value]
+        parts.append(((f"{glyph} ", look), (f"{clean(failure.schedule)} {when}", "dim")))
+    size = size_words(found.database_bytes + found.wal_bytes)
+    return parts, ((f"{clean(_short(found.place))}  {size}", "dim"),)
+
+
+def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> list[Part]:
+    parts: list[Part] = []
+    if found.alive:
+        count = len(found.alive)
+        words: Part = (("● ", "good"), (count_words(count, "engine"), ""))
+        is_ours = own_pid in found.alive
+        parts.append(
+            (*words, (", ours" if count == 1 else ", one ours", "good")) if is_ours else words
+        )
+    else:
+        offer: Part = ((f": {engine_key} runs one", "dim"),) if engine_key else ()
+        parts.append((("○ no engine", "bad"), *offer))
+    if found.stalled:
+        parts.append(((f"! {found.stalled} stalled", "warn"),))
+    if found.gone:
+        parts.append(((f"✗ {found.gone} gone", "warn"),))
+    return parts
+
+
+def _short(place: str) -> str:
+    """A path, from the home folder on where it lies there; another machine as it is."""
+    with suppress(ValueError, RuntimeError):  # It lies elsewhere; nobody knows where home is.
+        return f"~/{Path(place).relative_to(Path.home())}"
+    return place
+
+
+_MOST_LINES = 3
+
+
+class Banner(SpanLine):
+    """Not there where nothing is the matter; calm where there is no database yet, which is made
+    with a first schedule."""
+
+    app: Telling
+
+    def tell(self) -> None:
+        """Show what is the matter now, folded to the width of the screen."""
+        error = self.app.trouble
+        self.display = error is not None
+        is_calm = self.app.is_absent and "add" in actions_of(self.screen)
+        self.set_class(is_calm, "-calm")
+        if error is None:
+            return
+        words = f"! {error_words(error)}"
+        if is_calm:
+            key = self.app.label("add")
+            words = f"{error.message} yet: {key} makes it, with a first schedule"
+        lines = list(folded(clean(words), max(1, self.screen.size.width - 2)))[:_MOST_LINES]
+        self.styles.height = len(lines)
+        self.show(*([(f" {line}", "bold")] for line in lines))
+
+
+def schedule_spans(client: Face, name: str) -> tuple[Span, ...]:
+    """When a schedule runs, and what; nothing of one that has gone meanwhile."""
+    from edgecron.triggers import describe
+
+    try:
+        schedule = client.schedule(name)
+    except NotFound:
+        return ()
+    if schedule.trigger_error is not None:
+        return ((f"broken: {clean(schedule.trigger_error)}", "bad"),)
+    try:
+        words = ", and ".join(describe(trigger) for trigger in client.triggers(schedule))
+    except InvalidInput as error:
+        return ((clean(error.message), "bad"),)
+    return (
+        (clean(words), ""),
+        ("  ·  ", "faint"),
+        (clean(job_words(schedule.spec)), "dim"),
+    )
+
+
+def run_spans(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
+    """Why a run ran and how it ended, or why it did not run."""
+    return ((clean(run_sentence(run, zone=zone, now=now)), ""),)
+
+
+_PAUSE_S = 0.08
+
+
+class About(NamedTuple):
+    """What to tell: these spans, or else about this schedule, of which is to be asked."""
+
+    spans: Sequence[Span] = ()
+    schedule: str | None = None
+
+
+class CloserLine(SpanLine):
+    """It is told once the cursor stays, and nothing of where the cursor was before."""
+
+    def __init__(self, screen: AskingScreen[Any], *, id: str) -> None:
+        super().__init__(id=id)
+        self._asking = screen
+        self._about = About()
+        self._timer: Timer | None = None
+
+    def turn_to(self, find: Callable[[], About]) -> None:
+        """Tell of what is found there in a moment."""
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(_PAUSE_S, lambda: self._tell(find()))
+
+    def _tell(self, about: About) -> None:
+        self._about = about
+        name = about.schedule
+        if name is None:
+            self._show(about.spans)
+            return
+
+        def told(spans: Sequence[Span]) -> None:
+            if about is self._about:
+                self._show(spans)
+
+        self._asking.ask("about", lambda client: schedule_spans(client, name), told)
+
+    def _show(self, spans: Sequence[Span]) -> None:
+        self.show([(" ", ""), *spans])

@@ -1,0 +1,264 @@
+"""What is to come: the next fires of all schedules in order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from datetime import datetime, timedelta, tzinfo
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
+from edgecron.client.face import Face
+from edgecron.tui.durations import BARS
+from edgecron.tui.list_model import Column, Line, Span
+from edgecron.tui.queries import AskingScreen, Paced
+from edgecron.tui.text_line import SpanLine
+from edgecron.views.phrases import count_words, is_overdue, moved_words
+from edgecron.views.times import distance, near_time
+
+if TYPE_CHECKING:
+    from edgecron.model.filters import Filter
+    from edgecron.planning.forecast import UpcomingFire
+    from edgecron.tui.timeline import Timeline
+
+
+_PILE, _CHANGE = "▲", "◆"
+_MOST_NAMED = 3
+
+
+class Coming(NamedTuple):
+    """The next fires, in the order of their times, and whether there are more."""
+
+    fires: tuple[UpcomingFire, ...] = ()
+    has_more: bool = False
+
+
+class ComingView(SpanLine):
+    """The bar, its labels, and a note on the first clock change or pile-up of it."""
+
+    DEFAULT_CSS = "ComingView { height: 3; }"
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._coming: Coming = Coming()
+        self._now: datetime | None = None
+        self._zone: tzinfo | None = None
+
+    def tell(self, coming: Coming, *, now: datetime, zone: tzinfo) -> None:
+        """Show these."""
+        self._coming, self._now, self._zone = coming, now, zone
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._now is None or self._zone is None or self.size.width < 4:
+            return
+        from edgecron.tui.timeline import timeline  # with all that knows zones
+
+        fires = self._coming.fires
+        found = timeline(fires, self.size.width - 2, now=self._now, zone="local")
+        known_until = fires[-1].due_at if self._coming.has_more else None
+        self.show(*bar_lines(found, now=self._now, zone=self._zone, known_until=known_until))
+
+
+def bar_lines(
+    found: Timeline, *, now: datetime, zone: tzinfo, known_until: datetime | None
+) -> list[list[Span]]:
+    """The bar; the labels below it, with signs where something is to be known; and what that is.
+
+    After `known_until` nothing was looked at; None where all was.
+    """
+    most = max(found.counts, default=0)
+    marks = {pile.cell: _PILE for pile in found.pile_ups}
+    marks |= {change.cell: _CHANGE for change in found.changes}
+    bar: list[Span] = [(" ", "")]
+    for cell, count in enumerate(found.counts):
+        is_known = known_until is None or found.edges[cell] <= known_until
+        letter = BARS[-(-count * len(BARS) // most) - 1] if count else "·" if is_known else " "
+        bar.append((letter, "faint" if not count else "warn" if cell in marks else "accent"))
+    labels = [" "] * len(found.counts)
+    for tick in found.ticks:
+        labels[tick.cell : tick.cell + len(tick.label)] = tick.label
+    below: list[Span] = [(" ", "")]
+    for cell, letter in enumerate(labels[: len(found.counts)]):
+        is_marked = cell in marks and letter == " "  # A label is not written over.
+        below.append((marks[cell], "warn") if is_marked else (letter, "dim"))
+    return [bar, below, _note(found, now=now, zone=zone)]
+
+
+def _note(found: Timeline, *, now: datetime, zone: tzinfo) -> list[Span]:
+    if found.changes:
+        change = found.changes[0]
+        when = near_time(change.at, zone=zone, now=now)
+        return [(f" {_CHANGE} ", "warn"), (f"{when}: {clean(change.text)}", "dim")]
+    if found.pile_ups:
+        pile = max(found.pile_ups, key=lambda pile: pile.starts)
+        names = ", ".join(clean(name) for name in pile.schedules[:_MOST_NAMED])
+        more = ", ..." if len(pile.schedules) > _MOST_NAMED else ""
+        when = near_time(pile.at, zone=zone, now=now)
+        starts = count_words(pile.starts, "run")
+        words = f"{when}: {starts} start within a minute ({names}{more})"
+        return [(f" {_PILE} ", "warn"), (words, "dim")]
+    return []
+
+
+_TOPIC = "upcoming"
+_MOST = 1500
+_MOST_LOOKED_AT = 5000
+_READ_AGAIN = timedelta(minutes=1)
+
+COLUMNS = (
+    Column("IN", 10, 11),
+    Column("TIME", 12, 12),
+    Column("SCHEDULE", 12, 28, share=3),
+    Column("BY", 10, 24, share=2, drop=1),
+)
+
+
+class UpcomingSource:
+    """The next fires. `changed` is called when there is something else to show."""
+
+    def __init__(
+        self,
+        screen: AskingScreen[Any],
+        *,
+        now: Callable[[], datetime],
+        zone: tzinfo,
+        changed: Callable[[], None],
+    ) -> None:
+        self._questions = screen
+        self._paced: Paced[Coming] = Paced(screen, _TOPIC)
+        self._now = now
+        self._zone = zone
+        self._changed = changed
+        self.coming = Coming()
+        self._read_at = now()
+        self._first_to_come: datetime | None = None
+        self._filter: Filter | None = None
+        self.is_clock_trusted = True  # as far as is known
+
+    @property
+    def count(self) -> int:
+        return len(self.coming.fires)
+
+    @property
+    def is_counted(self) -> bool:
+        return not self.coming.has_more
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        """Show only the fires of schedules whose names a filter lets through; None is all."""
+        self._filter = wanted
+        self._questions.break_off(_TOPIC)
+        self._paced.hurry()
+        self.read()
+
+    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
+        """The keys of a filter that say nothing of fires: all but names."""
+        return tuple(dict.fromkeys(term.key for term in wanted.terms if term.key != "job"))
+
+    @property
+    def trouble(self) -> str:
+        return ""
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """Those that were taken, or are to come no more; where a filter is on it is not known."""
+        is_all = self._filter is None
+        return keys - set(map(_key, self.coming.fires)) if keys and is_all else frozenset()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a time has passed that was to come, and nobody has taken it: with no engine
+        alive nothing is committed by which this would be noticed."""
+        now, first = self._now(), self._first_to_come
+        is_time = now - self._read_at >= _READ_AGAIN
+        return is_time and first is not None and is_overdue(first, now)
+
+    def read(self) -> None:
+        """Read the next fires anew."""
+        wanted = self._filter
+
+        def show(coming: Coming) -> None:
+            if wanted is self._filter:  # else another one was asked for meanwhile
+                self.coming = coming
+                self._first_to_come = next(
+                    (fire.due_at for fire in coming.fires if fire.due_at > self._now()), None
+                )
+                self._read_at = self._now()
+                self._changed()
+
+        self._paced.ask(lambda client: _find_next(client, wanted), show)
+
+    def line(self, index: int) -> Line | None:
+        fire = self.coming.fires[index]
+        now, zone = self._now(), self._zone
+        is_late = self.is_clock_trusted and is_overdue(fire.due_at, now)
+        far = distance(fire.due_at, now, is_clock_trusted=self.is_clock_trusted)
+        note = moved_words(fire, zone=zone, now=now) if fire.is_moved else fire.source or ""
+        return Line(
+            key=_key(fire),
+            cells=(
+                (("overdue", "bad") if is_late else (far, "accent"),),
+                ((near_time(fire.due_at, zone=zone, now=now), ""),),
+                ((clean(fire.schedule), "bold"),),
+                ((clean(note), "dim"),),
+            ),
+        )
+
+    def index_of(self, key: int) -> int | None:
+        for index, fire in enumerate(self.coming.fires):
+            if _key(fire) == key:
+                return index
+        return None
+
+    def names_of(self, keys: Sequence[int]) -> tuple[str, ...]:
+        """The schedules of fires, by the keys of these."""
+        wanted = frozenset(keys)
+        return tuple(
+            dict.fromkeys(fire.schedule for fire in self.coming.fires if _key(fire) in wanted)
+        )
+
+    def why_fixed(self, index: int) -> str | None:
+        """Why a fire can't be moved; None where it can: it is the next one of its schedule."""
+        fire = self.coming.fires[index]
+        following = next(one for one in self.coming.fires if one.schedule == fire.schedule)
+        if following is fire:
+            return None
+        when = near_time(following.due_at, zone=self._zone, now=self._now())
+        return f"only the next run of {fire.schedule} can be moved: the one at {when}"
+
+    def nearest_s(self, first: int, last: int) -> float:
+        now = self._now()
+        seconds = (
+            abs((fire.due_at - now).total_seconds()) for fire in self.coming.fires[first:last]
+        )
+        return min(seconds, default=inf)
+
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        take([_key(fire) for fire in self.coming.fires])
+
+    def want(self, first: int, last: int) -> None:
+        """All there is has been read."""
+
+
+def _find_next(client: Face, wanted: Filter | None) -> Coming:
+    """The next fires; of those of a schedule that are overdue the first one, as they become one."""
+    now = client.now()
+    fires: list[UpcomingFire] = []
+    overdue: set[str] = set()
+    for fire in islice(client.next_fires(matches=wanted), _MOST_LOOKED_AT):
+        if is_overdue(fire.due_at, now):
+            if fire.schedule in overdue:
+                continue
+            overdue.add(fire.schedule)
+        fires.append(fire)
+        if len(fires) == _MOST:
+            return Coming(tuple(fires), has_more=True)
+    return Coming(tuple(fires))
+
+
+def _key(fire: UpcomingFire) -> int:
+    return hash((fire.schedule, fire.plan_at))
