@@ -18,9 +18,9 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
     from edgecron.base.paths import is_root
     from edgecron.base.tokens import read_token
     from edgecron.tui.own_engine import engine_environment
-    from edgecron.tui.web import check_served, read_place, serve, session_command, users_of
+    from edgecron.tui.web import check_served, read_address, serve, session_command, users_of
 
-    where = read_place(place)
+    where = read_address(place)
     token = None if cli.token_file is None else read_token(cli.token_file)
     check_served(where, has_token=token is not None)
     path = None if cli.remote_url() is not None else str(cli.database_path())

@@ -11,9 +11,9 @@ from edgecron.client.face import Face
 from edgecron.formats.option_texts import read_time
 from edgecron.model.choices import Status
 from edgecron.model.run import Execution
-from edgecron.tui.actions import Front, active_runs_of, names_of
-from edgecron.tui.dialogs import Checked, Dialog, Field, Lines, Told, YesNo
-from edgecron.tui.list_model import Chosen
+from edgecron.tui.actions import WordsFront, active_runs_of, names_of
+from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Dialog, Field, Lines, ShowCheck
+from edgecron.tui.list_model import Targets
 from edgecron.views.acts import left_lines
 from edgecron.views.phrases import count_words, error_words, next_sentence, status_words
 from edgecron.views.times import local_time, spoken_time
@@ -26,7 +26,7 @@ Now = Callable[[], datetime]
 Span = tuple[datetime, datetime]
 
 
-class Until(NamedTuple):
+class PauseEnd(NamedTuple):
     """The end of a pause; None is without end."""
 
     at: datetime | None
@@ -48,21 +48,21 @@ class Removal(NamedTuple):
     dependents: tuple[str, ...] = ()
 
 
-class Ending(NamedTuple):
+class Cancellation(NamedTuple):
     """Runs to be ended, those that have not ended yet; and where there are none, why."""
 
     active: tuple[Execution, ...]
     why_none: str
 
 
-class Gap(NamedTuple):
+class BackfillRange(NamedTuple):
     """Schedules to be backfilled, and the range that the chosen runs have missed."""
 
     names: tuple[str, ...]
     span: Span | None
 
 
-def called(names: Sequence[str]) -> str:
+def names_words(names: Sequence[str]) -> str:
     """`backup`, `3 schedules`."""
     return names[0] if len(names) == 1 else count_words(len(names), "schedule")
 
@@ -70,9 +70,9 @@ def called(names: Sequence[str]) -> str:
 # Reading.
 
 
-def read_coming(client: Face, chosen: Chosen, *, zone: tzinfo) -> Coming:
+def read_next_runs(client: Face, targets: Targets, *, zone: tzinfo) -> Coming:
     """What is to be moved."""
-    names = names_of(client, chosen)
+    names = names_of(client, targets)
     if len(names) != 1:
         return Coming(names, "")
     schedule = client.schedule(names[0])
@@ -81,78 +81,82 @@ def read_coming(client: Face, chosen: Chosen, *, zone: tzinfo) -> Coming:
     return Coming(names, when)
 
 
-def read_removal(client: Face, chosen: Chosen) -> Removal:
+def read_removal(client: Face, targets: Targets) -> Removal:
     """What is to be removed."""
-    names = names_of(client, chosen)
+    names = names_of(client, targets)
     if len(names) > _MOST_LOOKED_AT:
         return Removal(names, None)
     dependents = {other for name in names for other in client.find_dependents(name)}
     return Removal(
         names,
-        active_runs_of(client, Chosen(names=names)),
+        active_runs_of(client, Targets(names=names)),
         tuple(sorted(dependents.difference(names))),
     )
 
 
-def read_ending(client: Face, chosen: Chosen) -> Ending:
+def read_cancellation(client: Face, targets: Targets) -> Cancellation:
     """What is to be ended."""
-    active = active_runs_of(client, chosen)
+    active = active_runs_of(client, targets)
     if active:
-        return Ending(active, "")
-    if len(chosen.run_ids) == 1:
-        run = client.execution(chosen.run_ids[0])
-        return Ending((), f"run {run.id} of {run.schedule} has ended already: {status_words(run)}")
-    if chosen.run_ids:
-        return Ending((), f"all {len(chosen.run_ids):,} runs have ended already")
-    return Ending((), f"nothing of {called(names_of(client, chosen))} is queued or runs")
+        return Cancellation(active, "")
+    if len(targets.run_ids) == 1:
+        run = client.execution(targets.run_ids[0])
+        return Cancellation(
+            (), f"run {run.id} of {run.schedule} has ended already: {status_words(run)}"
+        )
+    if targets.run_ids:
+        return Cancellation((), f"all {len(targets.run_ids):,} runs have ended already")
+    return Cancellation(
+        (), f"nothing of {names_words(names_of(client, targets))} is queued or runs"
+    )
 
 
-def read_gap(client: Face, chosen: Chosen) -> Gap:
+def read_backfill(client: Face, targets: Targets) -> BackfillRange:
     """What is to be backfilled."""
     missed = [
         (run.missed_from_at or run.plan_at, run.missed_to_at or run.plan_at)
-        for run in (client.execution(id_) for id_ in chosen.run_ids)
+        for run in (client.execution(id_) for id_ in targets.run_ids)
     ]
     span = (min(first for first, _ in missed), max(last for _, last in missed)) if missed else None
-    return Gap(names_of(client, chosen), span)
+    return BackfillRange(names_of(client, targets), span)
 
 
 def check_backfill(
     client: Face, names: Sequence[str], span: Span, *, zone: tzinfo
-) -> Checked[Span]:
+) -> CheckResult[Span]:
     """How many runs a backfill would queue, and what it would leave out."""
     try:
         plans = [client.plan_backfill(name, *span) for name in names]
     except InvalidInput as error:
-        return Checked(error_words(error))
+        return CheckResult(error_words(error))
     count = sum(len(plan.wanted) for plan in plans)
-    lines = left_lines(Front(client).command, plans[0], zone=zone) if len(plans) == 1 else []
+    lines = left_lines(WordsFront(client).command, plans[0], zone=zone) if len(plans) == 1 else []
     left = "".join(f"; {line}" for line in lines)
     if not count:
-        return Checked(f"nothing to backfill of {called(names)}{left}")
+        return CheckResult(f"nothing to backfill of {names_words(names)}{left}")
     times = [fire.plan_at for plan in plans for fire in (plan.wanted[:1] + plan.wanted[-1:])]
     first, last = local_time(min(times), zone=zone), local_time(max(times), zone=zone)
-    return Checked(f"queues {count_words(count, 'run')}, {first} to {last}{left}", span)
+    return CheckResult(f"queues {count_words(count, 'run')}, {first} to {last}{left}", span)
 
 
 # Dialogs.
 
 
-def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[Until]:
+def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[PauseEnd]:
     """Until when."""
 
-    def check(texts: tuple[str, ...], told: Told[Until]) -> None:
+    def check(texts: tuple[str, ...], told: ShowCheck[PauseEnd]) -> None:
         if not texts[0]:
-            told(Checked("without end: until you resume it", Until(None)))
+            told(CheckResult("without end: until you resume it", PauseEnd(None)))
             return
         found = _checked_time(texts[0], zone=zone, now=now())
         if found.value is None:
-            told(Checked(found.words))
+            told(CheckResult(found.words))
         else:
-            told(Checked(f"until {found.words}", Until(found.value)))
+            told(CheckResult(f"until {found.words}", PauseEnd(found.value)))
 
     return Lines(
-        f"Pause {called(names)}",
+        f"Pause {names_words(names)}",
         ["Nothing of it starts until then. What runs already goes on."],
         fields=[Field("until", example=_EXAMPLE)],
         check=check,
@@ -163,12 +167,12 @@ def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[Unti
 def reschedule_dialog(coming: Coming, *, zone: tzinfo, now: Now) -> Dialog[datetime]:
     """To when."""
 
-    def check(texts: tuple[str, ...], told: Told[datetime]) -> None:
-        told(_checked_time(texts[0], zone=zone, now=now()) if texts[0] else Checked(""))
+    def check(texts: tuple[str, ...], told: ShowCheck[datetime]) -> None:
+        told(_checked_time(texts[0], zone=zone, now=now()) if texts[0] else CheckResult(""))
 
     words = [coming.said] if coming.said else []
     return Lines(
-        f"Move the next run of {called(coming.names)}",
+        f"Move the next run of {names_words(coming.names)}",
         [*words, "It is moved once: the run after it follows its trigger."],
         fields=[Field("to", example=_EXAMPLE)],
         check=check,
@@ -179,23 +183,23 @@ def reschedule_dialog(coming: Coming, *, zone: tzinfo, now: Now) -> Dialog[datet
 def removal_dialog(removal: Removal) -> Dialog[bool]:
     """Whether to remove; of several their number is to be typed."""
     names = removal.names
-    title = f"Remove {called(names)}?"
+    title = f"Remove {names_words(names)}?"
     what = "it" if len(names) == 1 else "them"
-    words = [_fate_words(removal.active, what)]
+    words = [_active_words(removal.active, what)]
     if removal.dependents:
-        words.append(f"These wait for {what} in vain then: {_few(removal.dependents)}.")
+        words.append(f"These wait for {what} in vain then: {_first_names(removal.dependents)}.")
     if len(names) == 1:
-        return YesNo(title, words, yes="remove", is_danger=True)
+        return ConfirmDialog(title, words, yes="remove", is_danger=True)
     number = str(len(names))
 
-    def check(texts: tuple[str, ...], told: Told[bool]) -> None:
+    def check(texts: tuple[str, ...], told: ShowCheck[bool]) -> None:
         is_typed = texts[0] == number
-        words = f"removes {called(names)}" if is_typed else f"type {number} to remove them"
-        told(Checked(words, True if is_typed else None))
+        words = f"removes {names_words(names)}" if is_typed else f"type {number} to remove them"
+        told(CheckResult(words, True if is_typed else None))
 
     return Lines(
         title,
-        [_few(names), *words],
+        [_first_names(names), *words],
         fields=[Field("how many")],
         check=check,
         yes="remove",
@@ -203,12 +207,12 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
     )
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
-def _fate_words(active: Sequence[Execution] | None, what: str) -> str:
+def _active_words(active: Sequence[Execution] | None, what: str) -> str:
     if active is None:
         return "What is queued is cancelled, what runs finishes, the history stays."
     queued = sum(run.status is Status.QUEUED for run in active)
@@ -225,7 +229,7 @@ def _fate_words(active: Sequence[Execution] | None, what: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def ending_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
+def cancel_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
     """Whether to end runs that go on."""
     running = [run for run in runs if run.status is Status.RUNNING]
     if len(runs) == 1:
@@ -238,24 +242,26 @@ def ending_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
     if len(running) < len(runs):
         waiting = len(runs) - len(running)
         words.append(f"{count_words(waiting, 'run')} that wait to start will not start.")
-    return YesNo(title, words, yes="end it" if len(runs) == 1 else "end them", is_danger=True)
+    return ConfirmDialog(
+        title, words, yes="end it" if len(runs) == 1 else "end them", is_danger=True
+    )
 
 
 def backfill_dialog(
-    gap: Gap,
+    gap: BackfillRange,
     *,
     zone: tzinfo,
     now: Now,
-    plan: Callable[[Span, Told[Span]], None],
+    plan: Callable[[Span, ShowCheck[Span]], None],
 ) -> Dialog[Span]:
     """From when to when. `plan` tells what it would do."""
     begins, ends = ("", "")
     if gap.span is not None:
         begins, ends = (local_time(instant, zone=zone) for instant in gap.span)
 
-    def check(texts: tuple[str, ...], told: Told[Span]) -> None:
+    def check(texts: tuple[str, ...], told: ShowCheck[Span]) -> None:
         if not all(texts):
-            told(Checked(""))
+            told(CheckResult(""))
             return
         try:
             first, last = (
@@ -263,12 +269,12 @@ def backfill_dialog(
                 for text in texts
             )
         except InvalidInput as error:
-            told(Checked(error_words(error)))
+            told(CheckResult(error_words(error)))
             return
         plan((first, last), told)
 
     return Lines(
-        f"Backfill {called(gap.names)}",
+        f"Backfill {names_words(gap.names)}",
         ["Times of its triggers that have no success get a run each, one after the other."],
         fields=[
             Field("from", begins, "2026-11-01, or with a time: 2026-11-01 06:00"),
@@ -279,9 +285,9 @@ def backfill_dialog(
     )
 
 
-def _checked_time(text: str, *, zone: tzinfo, now: datetime) -> Checked[datetime]:
+def _checked_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
     try:
         instant = read_time(text, what="the time", timezone="local", now=now)
     except InvalidInput as error:
-        return Checked(error_words(error))
-    return Checked(spoken_time(instant, zone=zone, now=now), instant)
+        return CheckResult(error_words(error))
+    return CheckResult(spoken_time(instant, zone=zone, now=now), instant)

@@ -18,8 +18,8 @@ from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Chosen
-from edgecron.tui.queries import AskingScreen
+from edgecron.tui.list_model import Targets
+from edgecron.tui.queries import QueryScreen
 from edgecron.views.phrases import count_words, error_words
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.tui import action_dialogs
     from edgecron.tui.actions import Progress, Report
     from edgecron.tui.database_app import Telling
-    from edgecron.tui.dialogs import Dialog, Told
+    from edgecron.tui.dialogs import Dialog, ShowCheck
 
     _Opened = tuple[Schedule | None, Mapping[str, object]]
 
@@ -39,7 +39,7 @@ _STEPS = 100
 _numbers = count(1)
 
 
-class Naming(NamedTuple):
+class ActionWords(NamedTuple):
     """How an action is called: as a verb, while it goes on, when it is done, and to what."""
 
     verb: str
@@ -48,17 +48,17 @@ class Naming(NamedTuple):
     what: str = "schedule"
 
 
-_RUN = Naming("run", "starting", "started")
-_PAUSE = Naming("pause", "pausing", "paused")
-_RESUME = Naming("resume", "resuming", "resumed")
-_RESCHEDULE = Naming("move", "moving", "moved the next run of")
-_CANCEL = Naming("end", "ending", "ended or withdrew", "run")
-_DELETE = Naming("remove", "removing", "removed")
-_UNDO = Naming("restore", "restoring", "restored")
-_BACKFILL = Naming("backfill", "backfilling", "backfilled")
+_RUN = ActionWords("run", "starting", "started")
+_PAUSE = ActionWords("pause", "pausing", "paused")
+_RESUME = ActionWords("resume", "resuming", "resumed")
+_RESCHEDULE = ActionWords("move", "moving", "moved the next run of")
+_CANCEL = ActionWords("end", "ending", "ended or withdrew", "run")
+_DELETE = ActionWords("remove", "removing", "removed")
+_UNDO = ActionWords("restore", "restoring", "restored")
+_BACKFILL = ActionWords("backfill", "backfilling", "backfilled")
 
 
-class ActingScreen(AskingScreen[ScreenResultType]):
+class ActionScreen(QueryScreen[ScreenResultType]):
     """A screen from which something can be done about schedules and runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
@@ -67,11 +67,11 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
     app: Telling
 
-    def chosen(self) -> Chosen | None:
+    def targets(self) -> Targets | None:
         """What an action is for now: what is marked, else what the cursor is on."""
         return None
 
-    def let_go(self) -> None:
+    def clear_marks(self) -> None:
         """It is done to what was marked: nothing is marked any more."""
 
     # The actions.
@@ -86,10 +86,10 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         zone = self.app.zone
 
-        def let_go(client: Face, chosen: Chosen, progress: Progress) -> Report:
-            return actions.resume(client, chosen, progress, zone=zone)
+        def clear_marks(client: Face, targets: Targets, progress: Progress) -> Report:
+            return actions.resume(client, targets, progress, zone=zone)
 
-        self._carry_out_chosen(_RESUME, let_go)
+        self._carry_out_chosen(_RESUME, clear_marks)
 
     def action_pause(self) -> None:
         from edgecron.tui import action_dialogs, actions
@@ -97,11 +97,11 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         zone, now = self.app.zone, self.app.now
 
         def ask(names: tuple[str, ...]) -> None:
-            def hold(until: action_dialogs.Until) -> None:
+            def hold(until: action_dialogs.PauseEnd) -> None:
                 self._carry_out(
                     _PAUSE,
                     lambda client, progress: actions.pause(
-                        client, Chosen(names), progress, until=until.at, zone=zone
+                        client, Targets(names), progress, until=until.at, zone=zone
                     ),
                 )
 
@@ -114,16 +114,16 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         zone, now = self.app.zone, self.app.now
 
-        def read(client: Face, chosen: Chosen) -> action_dialogs.Coming:
-            return action_dialogs.read_coming(client, chosen, zone=zone)
+        def read(client: Face, targets: Targets) -> action_dialogs.Coming:
+            return action_dialogs.read_next_runs(client, targets, zone=zone)
 
         def ask(coming: action_dialogs.Coming) -> None:
             def move(at: datetime) -> None:
-                chosen = Chosen(coming.names)
+                targets = Targets(coming.names)
                 self._carry_out(
                     _RESCHEDULE,
                     lambda client, progress: actions.reschedule(
-                        client, chosen, progress, at=at, zone=zone
+                        client, targets, progress, at=at, zone=zone
                     ),
                 )
 
@@ -135,7 +135,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         from edgecron.model.choices import Status
         from edgecron.tui import action_dialogs, actions
 
-        def ask(found: action_dialogs.Ending) -> None:
+        def ask(found: action_dialogs.Cancellation) -> None:
             runs = found.active
 
             def end(_: bool = True) -> None:
@@ -147,17 +147,17 @@ class ActingScreen(AskingScreen[ScreenResultType]):
             if not runs:
                 self.app.tell(found.why_none, severity="warning")
             elif any(run.status is Status.RUNNING for run in runs):
-                self._put(action_dialogs.ending_dialog(runs), end)
+                self._put(action_dialogs.cancel_dialog(runs), end)
             else:
                 end()
 
-        self._read(_CANCEL, action_dialogs.read_ending, ask)
+        self._read(_CANCEL, action_dialogs.read_cancellation, ask)
 
     def action_delete(self) -> None:
         from edgecron.tui import action_dialogs, actions
 
-        chosen = self.chosen()
-        if chosen is not None and chosen.run_ids:
+        targets = self.targets()
+        if targets is not None and targets.run_ids:
             why = "runs are not removed by hand: retention removes them when their time has come"
             self.app.tell(why, severity="warning")
             return
@@ -191,8 +191,8 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         zone, now = self.app.zone, self.app.now
 
-        def ask(gap: action_dialogs.Gap) -> None:
-            def plan(span: action_dialogs.Span, told: Told[action_dialogs.Span]) -> None:
+        def ask(gap: action_dialogs.BackfillRange) -> None:
+            def plan(span: action_dialogs.Span, told: ShowCheck[action_dialogs.Span]) -> None:
                 self.app.ask(
                     "backfill plan",
                     lambda client: action_dialogs.check_backfill(
@@ -211,36 +211,36 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
             self._put(action_dialogs.backfill_dialog(gap, zone=zone, now=now, plan=plan), fill)
 
-        self._read(_BACKFILL, action_dialogs.read_gap, ask)
+        self._read(_BACKFILL, action_dialogs.read_backfill, ask)
 
     # How they are carried out.
 
-    def _choose(self, naming: Naming) -> Chosen | None:
-        chosen = self.chosen()
-        if chosen is None:
+    def _choose(self, naming: ActionWords) -> Targets | None:
+        targets = self.targets()
+        if targets is None:
             self.app.tell(f"there is nothing here to {naming.verb}", severity="warning")
-        return chosen
+        return targets
 
     def _read(
         self,
-        naming: Naming,
-        question: Callable[[Face, Chosen], T],
+        naming: ActionWords,
+        question: Callable[[Face, Targets], T],
         then: Callable[[T], None],
     ) -> None:
         """Look at what is chosen, and go on where this screen is still in front."""
-        chosen = self._choose(naming)
-        if chosen is None:
+        targets = self._choose(naming)
+        if targets is None:
             return
 
         def look(client: Face) -> tuple[T] | EdgecronError:
             try:
-                return (question(client, chosen),)
+                return (question(client, targets),)
             except NotFound as error:
                 return error  # It has gone meanwhile; the others are told in the banner.
 
         def looked(found: tuple[T] | EdgecronError) -> None:
             if isinstance(found, EdgecronError):
-                self.app.tell_error(found)
+                self.app.show_error(found)
             elif self.app.screen is self:
                 then(*found)
 
@@ -256,13 +256,13 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         self.app.push_screen(dialog, answered)
 
     def _carry_out_chosen(
-        self, naming: Naming, deed: Callable[[Face, Chosen, Progress], Report]
+        self, naming: ActionWords, deed: Callable[[Face, Targets, Progress], Report]
     ) -> None:
-        chosen = self._choose(naming)
-        if chosen is not None:
-            self._carry_out(naming, lambda client, progress: deed(client, chosen, progress))
+        targets = self._choose(naming)
+        if targets is not None:
+            self._carry_out(naming, lambda client, progress: deed(client, targets, progress))
 
-    def _carry_out(self, naming: Naming, deed: Callable[[Face, Progress], Report]) -> None:
+    def _carry_out(self, naming: ActionWords, deed: Callable[[Face, Progress], Report]) -> None:
         """Do it beside all else, tell how far it is, and what became of it."""
         app = self.app
 
@@ -282,19 +282,21 @@ class ActingScreen(AskingScreen[ScreenResultType]):
                 severity="information" if is_fine else "warning",
             )
             if report.done:
-                self.let_go()
-            app.tell_changed()
+                self.clear_marks()
+            app.post_changed()
 
         def refused(error: EdgecronError) -> None:
             app.show_progress("")
-            app.tell_error(error)
+            app.show_error(error)
 
         # Each is done, whatever is asked for after it.
         topic = f"act {next(_numbers)}"
         app.do(topic, lambda client: deed(client, progress), done=done, refused=refused)
 
 
-def report_words(report: Report, naming: Naming, *, engine_key: str, undo_key: str = "") -> str:
+def report_words(
+    report: Report, naming: ActionWords, *, engine_key: str, undo_key: str = ""
+) -> str:
     """What became of it, and what it still lacks."""
     parts = []
     if report.done == 1 or report.is_summed:
@@ -320,12 +322,12 @@ def report_words(report: Report, naming: Naming, *, engine_key: str, undo_key: s
     return "\n".join(parts)
 
 
-class EditingScreen(ActingScreen[ScreenResultType]):
+class EditScreen(ActionScreen[ScreenResultType]):
     """A screen from which schedules can be added and changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("add", "edit")
 
-    def named_schedule(self) -> str | None:
+    def current_schedule(self) -> str | None:
         """The schedule that `edit` is for now; None where there is none."""
         return None
 
@@ -333,10 +335,10 @@ class EditingScreen(ActingScreen[ScreenResultType]):
         """A schedule was saved, and has this name."""
 
     def action_add(self) -> None:
-        self.app.with_database(lambda: self._open_form(None))
+        self.app.ensure_database(lambda: self._open_form(None))
 
     def action_edit(self) -> None:
-        name = self.named_schedule()
+        name = self.current_schedule()
         if name is None:
             self.app.tell("there is no schedule here to change", severity="warning")
         else:
@@ -359,7 +361,7 @@ class EditingScreen(ActingScreen[ScreenResultType]):
             from edgecron.tui.form import ScheduleForm
 
             if isinstance(found, EdgecronError):
-                self.app.tell_error(found)
+                self.app.show_error(found)
                 return
             if self.app.screen is not self:
                 return  # Something else has been gone to meanwhile, or the key was pressed twice.

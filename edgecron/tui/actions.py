@@ -23,7 +23,7 @@ from edgecron.client.run_words import blocking_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
-from edgecron.tui.list_model import Chosen
+from edgecron.tui.list_model import Targets
 from edgecron.views.acts import (
     cancelled_words,
     fired_words,
@@ -36,7 +36,7 @@ from edgecron.views.acts import (
 from edgecron.views.phrases import count_words, next_sentence
 
 
-class Front(NamedTuple):
+class WordsFront(NamedTuple):
     """The dashboard, as words know it, on the desk of an open database."""
 
     opened: Face
@@ -72,31 +72,31 @@ class Report(NamedTuple):
     removed: tuple[str, ...] = ()
 
 
-def names_of(client: Face, chosen: Chosen) -> tuple[str, ...]:
+def names_of(client: Face, targets: Targets) -> tuple[str, ...]:
     """The names of the schedules that were chosen, or whose runs were."""
-    names = list(chosen.names)
-    if chosen.schedule_ids:
-        wanted = frozenset(chosen.schedule_ids)
+    names = list(targets.names)
+    if targets.schedule_ids:
+        wanted = frozenset(targets.schedule_ids)
         names += (name for id_, name in client.names_of_all() if id_ in wanted)
-    if chosen.run_ids:
-        names += (client.execution(id_).schedule for id_ in chosen.run_ids)
+    if targets.run_ids:
+        names += (client.execution(id_).schedule for id_ in targets.run_ids)
     return tuple(dict.fromkeys(names))
 
 
-def active_runs_of(client: Face, chosen: Chosen) -> tuple[Execution, ...]:
+def active_runs_of(client: Face, targets: Targets) -> tuple[Execution, ...]:
     """The runs that were chosen and have not ended, or those of the schedules."""
-    if chosen.run_ids:
-        runs = [client.execution(id_) for id_ in chosen.run_ids]
+    if targets.run_ids:
+        runs = [client.execution(id_) for id_ in targets.run_ids]
     else:
         runs = [
             run
-            for name in names_of(client, chosen)
+            for name in names_of(client, targets)
             for run in client.history(name, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE)
         ]
     return tuple(run for run in runs if run.status in ACTIVE)
 
 
-def run_now(client: Face, chosen: Chosen, progress: Progress) -> Report:
+def run_now(client: Face, targets: Targets, progress: Progress) -> Report:
     """Fire schedules now."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
     client.take_over()
@@ -107,11 +107,11 @@ def run_now(client: Face, chosen: Chosen, progress: Progress) -> Report:
         if any(run.status is Status.QUEUED for run in runs):
             queued.append(client.schedule(name))
         elif runs and all(run.status is Status.SKIPPED for run in runs):
-            why = blocking_words(Front(client), runs[0])
+            why = blocking_words(WordsFront(client), runs[0])
             raise Conflict(fired_words(runs[0]), hint=why)
         return "; ".join(fired_words(run) for run in runs)
 
-    report = _each(names_of(client, chosen), fire, progress)
+    report = _each(names_of(client, targets), fire, progress)
     return report._replace(idle=_idle(client, queued))
 
 
@@ -127,7 +127,7 @@ def _idle(client: Face, schedules: Iterable[Schedule]) -> tuple[str, ...]:
 
 def pause(
     client: Face,
-    chosen: Chosen,
+    targets: Targets,
     progress: Progress,
     *,
     until: datetime | None,
@@ -140,14 +140,14 @@ def pause(
         held, now = client.pause(name, until=until), client.now()
         return paused_words(held, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)
 
-    return _each(names_of(client, chosen), hold, progress)
+    return _each(names_of(client, targets), hold, progress)
 
 
-def resume(client: Face, chosen: Chosen, progress: Progress, *, zone: tzinfo) -> Report:
+def resume(client: Face, targets: Targets, progress: Progress, *, zone: tzinfo) -> Report:
     """Let schedules fire again; one that is not held is refused, and says so."""
     is_trusted = client.clock_state().is_trusted
 
-    def let_go(name: str) -> str:
+    def clear_marks(name: str) -> str:
         now = client.now()
         if not is_held(client.schedule(name), now):
             raise Conflict(f"{name} is not paused")
@@ -156,11 +156,11 @@ def resume(client: Face, chosen: Chosen, progress: Progress, *, zone: tzinfo) ->
             resumed, was_held=True, zone=zone, now=now, is_clock_trusted=is_trusted
         )
 
-    return _each(names_of(client, chosen), let_go, progress)
+    return _each(names_of(client, targets), clear_marks, progress)
 
 
 def reschedule(
-    client: Face, chosen: Chosen, progress: Progress, *, at: datetime, zone: tzinfo
+    client: Face, targets: Targets, progress: Progress, *, at: datetime, zone: tzinfo
 ) -> Report:
     """Move the next runs of schedules to an instant."""
     is_trusted = client.clock_state().is_trusted
@@ -172,7 +172,7 @@ def reschedule(
             before, after, zone=zone, now=client.now(), is_clock_trusted=is_trusted
         )
 
-    return _each(names_of(client, chosen), move, progress)
+    return _each(names_of(client, targets), move, progress)
 
 
 def cancel(client: Face, run_ids: Sequence[int], progress: Progress) -> Report:

@@ -20,11 +20,11 @@ from textual.screen import Screen
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
-from edgecron.tui.bindings import actions_of, bindings, find_performer, keymap
+from edgecron.tui.bindings import actions_of, bindings, find_action_node, keymap
 from edgecron.tui.database_app import Telling
 from edgecron.tui.home import FIRST_LINES, HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import DARK, THEMES
 from edgecron.views.letters import folded
 
@@ -65,10 +65,10 @@ class EngineRunning(Telling):
         if self._engine is None:
             self.start_engine()
         else:
-            from edgecron.tui.dialogs import YesNo
+            from edgecron.tui.dialogs import ConfirmDialog
 
             question = "Stop the engine that runs from here?"
-            self.push_screen(YesNo(question, _STOPPING, yes="stop it"), self._stop_engine)
+            self.push_screen(ConfirmDialog(question, _STOPPING, yes="stop it"), self._stop_engine)
 
     def start_engine(self) -> None:
         """Run an engine until the dashboard ends."""
@@ -80,7 +80,7 @@ class EngineRunning(Telling):
             return
         refusal = own_engine.find_refusal(call.database)
         if refusal is not None:
-            self.tell_error(refusal)
+            self.show_error(refusal)
             return
         self._engine = own_engine.OwnEngine(
             own_engine.engine_command(call.database, config_path=call.config_path),
@@ -106,7 +106,7 @@ class EngineRunning(Telling):
         else:
             said = last.removeprefix("edgecron: ")
             self.tell(f"the engine from here has ended: {said}", severity="error")
-        self.tell_changed()
+        self.post_changed()
 
 
 LEAST_COLUMNS = 40
@@ -125,10 +125,10 @@ def small_words(size: Size) -> str:
 class TooSmall(Screen[None]):
     """Lies over the other screens until there is room for them again."""
 
-    DEFAULT_CSS = "TooSmall > SpanLine { height: 1fr; }"
+    DEFAULT_CSS = "TooSmall > TextLine { height: 1fr; }"
 
     def compose(self) -> ComposeResult:
-        yield SpanLine()
+        yield TextLine()
 
     def on_mount(self) -> None:
         self._look()
@@ -143,7 +143,7 @@ class TooSmall(Screen[None]):
         size = self.app.size
         if is_too_small(size):
             lines = folded(small_words(size), max(1, size.width))
-            self.query_one(SpanLine).show(*([(line, "bold")] for line in lines))
+            self.query_one(TextLine).show(*([(line, "bold")] for line in lines))
         elif self.is_current:
             self.dismiss()
 
@@ -232,7 +232,7 @@ class Dashboard(EngineRunning):
 
     def on_load(self) -> None:
         # Read while the first screen is laid out.
-        self.open_desks()
+        self.start_threads()
         self.ask(
             "first schedules",
             lambda client: client.first_schedule_lines(FIRST_LINES),
@@ -263,11 +263,11 @@ class Dashboard(EngineRunning):
 
     def on_unmount(self) -> None:
         self.close_engine()
-        self.close_desks()
+        self.stop_threads()
 
     async def action_perform(self, action: str) -> None:
         """Do an action by its name, as its key would."""
-        node = find_performer(self.screen, action)
+        node = find_action_node(self.screen, action)
         if node is not None:
             await self.run_action(action, node)
 
@@ -277,10 +277,10 @@ class Dashboard(EngineRunning):
         self.push_screen(Help(self.labels))
 
     def action_palette(self) -> None:
-        from edgecron.tui.palette import Item, Palette, find_names
+        from edgecron.tui.palette import Item, Palette, find_schedule_names
 
         def find(text: str, told: Callable[[list[str]], None]) -> None:
-            self.ask("palette", lambda client: find_names(client, text), told)
+            self.ask("palette", lambda client: find_schedule_names(client, text), told)
 
         def chosen(item: Item | None) -> None:
             if item is None:

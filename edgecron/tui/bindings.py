@@ -13,14 +13,14 @@ from textual.screen import Screen
 from edgecron.formats.config_actions import ACTIONS
 from edgecron.tui.keys import DEFAULT_KEYS
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.text_line import TextLine
 from edgecron.views.letters import display_width
 
 if TYPE_CHECKING:
     from edgecron.tui.database_app import Telling
 
 
-def find_performer(screen: Screen[Any], action: str) -> DOMNode | None:
+def find_action_node(screen: Screen[Any], action: str) -> DOMNode | None:
     """Who does an action on a screen: what has the focus, what that lies in, or the application."""
     return next((node for node in _asked(screen) if action in _actions_of(node)), None)
 
@@ -96,7 +96,7 @@ _GLYPHS = {"enter": "⏎", "space": "␣"}
 _GAP = "   "
 
 
-class KeyLine(SpanLine):
+class KeyLine(TextLine):
     """The keys of a place, or how far something is that takes a while."""
 
     app: Telling

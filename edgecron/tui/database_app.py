@@ -20,9 +20,9 @@ from edgecron.base.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotF
 from edgecron.base.safetext import clean
 from edgecron.base.timetext import from_ms
 from edgecron.client.face import Face
-from edgecron.tui.database_thread import Desk
+from edgecron.tui.database_thread import DatabaseThread
 from edgecron.tui.keys import DEFAULT_LABELS
-from edgecron.tui.themes import no_color_where
+from edgecron.tui.themes import set_no_color
 from edgecron.views.phrases import error_words
 
 _MOST_KEYS = 64  # that are on their way at a time
@@ -92,7 +92,7 @@ class Host(TypingAhead):
         driver_class: type[Driver] | None = None,
         writing: Callable[[bool], Face] | None = None,
     ) -> None:
-        with no_color_where(not is_colored):
+        with set_no_color(not is_colored):
             # Without colours Textual would draw in shades of grey, were it not told to leave the
             # terminal's own as they are.
             super().__init__(driver_class=driver_class, ansi_color=None if is_colored else True)
@@ -104,14 +104,14 @@ class Host(TypingAhead):
         self._write_trouble: EdgecronError | None = None
         self._lock_waits = 0
         self._is_looking_for_lock = False
-        self._reader = Desk(
+        self._reader = DatabaseThread(
             opened,
             deliver=self.deliver,
             name="dashboard-reader",
-            changed=self.tell_changed,
+            changed=self.post_changed,
             troubled=self._note_read_trouble,
         )
-        self._doer = Desk(
+        self._doer = DatabaseThread(
             opened if writing is None else lambda: writing(self._reader.was_open),
             deliver=self.deliver,
             name="dashboard-doer",
@@ -123,7 +123,7 @@ class Host(TypingAhead):
         return self._read_trouble or self._write_trouble
 
     @property
-    def writes_wait(self) -> EdgecronError | None:
+    def write_trouble(self) -> EdgecronError | None:
         """What keeps that from being written which was asked for; None where nothing does."""
         return self._write_trouble
 
@@ -136,12 +136,12 @@ class Host(TypingAhead):
         """Wall time, aware, in UTC."""
         return from_ms(self.clock.now_ms())
 
-    def open_desks(self) -> None:
+    def start_threads(self) -> None:
         """Start both desks; `close_desks` ends them."""
         self._reader.start()
         self._doer.start()
 
-    def close_desks(self) -> None:
+    def stop_threads(self) -> None:
         self._reader.close()
         self._doer.close()
 
@@ -171,9 +171,9 @@ class Host(TypingAhead):
 
         self._reader.ask(topic, question, answer=answer, refused=failed)
 
-    def break_off(self, topic: str) -> None:
+    def interrupt(self, topic: str) -> None:
         """End the answering of a question, if it is this one: no answer comes."""
-        self._reader.break_off(topic)
+        self._reader.interrupt(topic)
 
     def do(
         self,
@@ -204,7 +204,7 @@ class Host(TypingAhead):
             self._lock_waits = self._doer.lock_waits()
             self.set_timer(_LOCK_LOOK_S, self._look_for_lock)
 
-    def with_database(self, then: Callable[[], None]) -> None:
+    def ensure_database(self, then: Callable[[], None]) -> None:
         """Do something for which there must be a database: where there is none yet, it is made."""
         if not self.is_absent:
             then()
@@ -216,7 +216,7 @@ class Host(TypingAhead):
             refused=self._tell_refusal,
         )
 
-    def tell_changed(self) -> None:
+    def post_changed(self) -> None:
         """Tell every screen that there is something else to show."""
         for screen in self.screen_stack:
             screen.post_message(Changed())
@@ -234,12 +234,12 @@ class Host(TypingAhead):
             hint = "put it back, or restore a backup: edgecron restore"
             error = DatabaseGone(f"{error.message} any more", hint=hint)
         self._read_trouble = error
-        self.tell_changed()
+        self.post_changed()
 
     def _note_write_trouble(self, error: EdgecronError | None) -> None:
         if (error is None) is not (self._write_trouble is None):
             self._write_trouble = error
-            self.tell_changed()
+            self.post_changed()
 
     def _look_for_lock(self) -> None:
         """Tell of what is to be written and waits for another program, as long as it does."""
@@ -295,7 +295,7 @@ class Telling(Host):
             clean(words, keep="\n"), severity=severity, timeout=_TOLD_S[severity], markup=False
         )
 
-    def tell_error(self, error: EdgecronError) -> None:
+    def show_error(self, error: EdgecronError) -> None:
         """Say what went wrong with something that was asked for."""
         self.tell(error_words(error), severity="error")
 
@@ -305,11 +305,13 @@ class Telling(Host):
 
     def leave(self) -> None:
         """End, but ask before what was asked for is left half done; whoever insists is let go."""
-        going_on = self.progress or ("" if self.writes_wait is None else self.writes_wait.message)
+        going_on = self.progress or (
+            "" if self.write_trouble is None else self.write_trouble.message
+        )
         if not going_on or self._is_leaving:
             self.exit()
             return
-        from edgecron.tui.dialogs import YesNo
+        from edgecron.tui.dialogs import ConfirmDialog
 
         def answered(is_agreed: bool | None) -> None:
             self._is_leaving = False
@@ -318,7 +320,7 @@ class Telling(Host):
 
         self._is_leaving = True
         words = (clean(going_on), "What is not done yet may be left undone.")
-        self.push_screen(YesNo("Leave now?", words, yes="leave", is_danger=True), answered)
+        self.push_screen(ConfirmDialog("Leave now?", words, yes="leave", is_danger=True), answered)
 
     def show_progress(self, words: str) -> None:
         """Say how far something is, in the place of the keys; empty: it has ended."""

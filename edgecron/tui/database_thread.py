@@ -28,7 +28,7 @@ class _Question(NamedTuple):
     refused: Callable[[EdgecronError], None]
 
 
-class Desk:
+class DatabaseThread:
     """Answers questions one after the other, those that were asked first before the others.
 
     A question of the same topic takes the place of one that was not begun. `deliver` runs a
@@ -93,7 +93,7 @@ class Desk:
             self._questions[topic] = _Question(question, answer, refused)
             self._bell.notify()
 
-    def break_off(self, topic: str) -> None:
+    def interrupt(self, topic: str) -> None:
         """End the answering of a question of this topic, as far as it can be ended: where it is,
         neither `answer` nor `refused` is called."""
         with self._bell:

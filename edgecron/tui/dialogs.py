@@ -16,7 +16,7 @@ from textual.widgets import Input
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import LineInput, SpanLine
+from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.views.letters import fit, folded
 
 
@@ -54,15 +54,15 @@ class Field(NamedTuple):
     example: str = ""
 
 
-class Checked(NamedTuple, Generic[T]):
+class CheckResult(NamedTuple, Generic[T]):
     """What is to be said of what was written; `value` None is not acceptable, or not yet."""
 
     words: str
     value: T | None = None
 
 
-Told = Callable[[Checked[T]], None]
-Check = Callable[[tuple[str, ...], Told[T]], None]
+ShowCheck = Callable[[CheckResult[T]], None]
+Check = Callable[[tuple[str, ...], ShowCheck[T]], None]
 
 
 class Dialog(Overlay[T]):
@@ -96,9 +96,9 @@ class Dialog(Overlay[T]):
         with Vertical(id="box") as box:
             # As Content, so that nothing in it is markup.
             box.border_title = Content(self._title)
-            yield SpanLine(id="words")
+            yield TextLine(id="words")
             yield from self.compose_fields()
-            yield SpanLine(id="choices")
+            yield TextLine(id="choices")
 
     def compose_fields(self) -> ComposeResult:
         """What is to be filled in."""
@@ -129,7 +129,7 @@ class Dialog(Overlay[T]):
         most = max(0, self.size.height - 2 - self.answer_lines) if is_low else _MOST_LINES
         width = self.text_width
         lines = _cut([part for text in self._words for part in folded(text, width)], most, width)
-        shown = self.query_one("#words", SpanLine)
+        shown = self.query_one("#words", TextLine)
         shown.display = bool(lines)
         shown.styles.height = len(lines)
         shown.show(*[[(line, "")] for line in lines])
@@ -138,7 +138,7 @@ class Dialog(Overlay[T]):
         """Say which keys answer."""
 
 
-class YesNo(Dialog[bool]):
+class ConfirmDialog(Dialog[bool]):
     """A question; True where the answer is yes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -153,7 +153,7 @@ class YesNo(Dialog[bool]):
         self._yes = yes
 
     def show_choices(self) -> None:
-        self.query_one("#choices", SpanLine).show(
+        self.query_one("#choices", TextLine).show(
             [
                 *choice("y", self._yes, "agree"),
                 *choice("n", "leave it", "leave"),
@@ -185,7 +185,7 @@ class Lines(Dialog[T]):
         self._fields = tuple(fields)
         self._check = check
         self._yes = yes
-        self._found: Checked[T] | None = None
+        self._found: CheckResult[T] | None = None
 
     @property
     def answer_lines(self) -> int:
@@ -194,7 +194,7 @@ class Lines(Dialog[T]):
     def compose_fields(self) -> ComposeResult:
         for number, field in enumerate(self._fields):
             with Horizontal(classes="field"):
-                label = SpanLine(classes="label")
+                label = TextLine(classes="label")
                 label.show([(field.label, "dim")])
                 yield label
                 yield LineInput(
@@ -203,7 +203,7 @@ class Lines(Dialog[T]):
                     id=f"field{number}",
                     compact=True,
                 )
-        yield SpanLine(id="check")
+        yield TextLine(id="check")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -211,7 +211,7 @@ class Lines(Dialog[T]):
         self._look()
 
     def show_choices(self) -> None:
-        self.query_one("#choices", SpanLine).show(
+        self.query_one("#choices", TextLine).show(
             [*choice("⏎", self._yes, "agree"), *choice("esc", "leave it", "leave")]
         )
 
@@ -227,21 +227,21 @@ class Lines(Dialog[T]):
         texts = self.texts
         self._found = None
 
-        def told(found: Checked[T]) -> None:
+        def told(found: CheckResult[T]) -> None:
             if self.is_attached and self.texts == texts:
                 self._found = found
                 self._tell(found)
 
         self._check(texts, told)
 
-    def _tell(self, found: Checked[T]) -> None:
+    def _tell(self, found: CheckResult[T]) -> None:
         look = "bad" if found.value is None else "good"
         mark = "✗ " if found.value is None else "→ "
         width = self.text_width - 2
         first, *more = _cut([*folded(clean(found.words), width)], _CHECK_LINES, width)
         lines: list[list[Span]] = [[(mark, look), (first, "")]]
         lines += [[("  ", ""), (line, "")] for line in more]
-        self.query_one("#check", SpanLine).show(*(lines if found.words else ()))
+        self.query_one("#check", TextLine).show(*(lines if found.words else ()))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         fields = list(self.query(LineInput))

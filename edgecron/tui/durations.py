@@ -36,7 +36,7 @@ def sparkline(
     bars, dot = (PLAIN_BARS, _PLAIN_NO_DURATION) if is_plain else (BARS, _NO_DURATION)
     line = [
         (
-            dot if ms is None else bars[height_of(ms, least_ms=least_ms, most_ms=most_ms)],
+            dot if ms is None else bars[bar_height(ms, least_ms=least_ms, most_ms=most_ms)],
             _STYLES.get(status, OTHER),
         )
         for status, ms in reversed(shown)
@@ -44,7 +44,7 @@ def sparkline(
     return tuple([(" ", OTHER)] * (width - len(line)) + line)
 
 
-def height_of(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = len(BARS)) -> int:
+def bar_height(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = len(BARS)) -> int:
     """How high a duration is, from 0 to `steps` - 1, among those from `least_ms` to `most_ms`."""
     if most_ms <= least_ms * _WIDE:
         return max(-(-duration_ms * steps // most_ms) - 1, 0)
@@ -107,7 +107,9 @@ class _Scale:
     def height(self, duration_ms: int | None) -> int:
         if duration_ms is None:
             return 0
-        return 1 + height_of(duration_ms, least_ms=self._least, most_ms=self._most, steps=self._top)
+        return 1 + bar_height(
+            duration_ms, least_ms=self._least, most_ms=self._most, steps=self._top
+        )
 
     def labels(self, durations: Sequence[int], rows: int) -> dict[int, str]:
         """By line, from 1 at the bottom, the duration whose bar ends there."""

@@ -10,7 +10,7 @@ from textual.strip import Strip
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.tui.list_model import Span, first_of
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.text_line import TextLine
 from edgecron.views.letters import display_width, folded
 
 _LABEL = 16  # columns of a label, with the gap behind it
@@ -88,7 +88,7 @@ def _folded(row: Fact, width: int) -> Iterator[tuple[Span, ...]]:
             label = ((" " * indent, ""),)
 
 
-class Facts(SpanLine):
+class Facts(TextLine):
     """Sections of facts, as high as they need to be."""
 
     DEFAULT_CSS = "Facts { height: auto; width: 1fr; }"

@@ -16,7 +16,7 @@ from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Source, Span
 from edgecron.tui.list_view import LineView
-from edgecron.tui.text_line import LineInput, SpanLine
+from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.views.letters import display_width
 from edgecron.views.phrases import error_words
 
@@ -48,7 +48,7 @@ class FilteredSource(Source, Protocol):
         """Which of these keys are of lines that are no more, as far as that is known."""
 
 
-class PaneFoot(Horizontal):
+class FilterLine(Horizontal):
     """Hidden if there is no filter, mark or trouble. `empty` is what the list says where
     nothing matches.
 
@@ -57,10 +57,10 @@ class PaneFoot(Horizontal):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("back")
     DEFAULT_CSS = """
-    PaneFoot { height: 1; background: $surface; display: none; }
-    PaneFoot .sign { width: 3; }
-    PaneFoot LineInput { width: 1fr; }
-    PaneFoot .said { width: 1fr; }
+    FilterLine { height: 1; background: $surface; display: none; }
+    FilterLine .sign { width: 3; }
+    FilterLine LineInput { width: 1fr; }
+    FilterLine .said { width: 1fr; }
     """
 
     def __init__(self, view: LineView, source: FilteredSource, *, id: str) -> None:
@@ -75,10 +75,10 @@ class PaneFoot(Horizontal):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        sign = SpanLine(classes="sign")
+        sign = TextLine(classes="sign")
         sign.show([(" / ", "accent")])
         yield sign
-        yield SpanLine(classes="said")
+        yield TextLine(classes="said")
 
     async def write(self) -> None:
         """Let the filter be written."""
@@ -114,11 +114,11 @@ class PaneFoot(Horizontal):
         is_filtered = self._filter is not None or bool(self._problem)
         shows_line = is_filtered or self._is_writing
         self.display = shows_line or bool(self._view.marked or self._source.trouble)
-        self.query_one(".sign", SpanLine).display = shows_line
+        self.query_one(".sign", TextLine).display = shows_line
         for line in self.query(LineInput):
             line.display = shows_line
         spans = self._spans()
-        said = self.query_one(".said", SpanLine)
+        said = self.query_one(".said", TextLine)
         if shows_line:
             width = sum(display_width(text) for text, _ in spans)
             said.styles.width = max(1, min(width, self._view.size.width - 3 - _LEAST_INPUT))

@@ -19,14 +19,21 @@ from edgecron.formats.document_keys import Table, schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.bindings import bindings
 from edgecron.tui.database_app import Telling
-from edgecron.tui.dialogs import YesNo
+from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.facts import Facts, Title
-from edgecron.tui.form_check import Draft, FormChecked, Saved, check_draft, save_draft
-from edgecron.tui.form_fields import FIELDS, SECTIONS, Form, FormField, texts_of, unwritable
-from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, Press, preview_lines
+from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_draft
+from edgecron.tui.form_fields import (
+    FIELDS,
+    SECTIONS,
+    FieldKind,
+    FormField,
+    texts_of,
+    uneditable_fields,
+)
+from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormButton, preview_lines
 from edgecron.tui.list_model import Span, pace_of
-from edgecron.tui.queries import AskingScreen
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.queries import QueryScreen
+from edgecron.tui.text_line import TextLine
 from edgecron.views.letters import folded
 from edgecron.views.phrases import error_words, next_sentence
 
@@ -40,16 +47,16 @@ _KEYS = (
 )
 
 
-class Preview(SpanLine):
+class Preview(TextLine):
     """The times that stand in the form: in words, and the next ones."""
 
     app: Telling
 
     def __init__(self) -> None:
         super().__init__(id="preview")
-        self._found: FormChecked | None = None
+        self._found: FormCheck | None = None
 
-    def tell(self, found: FormChecked) -> None:
+    def tell(self, found: FormCheck) -> None:
         """Show what was found."""
         self._found = found
         self.refresh()
@@ -63,7 +70,7 @@ class Preview(SpanLine):
         return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)
 
 
-class ScheduleForm(AskingScreen[str | None]):
+class ScheduleForm(QueryScreen[str | None]):
     """The fields of a schedule; comes back with its name where it was saved.
 
     `opened` is the schedule that is changed, None for a new one, which begins as `defaults` say.
@@ -101,24 +108,24 @@ class ScheduleForm(AskingScreen[str | None]):
         self._over = opened  # as it was last seen by whoever saves
         self._base: Table = dict(defaults) if opened is None else schedule_table(opened)
         self._before = texts_of("" if opened is None else opened.name, self._base)
-        self._hidden = unwritable(self._before, self._base)
+        self._hidden = uneditable_fields(self._before, self._base)
         self._touched: set[str] = set(FIELDS) if opened is not None else set()
-        self._found: FormChecked | None = None
+        self._found: FormCheck | None = None
         self._is_saving = False
         self._rows = {key: self._row(field) for key, field in FIELDS.items()}
         self._refusal = ""  # why it was not saved, until something else is written
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        yield SpanLine(id="top")
-        yield SpanLine(id="told")
+        yield TextLine(id="top")
+        yield TextLine(id="told")
         with Container(id="form"):
             with VerticalScroll(id="form-fields", can_focus=False):
                 yield from self._section(0)
-                yield Press("Save", id="save")
+                yield FormButton("Save", id="save")
             yield Preview()
-        yield SpanLine(id="hint")
-        yield SpanLine(id="keys")
+        yield TextLine(id="hint")
+        yield TextLine(id="keys")
 
     def _section(self, number: int) -> Iterator[Widget]:
         title, fields = SECTIONS[number]
@@ -138,7 +145,7 @@ class ScheduleForm(AskingScreen[str | None]):
     def _row(self, field: FormField) -> FieldRow:
         choices = field.choices
         text = self._before[field.key]
-        if field.form is Form.CHOICE and text not in choices:
+        if field.form is FieldKind.CHOICE and text not in choices:
             choices = (*choices, text)  # as `callable`, which no person would choose
         return FieldRow(field, text, choices=choices, is_hidden=field.key in self._hidden)
 
@@ -191,13 +198,13 @@ class ScheduleForm(AskingScreen[str | None]):
     def _look(self) -> None:
         draft = self._draft()
 
-        def take(found: FormChecked) -> None:
+        def take(found: FormCheck) -> None:
             if self.texts == draft.texts:
                 self._take(found)
 
         self.ask("form", partial(check_draft, draft=draft), take)
 
-    def _take(self, found: FormChecked) -> None:
+    def _take(self, found: FormCheck) -> None:
         self._found = found
         for key, row in self._rows.items():
             if not row.is_mounted:
@@ -234,10 +241,10 @@ class ScheduleForm(AskingScreen[str | None]):
         else:
             spans += [(" edit  ", "dim"), (clean(self._opened.name), "bold")]
         right = [("● not saved yet ", "warn")] if self.is_changed else [("", "")]
-        self.query_one("#top", SpanLine).show(spans, right=right)
+        self.query_one("#top", TextLine).show(spans, right=right)
 
     def _tell(self, words: str, *, look: str = "bad") -> None:
-        told = self.query_one("#told", SpanLine)
+        told = self.query_one("#told", TextLine)
         told.display = bool(words)
         lines = list(folded(clean(words), max(20, self.size.width - 4)))
         mark = "✗" if look == "bad" else "!"
@@ -247,8 +254,8 @@ class ScheduleForm(AskingScreen[str | None]):
     def on_descendant_focus(self) -> None:
         row = self._current_row()
         words = "" if row is None else f"{row.field.label}: {row.field.words}"
-        self.query_one("#hint", SpanLine).show([(f" {words}", "dim")])
-        self.query_one("#keys", SpanLine).show(self._key_spans())
+        self.query_one("#hint", TextLine).show([(f" {words}", "dim")])
+        self.query_one("#keys", TextLine).show(self._key_spans())
 
     def _key_spans(self) -> list[Span]:
         """The keys that there is room for, each as a whole."""
@@ -291,12 +298,12 @@ class ScheduleForm(AskingScreen[str | None]):
 
         words = ("What you have written is not saved, and would be lost.",)
         self.app.push_screen(
-            YesNo("Leave the form?", words, yes="drop it", is_danger=True), answered
+            ConfirmDialog("Leave the form?", words, yes="drop it", is_danger=True), answered
         )
 
     # Saving.
 
-    def on_press_pressed(self) -> None:
+    def on_form_button_pressed(self) -> None:
         self.action_save()
 
     def action_save(self) -> None:
@@ -314,7 +321,7 @@ class ScheduleForm(AskingScreen[str | None]):
             refused=self._refused,
         )
 
-    def _refuse(self, found: FormChecked) -> None:
+    def _refuse(self, found: FormCheck) -> None:
         """Say how much is wrong, and go to the first of it."""
         count = len(found.problems)
         first = next((key for key in FIELDS if key in found.problems), None)

@@ -76,7 +76,7 @@ class Fire(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormChecked:
+class FormCheck:
     """What is to be said of a draft.
 
     `problems` and `cautions` are by field, '' where they belong to none; `notes` are on clock
@@ -103,7 +103,7 @@ class Saved(NamedTuple):
     note: str | None = None  # that former secrets stay in the database
 
 
-def check_draft(client: Face, draft: Draft) -> FormChecked:
+def check_draft(client: Face, draft: Draft) -> FormCheck:
     """Everything that is to be said of a draft, as `add` or `edit` would say it; writes nothing."""
     now = client.now()
     table, found = table_of(draft.texts, base=draft.base, before=draft.before)
@@ -113,7 +113,7 @@ def check_draft(client: Face, draft: Draft) -> FormChecked:
         problems |= _find_beside(client, _step(wanted, draft.opened))
     ahead = _look_ahead(client, draft, table, now=now)
     job = None if wanted is None else wanted.spec.job
-    return FormChecked(
+    return FormCheck(
         problems=problems,
         cautions=_cautions(job, ahead, is_here=isinstance(client, Client)),
         times=ahead.lines,

@@ -22,7 +22,7 @@ from edgecron.model.options import OPTIONS, Group, Option, OptionType
 Texts = Mapping[str, str]
 
 
-class Form(Enum):
+class FieldKind(Enum):
     LINE = "line"
     LINES = "lines"  # each stands for itself, or all of them are one text
     CHOICE = "choice"
@@ -34,7 +34,7 @@ class FormField(NamedTuple):
     key: str
     label: str
     words: str
-    form: Form = Form.LINE
+    form: FieldKind = FieldKind.LINE
     choices: tuple[str, ...] = ()
     absent: str = ""
 
@@ -48,11 +48,11 @@ _OWN_WORDS = {
     "scope": "KIND:ID, one per line: fire once for each",
 }
 _FORMS = {
-    OptionType.CHOICE: Form.CHOICE,
-    OptionType.LINES: Form.LINES,
-    OptionType.VARIABLES: Form.LINES,
-    OptionType.CONDITIONS: Form.LINES,
-    OptionType.SCOPES: Form.LINES,
+    OptionType.CHOICE: FieldKind.CHOICE,
+    OptionType.LINES: FieldKind.LINES,
+    OptionType.VARIABLES: FieldKind.LINES,
+    OptionType.CONDITIONS: FieldKind.LINES,
+    OptionType.SCOPES: FieldKind.LINES,
 }
 _TITLES = {
     Group.MISSED: "Missed times and overlapping runs",
@@ -72,7 +72,7 @@ def _field(option: Option) -> FormField:
         option.name,
         option.label or option.name.replace("_", " "),
         _OWN_WORDS.get(option.name, option.words),
-        _FORMS.get(option.type, Form.LINE),
+        _FORMS.get(option.type, FieldKind.LINE),
         option.choices,
         "" if default is None or isinstance(default, list) else str(default),
     )
@@ -92,11 +92,13 @@ def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
             "when",
             "when",
             "0 2 * * *, @daily, every 15m, at tomorrow 09:00, on boot, after NAME",
-            Form.LINES,
+            FieldKind.LINES,
         ),
         first[0],
-        FormField("kind", "run a", "a command is started without a shell", Form.CHOICE, _KINDS),
-        FormField("job", "job", "the command and its arguments, or the line", Form.LINES),
+        FormField(
+            "kind", "run a", "a command is started without a shell", FieldKind.CHOICE, _KINDS
+        ),
+        FormField("job", "job", "the command and its arguments, or the line", FieldKind.LINES),
         *first[1:],
     )
     by_group: dict[Group, list[FormField]] = {group: [] for group in _TITLES}
@@ -140,7 +142,7 @@ def _text(key: str, table: Table) -> str:
     field = FIELDS[key]
     value = table.get(key)
     if value is None:
-        return field.absent if field.form is Form.CHOICE else ""
+        return field.absent if field.form is FieldKind.CHOICE else ""
     if isinstance(value, list):
         return ("\n" if key in _LISTS else ", ").join(map(str, value))
     return str(value)
@@ -188,7 +190,7 @@ def table_of(texts: Texts, *, base: Table, before: Texts) -> tuple[Table, list[P
     return table, problems
 
 
-def unwritable(texts: Texts, table: Table) -> frozenset[str]:
+def uneditable_fields(texts: Texts, table: Table) -> frozenset[str]:
     """The fields whose texts can't be written on a screen, and so stay what they are."""
     hidden = {key for key, text in texts.items() if clean(text, keep="\n") != text}
     if any("\n" in value for value in table.get("env", {}).values()):
@@ -204,14 +206,14 @@ def _put(table: Table, key: str, texts: Texts) -> None:
         _put_times(table, lines_of(text))
     elif key == "job":
         _put_job(table, texts["kind"], texts["job"])
-    elif not text.strip() or (FIELDS[key].form is Form.CHOICE and text == FIELDS[key].absent):
+    elif not text.strip() or (FIELDS[key].form is FieldKind.CHOICE and text == FIELDS[key].absent):
         table.pop(key, None)
     elif key == "env":
         table[key] = dict(_variable(line) for line in text.splitlines() if line.strip())
     elif key in _LISTS:
         table[key] = lines_of(text)
     else:
-        table[key] = text if FIELDS[key].form is Form.LINES else text.strip()
+        table[key] = text if FIELDS[key].form is FieldKind.LINES else text.strip()
 
 
 def _put_times(table: Table, lines: list[str]) -> None:

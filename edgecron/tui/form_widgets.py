@@ -19,10 +19,10 @@ from textual.widgets import Static, TextArea
 
 from edgecron.base.safetext import clean
 from edgecron.tui.facts import Title, laid_out
-from edgecron.tui.form_check import FormChecked, TimeLine
-from edgecron.tui.form_fields import Form, FormField
+from edgecron.tui.form_check import FormCheck, TimeLine
+from edgecron.tui.form_fields import FieldKind, FormField
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import LineInput, SpanLine
+from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.views.letters import display_width, folded
 from edgecron.views.times import distance, weekday_time
 
@@ -76,7 +76,7 @@ class FieldLines(TextArea):
         event.stop()
 
 
-class Choice(SpanLine, can_focus=True):
+class Choice(TextLine, can_focus=True):
     """One of a few, all of which are seen: left and right change it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -134,7 +134,7 @@ class Choice(SpanLine, can_focus=True):
         self.show(spans)
 
 
-class Press(SpanLine, can_focus=True):
+class FormButton(TextLine, can_focus=True):
     """Something to press: with enter, space or a click."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -189,7 +189,7 @@ class FieldRow(Grid):
         self._choices = choices
         self._is_hidden = is_hidden
         self.editor: Editor | None = None  # what takes the keys
-        self._told: SpanLine | None = None
+        self._told: TextLine | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(Content(f" {self.field.label}"), classes="label")
@@ -200,9 +200,9 @@ class FieldRow(Grid):
             yield self.editor
 
     def _make_editor(self) -> Editor:
-        if self.field.form is Form.CHOICE:
+        if self.field.form is FieldKind.CHOICE:
             return Choice(self._choices, self._first)
-        if self.field.form is Form.LINES:
+        if self.field.form is FieldKind.LINES:
             return FieldLines(self._first)
         return FieldLine(self._first, absent=self.field.absent)
 
@@ -228,7 +228,7 @@ class FieldRow(Grid):
         self.set_class(bool(words) and is_wrong, "-wrong")
         if words and self._told is None:
             # Made where there is something to say: few fields ever have.
-            self._told = SpanLine(classes="told")
+            self._told = TextLine(classes="told")
             self.mount(self._told)
         if self._told is None:
             return
@@ -250,7 +250,7 @@ Spans = tuple[Span, ...]
 
 
 def preview_lines(
-    found: FormChecked | None, *, width: int, height: int, zone: tzinfo, now: datetime
+    found: FormCheck | None, *, width: int, height: int, zone: tzinfo, now: datetime
 ) -> list[Spans]:
     """At most `height` lines; what is most worth knowing comes first."""
     [title] = laid_out([Title("Next times")], width)
@@ -292,7 +292,7 @@ def _marked(mark: str, mark_look: str, text: str, look: str, width: int) -> Iter
 
 
 def _in_columns(
-    found: FormChecked, *, width: int, height: int, zone: tzinfo, now: datetime
+    found: FormCheck, *, width: int, height: int, zone: tzinfo, now: datetime
 ) -> list[Spans]:
     """The times from above to below, in as many columns as are needed and fit."""
     cells: list[Spans] = []

@@ -16,7 +16,7 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.text_line import TextLine
 from edgecron.views.letters import display_width, fit
 
 # Where an action is, in the order in which help shows them.
@@ -87,7 +87,7 @@ class Help(Overlay[None]):
             box.border_title = Content("Keys")
             box.border_subtitle = Content("esc back")
             with VerticalScroll():
-                lines = SpanLine(id="help")
+                lines = TextLine(id="help")
                 lines.styles.height = len(self._lines)
                 lines.show(*self._lines)
                 yield lines

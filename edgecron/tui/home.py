@@ -14,25 +14,25 @@ from edgecron.base.errors import NotFound
 from edgecron.client.face import Face
 from edgecron.model.browsing import ScheduleLine, SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
-from edgecron.tui.action_screen import EditingScreen
+from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import KeyLine, bindings
-from edgecron.tui.filter_line import PaneFoot
-from edgecron.tui.list_model import Chosen, Span
+from edgecron.tui.filter_line import FilterLine
+from edgecron.tui.list_model import Span, Targets
 from edgecron.tui.list_view import LineView
-from edgecron.tui.queries import Paced
+from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.status import (
     About,
     Banner,
-    CloserLine,
+    CursorDetail,
     Engines,
     Overview,
-    overview_parts,
     read_engines,
     read_overview,
-    run_spans,
+    run_detail,
+    status_parts,
 )
-from edgecron.tui.text_line import SpanLine, whole_parts
-from edgecron.tui.upcoming_list import ComingView
+from edgecron.tui.text_line import TextLine, whole_parts
+from edgecron.tui.upcoming_list import UpcomingBar
 from edgecron.tui.week import WeekView
 
 FIRST_LINES = 60  # as many as most terminals have room for
@@ -42,7 +42,7 @@ _NARROW = 50  # columns, in which the name of the program gives way to those of 
 _PANES = ("schedules", "upcoming", "runs")
 
 
-class HomeScreen(EditingScreen[None]):
+class HomeScreen(EditScreen[None]):
     """Three views of one truth."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
@@ -55,7 +55,7 @@ class HomeScreen(EditingScreen[None]):
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
         self._first_lines: list[ScheduleLine] = []
         self._overview: Overview | None = None
-        self._paced: Paced[Overview] = Paced(self, "overview")
+        self._paced: ThrottledQuery[Overview] = ThrottledQuery(self, "overview")
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -69,7 +69,7 @@ class HomeScreen(EditingScreen[None]):
         self.runs = run_list.RunSource(
             self, now=app.now, zone=app.zone, changed=lambda: self._show("runs")
         )
-        yield SpanLine(id="top")
+        yield TextLine(id="top")
         yield Banner(id="banner")
         with Container(id="panes"):
             for name, source, columns, empty in (
@@ -86,11 +86,11 @@ class HomeScreen(EditingScreen[None]):
                     view = LineView(source, columns, id=name, empty=empty)
                     yield view
                     if name == "upcoming":
-                        yield ComingView(id="coming")
+                        yield UpcomingBar(id="coming")
                         yield WeekView(self, id="week")
-                    yield PaneFoot(view, source, id=f"{name}-foot")
-        yield CloserLine(self, id="closer")
-        yield SpanLine(id="status")
+                    yield FilterLine(view, source, id=f"{name}-foot")
+        yield CursorDetail(self, id="closer")
+        yield TextLine(id="status")
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
@@ -137,7 +137,7 @@ class HomeScreen(EditingScreen[None]):
         more = "+" if name == "upcoming" and self.upcoming.coming.has_more else ""
         title = f"{name.capitalize()} {view.source.count:,}{more}"
         self.query_one(f"#{name}-pane").border_title = title
-        self.foot_of(name).found()
+        self.filter_line_of(name).found()
         if view.has_focus:
             self._look_closer()
         self._tick()
@@ -145,7 +145,7 @@ class HomeScreen(EditingScreen[None]):
     def _show_upcoming(self) -> None:
         self._show("upcoming")
         app = self.app
-        self.query_one(ComingView).tell(self.upcoming.coming, now=app.now(), zone=app.zone)
+        self.query_one(UpcomingBar).tell(self.upcoming.coming, now=app.now(), zone=app.zone)
 
     def _show_overview(self, found: Overview) -> None:
         self._overview = found
@@ -157,8 +157,8 @@ class HomeScreen(EditingScreen[None]):
         """Show how far things are by now, and again when that reads otherwise."""
         pace_s = _LONGEST_S
         if self._overview is not None:
-            line = self.query_one("#status", SpanLine)
-            parts, right = overview_parts(
+            line = self.query_one("#status", TextLine)
+            parts, right = status_parts(
                 self._overview,
                 now=self.app.now(),
                 own_pid=self.app.engine_pid,
@@ -208,18 +208,18 @@ class HomeScreen(EditingScreen[None]):
         self._look_closer()
 
     def _look_closer(self) -> None:
-        self.query_one(CloserLine).turn_to(self._about)
+        self.query_one(CursorDetail).turn_to(self._about)
 
     def _about(self) -> About:
         """What there is to tell of what is under the cursor."""
         view = self.current_view()
         line = view.current()
         if line is None or view.source is not self.runs:
-            return About(schedule=self.named_schedule())
+            return About(schedule=self.current_schedule())
         run = self.runs.execution(line.key)
         if run is None:
             return About()
-        return About(run_spans(run, zone=self.app.zone, now=self.app.now()))
+        return About(run_detail(run, zone=self.app.zone, now=self.app.now()))
 
     def on_resize(self) -> None:
         name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
@@ -235,21 +235,21 @@ class HomeScreen(EditingScreen[None]):
             look = "tab" if name == current else "dim"
             spans.append((f" {number} {name.capitalize()} ", f"{look}@screen.{name}"))
             spans.append((" ", ""))
-        self.query_one("#top", SpanLine).show(spans)
+        self.query_one("#top", TextLine).show(spans)
 
     # Doing.
 
     def on_line_view_opened(self, message: LineView.Opened) -> None:
         if self.app.screen is not self:
             return  # The key was pressed twice: one screen is enough.
-        name = self.named_schedule()
+        name = self.current_schedule()
         if message.view.id in ("schedules", "upcoming") and name is not None:
             self.open_schedule(name)
         line = message.view.current()
         if message.view.id == "runs" and line is not None:
             self.open_run(line.key)
 
-    def named_schedule(self) -> str | None:
+    def current_schedule(self) -> str | None:
         """The schedule under the cursor of the view in front; None where there is none."""
         view = self.current_view()
         line = view.current()
@@ -273,17 +273,17 @@ class HomeScreen(EditingScreen[None]):
 
         self.app.push_screen(ScheduleScreen(name))
 
-    def chosen(self) -> Chosen | None:
+    def targets(self) -> Targets | None:
         view = self.current_view()
-        keys = view.chosen()
+        keys = view.target_keys()
         if not keys:
             return None
         if view.source is self.runs:
-            return Chosen(run_ids=tuple(keys))
+            return Targets(run_ids=tuple(keys))
         if view.source is self.upcoming:
             names = self.upcoming.names_of(keys)  # none, where the filter hides all marked ones
-            return Chosen(names=names) if names else None
-        return self.schedules.chosen(keys)
+            return Targets(names=names) if names else None
+        return self.schedules.targets(keys)
 
     def open_run(self, execution_id: int) -> None:
         """Show all about one run."""
@@ -301,9 +301,9 @@ class HomeScreen(EditingScreen[None]):
         else:
             self.app.tell(why, severity="warning")
 
-    def let_go(self) -> None:
+    def clear_marks(self) -> None:
         for view in self.query(LineView):
-            view.unmark()
+            view.clear_marks()
 
     def current_view(self) -> LineView:
         """The list in front."""
@@ -313,25 +313,25 @@ class HomeScreen(EditingScreen[None]):
         name = next((name for name in _PANES if self.has_class(f"-{name}")), _PANES[0])
         return self.query_one(f"#{name}", LineView)
 
-    def foot_of(self, name: str) -> PaneFoot:
+    def filter_line_of(self, name: str) -> FilterLine:
         """The line below a list."""
-        return self.query_one(f"#{name}-foot", PaneFoot)
+        return self.query_one(f"#{name}-foot", FilterLine)
 
     def action_back(self) -> None:
         """Take the marks away, else the filter."""
         view = self.current_view()
-        if not view.unmark() and view.id is not None:
-            self.foot_of(view.id).clear()
+        if not view.clear_marks() and view.id is not None:
+            self.filter_line_of(view.id).clear()
 
     async def action_filter(self) -> None:
         view = self.current_view()
         if view.id is not None:
-            await self.foot_of(view.id).write()
+            await self.filter_line_of(view.id).write()
 
     def on_line_view_marked(self, message: LineView.Marked) -> None:
         view = message.view
         if view.id in _PANES:
-            self.foot_of(view.id).show()
+            self.filter_line_of(view.id).show()
         if view.id == "runs" and len(view.marked) == run_list.MOST_MARKED:
             self.app.tell(f"marked the newest {run_list.MOST_MARKED:,}; a filter names fewer")
 
@@ -382,10 +382,10 @@ class HomeScreen(EditingScreen[None]):
 
         def found(key: int | NotFound) -> None:
             if isinstance(key, NotFound):
-                self.app.tell_error(key)
+                self.app.show_error(key)
                 return
             self._turn_to("schedules")
-            self.foot_of("schedules").clear()
+            self.filter_line_of("schedules").clear()
             self.query_one("#schedules", LineView).seek(key)
             if then is not None:
                 then()

@@ -116,7 +116,7 @@ def last_of(spans: Sequence[Span], room: int) -> list[Span]:
     return shown
 
 
-class Chosen(NamedTuple):
+class Targets(NamedTuple):
     """What an action is for. A schedule is known by its name, or by its id where its line has not
     been looked at; with runs, `names` are those of their schedules as far as they are known."""
 

@@ -27,11 +27,11 @@ from edgecron.tui.list_model import (
     pace_of,
     share_out,
 )
-from edgecron.tui.text_line import Painted
+from edgecron.tui.text_line import StyledWidget
 from edgecron.views.letters import display_width, fit
 
 
-class LineView(Painted, ScrollView, can_focus=True):
+class LineView(StyledWidget, ScrollView, can_focus=True):
     """Shows a source: with a cursor, marks, and keys and wheel to move.
 
     The cursor stays on its line when others come or go; on the first line it stays on the first.
@@ -137,7 +137,7 @@ class LineView(Painted, ScrollView, can_focus=True):
         """The line under the cursor; None where there is none, or it is still being read."""
         return self.source.line(self.cursor) if self.source.count else None
 
-    def chosen(self) -> list[int]:
+    def target_keys(self) -> list[int]:
         """The keys of the marked lines, else of the one under the cursor."""
         if self.marked:
             return sorted(self.marked)
@@ -306,7 +306,7 @@ class LineView(Painted, ScrollView, can_focus=True):
         self.refresh()
         self.post_message(self.Marked(self))
 
-    def unmark(self) -> bool:
+    def clear_marks(self) -> bool:
         """Take all marks away; whether there were any."""
         was_marked = bool(self.marked)
         if was_marked:
@@ -314,7 +314,7 @@ class LineView(Painted, ScrollView, can_focus=True):
         return was_marked
 
     def action_mark_all(self) -> None:
-        if not self.unmark():
+        if not self.clear_marks():
             self.source.ask_keys(self.mark)
 
     def on_click(self, event: events.Click) -> None:

@@ -21,8 +21,8 @@ from edgecron.client import Client
 from edgecron.client.copy_places import partial_file, put_in_place, refuse_own
 from edgecron.client.face import Face
 from edgecron.client.follow import Piece
-from edgecron.tui.action_screen import ActingScreen
-from edgecron.tui.dialogs import Checked, Field, Lines, Told, YesNo
+from edgecron.tui.action_screen import ActionScreen
+from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Field, Lines, ShowCheck
 from edgecron.tui.output_text import whole_text
 from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_facts import RunFacts
@@ -122,7 +122,7 @@ def copy_with(command: tuple[str, ...], text: str) -> bool:
     return done.returncode == 0
 
 
-class TakingScreen(ActingScreen[None]):
+class ExportScreen(ActionScreen[None]):
     """A screen of a run's output, which can be copied, saved and paged."""
 
     execution_id: int
@@ -175,9 +175,9 @@ class TakingScreen(ActingScreen[None]):
     # To a file.
 
     def action_save(self) -> None:
-        def check(texts: tuple[str, ...], told: Told[str]) -> None:
+        def check(texts: tuple[str, ...], told: ShowCheck[str]) -> None:
             given = texts[0]
-            told(Checked(clean(_place_words(given)), given) if given else Checked(""))
+            told(CheckResult(clean(_place_words(given)), given) if given else CheckResult(""))
 
         self.app.push_screen(
             Lines(
@@ -200,7 +200,7 @@ class TakingScreen(ActingScreen[None]):
             if isinstance(error, AlreadyExists):
                 self._ask_to_replace(given, error)
             else:
-                self.app.tell_error(error)
+                self.app.show_error(error)
 
         def done(found: tuple[Path, int]) -> None:
             path, size_bytes = found
@@ -220,7 +220,9 @@ class TakingScreen(ActingScreen[None]):
             if is_agreed:
                 self._write(given, may_replace=True)
 
-        question = YesNo("Save the output", [f"{error.message}."], yes="replace it", is_danger=True)
+        question = ConfirmDialog(
+            "Save the output", [f"{error.message}."], yes="replace it", is_danger=True
+        )
         self.app.push_screen(question, answered)
 
     # To a pager.
@@ -239,7 +241,7 @@ class TakingScreen(ActingScreen[None]):
         except EdgecronError as error:
             refused = error
         if refused is not None:
-            self.app.tell_error(refused)
+            self.app.show_error(refused)
 
 
 def _place_words(given: str) -> str:

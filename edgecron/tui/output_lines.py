@@ -22,7 +22,7 @@ from edgecron.base.timetext import from_ms
 from edgecron.client.follow import Piece
 from edgecron.model.claim import Stream
 from edgecron.tui.list_model import Span
-from edgecron.tui.output_text import Printed, PrintedLine, Selection, spans_in
+from edgecron.tui.output_text import OutputLine, OutputText, Selection, find_matches
 from edgecron.tui.wrapping import Mark, marked, shown, window
 from edgecron.views.letters import display_width, fit
 from edgecron.views.phrases import count_words, size_words
@@ -65,7 +65,7 @@ class OutputLines(ScrollView):
     def __init__(self, *, zone: tzinfo, id: str) -> None:
         super().__init__(id=id)
         self._zone = zone
-        self.printed = Printed(most_bytes=_MOST_BYTES)
+        self.printed = OutputText(most_bytes=_MOST_BYTES)
         self.is_following = True
         self.is_wrapped = self.has_times = False
         self.has_errors = False  # has anything come on stderr
@@ -194,7 +194,7 @@ class OutputLines(ScrollView):
         segments = [*self._margin_of(line, part, base), *self._text_of(line, part, base)]
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _margin_of(self, line: PrintedLine, part: int, base: Style) -> list[Segment]:
+    def _margin_of(self, line: OutputLine, part: int, base: Style) -> list[Segment]:
         mark = ERROR_MARK if line.stream is Stream.STDERR else " "
         margin = Segment(f"{mark} ", base + self._look("error"))
         if not self.has_times:
@@ -204,7 +204,7 @@ class OutputLines(ScrollView):
             time = from_ms(line.at_ms).astimezone(self._zone).strftime("%H:%M:%S.%f")[:12]
         return [Segment(f" {time:<{_TIME - 1}}", base + self._look("time")), margin]
 
-    def _text_of(self, line: PrintedLine, part: int, base: Style) -> list[Segment]:
+    def _text_of(self, line: OutputLine, part: int, base: Style) -> list[Segment]:
         """A row of a line in its looks."""
         rows = self.printed.rows_of(line.number, self.wrap_width)
         row, start = rows[part], sum(map(len, rows[:part]))
@@ -222,11 +222,11 @@ class OutputLines(ScrollView):
             *(Segment(text, base + self._look(name)) for text, name in spans),
         ]
 
-    def _marks_of(self, line: PrintedLine) -> list[Mark]:
+    def _marks_of(self, line: OutputLine) -> list[Mark]:
         """What stands out in a line; of two in one place, the later one does."""
         text = shown(line.text)
         look = "hit-now" if line.number == self.hit else "hit"
-        marks = [Mark(start, end, look) for start, end in spans_in(text, self.wanted)]
+        marks = [Mark(start, end, look) for start, end in find_matches(text, self.wanted)]
         if self.selection is not None:
             selected = self.selection.span_of(line.number, len(text))
             marks += [] if selected is None else [Mark(*selected, "selected")]

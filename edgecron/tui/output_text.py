@@ -19,7 +19,7 @@ from edgecron.views.letters import display_width
 from edgecron.views.phrases import size_words
 
 
-def spans_in(text: str, wanted: str) -> list[tuple[int, int]]:
+def find_matches(text: str, wanted: str) -> list[tuple[int, int]]:
     """(start, end) of each place in a text that matches, from the left; they don't overlap."""
     if not wanted:
         return []
@@ -100,7 +100,7 @@ _LINE_COST = 100  # what a line takes beside its letters, in bytes
 _STREAM, _IS_CONTINUED, _IS_WIDE = 3, 4, 8
 
 
-class PrintedLine(NamedTuple):
+class OutputLine(NamedTuple):
     """A line, clean. `stream` None: a word of ours on what was not kept.
 
     `is_continued`: it goes on the one before, which was too long.
@@ -113,7 +113,7 @@ class PrintedLine(NamedTuple):
     is_continued: bool
 
 
-class Printed:
+class OutputText:
     """The lines of a run's output. `first` is the number of the oldest that is still there."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
@@ -150,11 +150,11 @@ class Printed:
             self._take(stream, cleaner.end(), at_ms)
         self._open.clear()
 
-    def line(self, number: int) -> PrintedLine:
+    def line(self, number: int) -> OutputLine:
         """A line by its number. Raises IndexError where there is none."""
         at = self._index(number)
         kind = self._kinds[at]
-        return PrintedLine(
+        return OutputLine(
             number=number,
             stream=Stream(kind & _STREAM) if kind & _STREAM else None,
             at_ms=self._times[at],
@@ -162,7 +162,7 @@ class Printed:
             is_continued=bool(kind & _IS_CONTINUED),
         )
 
-    def lines(self) -> Iterator[PrintedLine]:
+    def lines(self) -> Iterator[OutputLine]:
         """All that are there."""
         return map(self.line, range(self.first, self.end))
 
@@ -360,7 +360,7 @@ class Selection(NamedTuple):
         return min(start, length), min(end, length)
 
 
-def selected_text(printed: Printed, selection: Selection) -> str:
+def selected_text(printed: OutputText, selection: Selection) -> str:
     """What is selected, of what is still there; whole lines end with a newline."""
     first = max(selection.first.line, printed.first)
     parts: list[tuple[str, bool]] = []
@@ -372,7 +372,7 @@ def selected_text(printed: Printed, selection: Selection) -> str:
     return _joined(parts) + ("\n" if selection.is_lines else "")
 
 
-def whole_text(printed: Printed) -> str:
+def whole_text(printed: OutputText) -> str:
     """All that is there, clean, and each line ended."""
     return _joined((line.text, line.is_continued) for line in printed.lines()) + "\n"
 

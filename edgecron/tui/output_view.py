@@ -10,7 +10,7 @@ from textual.binding import BindingType
 
 from edgecron.tui.bindings import bindings
 from edgecron.tui.output_lines import OutputLines
-from edgecron.tui.output_text import Place, Selection, selected_text, spans_in
+from edgecron.tui.output_text import Place, Selection, find_matches, selected_text
 from edgecron.tui.wrapping import letter_at, shown
 from edgecron.views.letters import display_width
 
@@ -24,7 +24,7 @@ class OutputView(OutputLines, can_focus=True):
         *("up", "down", "page_up", "page_down", "top", "bottom", "left", "right", "mark"),
         *("follow", "wrap", "timestamps", "search_next", "search_previous"),
     )
-    _drag: Place | None = None  # where the button went down
+    _drag_start: Place | None = None  # where the button went down
     _origin: tuple[tuple[int, int] | None, bool] | None = None  # where a search began
 
     # Moving.
@@ -121,7 +121,7 @@ class OutputView(OutputLines, can_focus=True):
         if self.hits and seen:
             self._go_to_hit(min(bisect_left(self.hits, seen.start), len(self.hits) - 1))
 
-    def settle_search(self) -> None:
+    def end_search(self) -> None:
         """Stay where the search has come to."""
         self._origin = None
 
@@ -137,7 +137,7 @@ class OutputView(OutputLines, can_focus=True):
 
     def _go_to_hit(self, at: int) -> None:
         self.hit = self.hits[at]
-        spans = spans_in(shown(self.printed.line(self.hit).text), self.wanted)
+        spans = find_matches(shown(self.printed.line(self.hit).text), self.wanted)
         if self.hit not in self.seen_lines():
             row = self.printed.row_of(self.hit, self.wrap_width)
             self.scroll_to(y=row - self.page // 3, animate=False, immediate=True)
@@ -190,22 +190,22 @@ class OutputView(OutputLines, can_focus=True):
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button == 1 and self.count:
             self._select(None)
-            self._drag = self._place_at(event.x, event.y)
+            self._drag_start = self._place_at(event.x, event.y)
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._drag is None:
+        if self._drag_start is None:
             return
         if not 0 <= event.y < self.page:
             step = 1 if event.y > 0 else -1
             self.scroll_to(y=self.scroll_offset.y + step, animate=False, immediate=True)
         place = self._place_at(event.x, event.y)
-        if place != self._drag:
+        if place != self._drag_start:
             # The letter under the pointer is within.
-            head = place._replace(letter=place.letter + 1) if place > self._drag else place
-            self._select(Selection(self._drag, head))
+            head = place._replace(letter=place.letter + 1) if place > self._drag_start else place
+            self._select(Selection(self._drag_start, head))
 
     def on_mouse_up(self) -> None:
-        if self._drag is not None:
-            self._drag = None
+        if self._drag_start is not None:
+            self._drag_start = None
             self.release_mouse()

@@ -20,7 +20,7 @@ from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Column, Line
 from edgecron.tui.list_view import LineView
-from edgecron.tui.text_line import LineInput, SpanLine
+from edgecron.tui.text_line import LineInput, TextLine
 
 _MOST_NAMES = 24
 _PAUSE_S = 0.06  # after the last letter, before names are looked for
@@ -47,7 +47,7 @@ class Item(NamedTuple):
     schedule: str | None = None
 
 
-class _Items:
+class _PaletteSource:
     """What the palette lists."""
 
     def __init__(self, labels: Mapping[str, tuple[str, ...]], *, in_output: bool) -> None:
@@ -67,7 +67,7 @@ class _Items:
                 cells=((("go to schedule", "dim"),), ((clean(item.schedule), "bold"),), ()),
             )
         name, keys = item.action.replace("_", " "), " ".join(self._labels[item.action])
-        words = help_of(item.action, in_output=self._in_output)
+        words = help_words(item.action, in_output=self._in_output)
         return Line(key=index, cells=(((name, "bold"),), ((words, ""),), ((keys, "accent"),)))
 
     def index_of(self, key: int) -> int | None:
@@ -83,13 +83,13 @@ class _Items:
         return inf
 
 
-def help_of(action: str, *, in_output: bool) -> str:
+def help_words(action: str, *, in_output: bool) -> str:
     """What an action does where one is."""
     here, _, there = ACTIONS[action].help.partition(_THERE)
     return there if there and in_output else here
 
 
-def items_like(actions: Sequence[str], names: Sequence[str], text: str) -> list[Item]:
+def find_items(actions: Sequence[str], names: Sequence[str], text: str) -> list[Item]:
     """What is like a text, the nearest first; of what is as near, actions before schedules."""
     ranked = [
         (rank, place, Item(action))
@@ -99,7 +99,7 @@ def items_like(actions: Sequence[str], names: Sequence[str], text: str) -> list[
     ranked += [
         (rank, len(actions) + place, Item("open", name))
         for place, name in enumerate(names)
-        if (rank := rank_of_schedule(name, text)) is not None
+        if (rank := schedule_rank(name, text)) is not None
     ]
     return [item for _, _, item in sorted(ranked, key=lambda one: one[:2])]
 
@@ -111,7 +111,7 @@ def _rank_of_action(action: str, text: str) -> int | None:
     return rank
 
 
-def rank_of_schedule(name: str, text: str) -> int | None:
+def schedule_rank(name: str, text: str) -> int | None:
     """How near a schedule is to a text, which may say that it is to be gone to."""
     letters = _letters_of_name(text)
     return rank_of(name, letters) if letters or not text else rank_of(_GO_TO, text)
@@ -125,7 +125,7 @@ def _letters_of_name(text: str) -> str:
     return text[len(_GO_TO) :] if lower.startswith(_GO_TO) else text
 
 
-def in_order(actions: Sequence[str]) -> list[str]:
+def default_order(actions: Sequence[str]) -> list[str]:
     """Actions as the palette lists them where nothing was typed."""
     return sorted(actions, key=lambda action: (action in _LAST, action not in _FIRST))
 
@@ -161,14 +161,14 @@ class Palette(Overlay[Item]):
     ) -> None:
         super().__init__()
         self._actions = actions
-        self._source = _Items(labels, in_output=not IN_OUTPUT.isdisjoint(actions))
+        self._source = _PaletteSource(labels, in_output=not IN_OUTPUT.isdisjoint(actions))
         self._find = find
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
             with Horizontal(id="asked"):
-                sign = SpanLine(classes="sign")
+                sign = TextLine(classes="sign")
                 sign.show([("> ", "accent")])
                 yield sign
                 yield LineInput(placeholder="an action, or a schedule", compact=True)
@@ -206,9 +206,9 @@ class Palette(Overlay[Item]):
     def _show(self, names: Sequence[str]) -> None:
         text = self._text()
         if text:
-            self._source.items = items_like(self._actions, names, text)
+            self._source.items = find_items(self._actions, names, text)
         else:
-            self._source.items = [Item(action) for action in in_order(self._actions)]
+            self._source.items = [Item(action) for action in default_order(self._actions)]
         view = self.query_one(LineView)
         view.cursor = 0
         view.source_changed()
@@ -228,6 +228,6 @@ class Palette(Overlay[Item]):
             self.dismiss(self._source.items[view.cursor])
 
 
-def find_names(client: Face, text: str) -> list[str]:
+def find_schedule_names(client: Face, text: str) -> list[str]:
     """The names that are like a text, the nearest first."""
     return client.nearest_names(_letters_of_name(text), limit=_MOST_NAMES)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AskingScreen(Screen[ScreenResultType]):
+class QueryScreen(Screen[ScreenResultType]):
     """A screen whose parts ask; an answer that comes after it has gone is dropped."""
 
     app: Host
@@ -47,22 +47,22 @@ class AskingScreen(Screen[ScreenResultType]):
     def _is_whole(self) -> bool:
         return all(part.is_attached for part in (self, *self.children))
 
-    def break_off(self, topic: str) -> None:
+    def interrupt(self, topic: str) -> None:
         """End the answering of a question of this screen: another one takes its place."""
-        self.app.break_off(f"{id(self)} {topic}")
+        self.app.interrupt(f"{id(self)} {topic}")
 
 
 _MOST_BUSY = 0.05  # of the time may go into answers to one question
 
 
-class Paced(Generic[T]):
+class ThrottledQuery(Generic[T]):
     """A question that is asked whenever something changes. What is asked too early waits, and
     only the last of what waits is asked.
 
     `least_s` is the least time between two.
     """
 
-    def __init__(self, screen: AskingScreen[Any], topic: str, *, least_s: float = 0.0) -> None:
+    def __init__(self, screen: QueryScreen[Any], topic: str, *, least_s: float = 0.0) -> None:
         self._screen = screen
         self._topic = topic
         self._least_ms = least_s * 1000
@@ -82,7 +82,7 @@ class Paced(Generic[T]):
         else:
             self._ask(question, answer)
 
-    def hurry(self) -> None:
+    def skip_wait(self) -> None:
         """Let the next question go at once: somebody waits for it."""
         self._next_ms = 0.0
 

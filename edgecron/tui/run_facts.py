@@ -115,17 +115,17 @@ def read_run(client: Face, execution_id: int) -> RunFacts:
     )
 
 
-class Beside(Enum):
+class Neighbor(Enum):
     """Which run of the same schedule."""
 
     OLDER = "older"
     NEWER = "newer"
 
 
-def find_beside(client: Face, execution_id: int, beside: Beside) -> int | None:
+def find_neighbor(client: Face, execution_id: int, beside: Neighbor) -> int | None:
     """The run of the same schedule next to a run; None where it is the first, or the last."""
     schedules = [client.execution(execution_id).schedule_id]
-    if beside is Beside.OLDER:
+    if beside is Neighbor.OLDER:
         found = client.run_page(schedule_ids=schedules, before_id=execution_id, limit=1).runs
     else:
         found = client.run_page(schedule_ids=schedules, after_id=execution_id, limit=1).runs
@@ -191,7 +191,7 @@ def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
     return [row for row in rows if not isinstance(row, Fact) or row.text]
 
 
-def few_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
+def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
     """What matters most, each in a few words: times, how it went, by whom."""
     run = found.run
     took = took_ms(run, now=now)
@@ -291,7 +291,7 @@ def _job(found: RunFacts) -> list[Fact]:
     return [*facts, Fact("environment", "\n".join(shown))]
 
 
-def short_lines(
+def summary_lines(
     found: RunFacts, *, now: datetime, zone: tzinfo, width: int, most: int
 ) -> list[list[Span]]:
     """A sentence, and below it the facts that matter most, in columns: `most` lines at most."""
@@ -305,7 +305,7 @@ def short_lines(
     if len(told) > room:
         told = told[:room]
         told[-1:] = [fit(f"{line} …", width - 1) for line in told[-1:]]
-    facts = {fact.label: fact for fact in few_facts(found, now=now, zone=zone)}
+    facts = {fact.label: fact for fact in main_facts(found, now=now, zone=zone)}
     shown = [facts[label] for label in facts if label in _BY_WEIGHT[: across * down]]
     rows = [[span for fact in shown[row::down] for span in _cell(fact)] for row in range(down)]
     return [*([(line, "")] for line in told), *([far] if far else []), *rows]

@@ -17,7 +17,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
 from edgecron.model.browsing import RunBounds, RunPage
 from edgecron.tui.list_model import Column, Line, Span
-from edgecron.tui.queries import AskingScreen, Paced
+from edgecron.tui.queries import QueryScreen, ThrottledQuery
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import note_words, percent_words, unreadable_words
 from edgecron.views.times import near_time, short_duration
@@ -57,7 +57,7 @@ class RunSource:
 
     def __init__(
         self,
-        screen: AskingScreen[Any],
+        screen: QueryScreen[Any],
         *,
         now: Callable[[], datetime],
         zone: tzinfo,
@@ -66,7 +66,7 @@ class RunSource:
     ) -> None:
         self._schedule_id = schedule_id
         self._questions = screen
-        self._paced: Paced[_Found] = Paced(screen, _TOPIC)
+        self._paced: ThrottledQuery[_Found] = ThrottledQuery(screen, _TOPIC)
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -93,8 +93,8 @@ class RunSource:
         self._is_outdated = True
         self._moves += 1
         for topic in (_TOPIC, _OLDER, _NEWER):
-            self._questions.break_off(topic)
-        self._paced.hurry()
+            self._questions.interrupt(topic)
+        self._paced.skip_wait()
         self.read()
 
     @property

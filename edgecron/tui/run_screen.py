@@ -19,25 +19,25 @@ from edgecron.client.run_words import no_output_words
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.bindings import KeyLine, bindings
 from edgecron.tui.facts import Facts
-from edgecron.tui.list_model import Chosen
-from edgecron.tui.output_export import TakingScreen
+from edgecron.tui.list_model import Targets
+from edgecron.tui.output_export import ExportScreen
 from edgecron.tui.output_feed import OutputEnd, OutputFeed
 from edgecron.tui.output_lines import output_title
 from edgecron.tui.output_view import OutputView
-from edgecron.tui.queries import Paced
+from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.run_facts import (
-    Beside,
+    Neighbor,
     RunFacts,
     all_facts,
     changes_each_second,
-    find_beside,
+    find_neighbor,
     read_run,
-    short_lines,
+    summary_lines,
     title_spans,
     wait_words,
 )
 from edgecron.tui.status import Banner
-from edgecron.tui.text_line import LineInput, SpanLine
+from edgecron.tui.text_line import LineInput, TextLine
 
 _TICK_S = 1.0  # how long a run has taken is told in seconds
 _MOST_SHORT = 6  # lines of what matters most
@@ -69,7 +69,7 @@ class FactsPane(VerticalScroll):
         self.scroll_end(animate=False)
 
 
-class RunScreen(TakingScreen):
+class RunScreen(ExportScreen):
     """One run, by its id."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
@@ -111,24 +111,24 @@ class RunScreen(TakingScreen):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        yield SpanLine(id="top")
+        yield TextLine(id="top")
         yield Banner(id="banner")
         with Container(id="run"):
-            yield SpanLine(id="short")
+            yield TextLine(id="short")
             with FactsPane(id="facts-pane"):
                 yield Facts(id="facts")
             with Vertical(id="printed"):
-                yield SpanLine(id="output-title")
+                yield TextLine(id="output-title")
                 yield OutputView(zone=self.app.zone, id="output")
         with Horizontal(id="search"):
-            yield SpanLine(id="search-label")
+            yield TextLine(id="search-label")
             yield LineInput(id="wanted", compact=True)
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
-        self._read_again = Paced[RunFacts | NotFound](self, "run")
+        self._read_again = ThrottledQuery[RunFacts | NotFound](self, "run")
         self.set_class(self._is_full, "-full")
-        self.query_one("#search-label", SpanLine).show([(" /", "accent")])
+        self.query_one("#search-label", TextLine).show([(" /", "accent")])
         self.query_one(Banner).tell()
         self.set_focus(self.view)
         self._read_run()
@@ -163,7 +163,7 @@ class RunScreen(TakingScreen):
 
     def _take(self, found: RunFacts | NotFound) -> None:
         if isinstance(found, NotFound):
-            self.query_one("#top", SpanLine).show([(f" {clean(found.message)}", "warn")])
+            self.query_one("#top", TextLine).show([(f" {clean(found.message)}", "warn")])
             return
         self.found = found
         self._tick()
@@ -193,11 +193,11 @@ class RunScreen(TakingScreen):
 
     def _note_feed_trouble(self, error: EdgecronError) -> None:
         if not isinstance(error, NotFound):
-            self.app.tell_error(error)
+            self.app.show_error(error)
 
-    def chosen(self) -> Chosen:
+    def targets(self) -> Targets:
         names = () if self.found is None else (self.found.run.schedule,)
-        return Chosen(names=names, run_ids=(self.execution_id,))
+        return Targets(names=names, run_ids=(self.execution_id,))
 
     # What is shown.
 
@@ -215,10 +215,10 @@ class RunScreen(TakingScreen):
             return
         now, zone = self.app.now(), self.app.zone
         left, right = title_spans(found.run)
-        self.query_one("#top", SpanLine).show(left, right=right)
+        self.query_one("#top", TextLine).show(left, right=right)
         most = min(_MOST_SHORT, max(1, (self.size.height - 4) // 3))
-        lines = short_lines(found, now=now, zone=zone, width=self.size.width, most=most)
-        short = self.query_one("#short", SpanLine)
+        lines = summary_lines(found, now=now, zone=zone, width=self.size.width, most=most)
+        short = self.query_one("#short", TextLine)
         short.styles.height = len(lines)
         short.show(*lines)
         self.query_one(Facts).show_rows(all_facts(found, now=now, zone=zone))
@@ -244,7 +244,7 @@ class RunScreen(TakingScreen):
             printed_bytes=None if self.end is None else self.end.printed_bytes,
             width=self.size.width,
         )
-        self.query_one("#output-title", SpanLine).show(left, right=right)
+        self.query_one("#output-title", TextLine).show(left, right=right)
 
     # What keys do.
 
@@ -268,7 +268,7 @@ class RunScreen(TakingScreen):
         self.set_focus(wanted)  # At once: the next key is for it already.
 
     def _close_search(self) -> None:
-        self.view.settle_search()
+        self.view.end_search()
         self.remove_class("-searching")
         self.set_focus(self.view)
 
@@ -280,12 +280,12 @@ class RunScreen(TakingScreen):
         self._close_search()
 
     def action_older_run(self) -> None:
-        self._go_to(Beside.OLDER, "it has no run before this one")
+        self._go_to(Neighbor.OLDER, "it has no run before this one")
 
     def action_newer_run(self) -> None:
-        self._go_to(Beside.NEWER, "it has no run after this one")
+        self._go_to(Neighbor.NEWER, "it has no run after this one")
 
-    def _go_to(self, beside: Beside, why_none: str) -> None:
+    def _go_to(self, beside: Neighbor, why_none: str) -> None:
         execution_id, is_full = self.execution_id, self._is_full
 
         def show(found: int | None) -> None:
@@ -294,7 +294,7 @@ class RunScreen(TakingScreen):
             elif self.is_current:
                 self.app.switch_screen(RunScreen(found, is_full=is_full))
 
-        self.ask("beside", lambda client: find_beside(client, execution_id, beside), show)
+        self.ask("beside", lambda client: find_neighbor(client, execution_id, beside), show)
 
 
 def _nothing_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:

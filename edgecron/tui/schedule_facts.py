@@ -18,7 +18,7 @@ from edgecron.model.schedule import Schedule
 from edgecron.model.standing import standing_of
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name
-from edgecron.tui.actions import Front
+from edgecron.tui.actions import WordsFront
 from edgecron.tui.durations import MOST
 from edgecron.tui.facts import Cells, Fact, Row, Title
 from edgecron.tui.list_model import Span
@@ -71,7 +71,7 @@ def read_detail(
         return None
     schedule, idle = outlook.schedule, ""
     if not outlook.upcoming:
-        idle = idle_sentence(Front(client), outlook, zone=zone, now=client.now())
+        idle = idle_sentence(WordsFront(client), outlook, zone=zone, now=client.now())
     ended = client.history(schedule.name, statuses=_ENDED, limit=MOST)
     return ScheduleDetail(
         outlook=outlook,
@@ -128,7 +128,7 @@ def _line(found: ScheduleDetail) -> ScheduleLine:
     )
 
 
-def ahead_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Row]:
+def upcoming_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Row]:
     """When it runs, what comes next, and what is active or would be."""
     outlook, spec = found.outlook, found.schedule.spec
     is_broken = found.schedule.trigger_error is not None
@@ -175,7 +175,9 @@ def _fire_row(
     return Cells(((f"{away[0]:<{_AWAY}}  ", away[1]), (time, ""), (f"  {', '.join(notes)}", "dim")))
 
 
-def about_rows(found: ScheduleDetail, *, is_full: bool, zone: tzinfo, now: datetime) -> list[Row]:
+def definition_rows(
+    found: ScheduleDetail, *, is_full: bool, zone: tzinfo, now: datetime
+) -> list[Row]:
     """What it runs, how it behaves, and what is on record of it; `is_full`: with every field."""
     schedule = found.schedule
     table = schedule_table(schedule)

@@ -13,8 +13,8 @@ from edgecron.base.safetext import clean
 from edgecron.model.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
 from edgecron.model.standing import Idle, find_idle
 from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
-from edgecron.tui.list_model import Chosen, Column, Line, Span
-from edgecron.tui.queries import AskingScreen, Paced
+from edgecron.tui.list_model import Column, Line, Span, Targets
+from edgecron.tui.queries import QueryScreen, ThrottledQuery
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.views.phrases import is_overdue
 from edgecron.views.times import distance, near_time
@@ -59,14 +59,14 @@ class ScheduleSource:
 
     def __init__(
         self,
-        screen: AskingScreen[Any],
+        screen: QueryScreen[Any],
         *,
         now: Callable[[], datetime],
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
         self._questions = screen
-        self._paced: Paced[array[int]] = Paced(screen, _TOPIC)
+        self._paced: ThrottledQuery[array[int]] = ThrottledQuery(screen, _TOPIC)
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -112,8 +112,8 @@ class ScheduleSource:
 
     def read_at_once(self) -> None:
         """Read the order anew, as somebody waits for it."""
-        self._questions.break_off(_TOPIC)
-        self._paced.hurry()
+        self._questions.interrupt(_TOPIC)
+        self._paced.skip_wait()
         self.read()
 
     def take_first(self, lines: list[ScheduleLine]) -> None:
@@ -151,10 +151,10 @@ class ScheduleSource:
         """What is known of a schedule; None where it has not been looked at."""
         return self._lines.get(key)
 
-    def chosen(self, keys: Sequence[int]) -> Chosen:
+    def targets(self, keys: Sequence[int]) -> Targets:
         """Schedules by their keys: by name where it is known."""
         known = [(key, self._lines.get(key)) for key in keys]
-        return Chosen(
+        return Targets(
             names=tuple(line.standing.name for _, line in known if line is not None),
             schedule_ids=tuple(key for key, line in known if line is None),
         )

@@ -13,27 +13,27 @@ from textual.timer import Timer
 
 from edgecron.base.safetext import clean
 from edgecron.tui import run_list
-from edgecron.tui.action_screen import EditingScreen
+from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import KeyLine, bindings
 from edgecron.tui.durations import scale_words, trend_lines
 from edgecron.tui.facts import Cells, Facts, Title, laid_out
-from edgecron.tui.list_model import Chosen, Span, pace_of
+from edgecron.tui.list_model import Span, Targets, pace_of
 from edgecron.tui.list_view import LineView
-from edgecron.tui.queries import Paced
+from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.schedule_facts import (
     ScheduleDetail,
-    about_rows,
-    ahead_rows,
+    definition_rows,
     read_detail,
     standing_spans,
+    upcoming_rows,
 )
 from edgecron.tui.status import Banner
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.text_line import TextLine
 
 _LONGEST_S = 60.0
 
 
-class TrendView(SpanLine):
+class TrendView(TextLine):
     """The durations of the last runs, as tall bars."""
 
     def __init__(self, *, id: str) -> None:
@@ -66,7 +66,7 @@ class HistoryView(LineView):
             super().action_up()
 
 
-class ScheduleScreen(EditingScreen[None]):
+class ScheduleScreen(EditScreen[None]):
     """One schedule, by its name as it is when this opens; it is followed where it is renamed."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
@@ -94,10 +94,10 @@ class ScheduleScreen(EditingScreen[None]):
         self.history: run_list.RunSource | None = None
         self._is_full = self._is_gone = False
         self._timer: Timer | None = None
-        self._paced: Paced[ScheduleDetail | None] = Paced(self, "schedule")
+        self._paced: ThrottledQuery[ScheduleDetail | None] = ThrottledQuery(self, "schedule")
 
     def compose(self) -> ComposeResult:
-        yield SpanLine(id="top")
+        yield TextLine(id="top")
         yield Banner(id="banner")
         with VerticalScroll(id="detail", can_focus=False):
             with VerticalScroll(id="facts", can_focus=False):
@@ -116,8 +116,8 @@ class ScheduleScreen(EditingScreen[None]):
         self.query_one(Banner).tell()
         self._read_detail()
 
-    def chosen(self) -> Chosen | None:
-        return None if self._is_gone else Chosen(names=(self.schedule_name,))
+    def targets(self) -> Targets | None:
+        return None if self._is_gone else Targets(names=(self.schedule_name,))
 
     def _read_detail(self) -> None:
         name, zone = self.schedule_name, self.app.zone
@@ -187,9 +187,9 @@ class ScheduleScreen(EditingScreen[None]):
         if found is None or self._is_gone or not self.is_current:
             return
         self._show_top()
-        ahead = ahead_rows(found, zone=zone, now=now)
+        ahead = upcoming_rows(found, zone=zone, now=now)
         self.query_one("#ahead", Facts).show_rows(ahead)
-        about = about_rows(found, is_full=self._is_full, zone=zone, now=now)
+        about = definition_rows(found, is_full=self._is_full, zone=zone, now=now)
         self.query_one("#about", Facts).show_rows(about)
         paces = [view.tick() for view in self.query(HistoryView)]
         if self._timer is not None:
@@ -208,7 +208,7 @@ class ScheduleScreen(EditingScreen[None]):
         right: list[Span] = []
         if self.found is not None:
             right = standing_spans(self.found, zone=self.app.zone, now=self.app.now())
-        self.query_one("#top", SpanLine).show(spans, right=right)
+        self.query_one("#top", TextLine).show(spans, right=right)
 
     def on_screen_resume(self) -> None:
         self._tick()
@@ -250,7 +250,7 @@ class ScheduleScreen(EditingScreen[None]):
 
     # Doing.
 
-    def named_schedule(self) -> str | None:
+    def current_schedule(self) -> str | None:
         return None if self._is_gone else self.schedule_name
 
     def saved(self, name: str) -> None:

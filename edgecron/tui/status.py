@@ -15,7 +15,7 @@ from edgecron.client.face import Face
 from edgecron.client.reason_words import run_sentence
 from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.letters import folded
 from edgecron.views.phrases import count_words, error_words, job_words, size_words
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from edgecron.model.run import Execution
     from edgecron.tui.database_app import Telling
-    from edgecron.tui.queries import AskingScreen
+    from edgecron.tui.queries import QueryScreen
 
 
 class Engines(NamedTuple):
@@ -102,7 +102,7 @@ def read_overview(client: Face) -> Overview:
 Part = tuple[Span, ...]  # of a line: shown whole, or left out
 
 
-def overview_parts(
+def status_parts(
     found: Overview, *, now: datetime, own_pid: int | None = None, engine_key: str = ""
 ) -> tuple[list[Part], Part]:
     """The status line: what is on its left, the most important first, and what is at its right
@@ -159,7 +159,7 @@ def _short(place: str) -> str:
 _MOST_LINES = 3
 
 
-class Banner(SpanLine):
+class Banner(TextLine):
     """Not there where nothing is the matter; calm where there is no database yet, which is made
     with a first schedule."""
 
@@ -182,7 +182,7 @@ class Banner(SpanLine):
         self.show(*([(f" {line}", "bold")] for line in lines))
 
 
-def schedule_spans(client: Face, name: str) -> tuple[Span, ...]:
+def schedule_detail(client: Face, name: str) -> tuple[Span, ...]:
     """When a schedule runs, and what; nothing of one that has gone meanwhile."""
     from edgecron.triggers import describe
 
@@ -203,7 +203,7 @@ def schedule_spans(client: Face, name: str) -> tuple[Span, ...]:
     )
 
 
-def run_spans(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
+def run_detail(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
     """Why a run ran and how it ended, or why it did not run."""
     return ((clean(run_sentence(run, zone=zone, now=now)), ""),)
 
@@ -218,10 +218,10 @@ class About(NamedTuple):
     schedule: str | None = None
 
 
-class CloserLine(SpanLine):
+class CursorDetail(TextLine):
     """It is told once the cursor stays, and nothing of where the cursor was before."""
 
-    def __init__(self, screen: AskingScreen[Any], *, id: str) -> None:
+    def __init__(self, screen: QueryScreen[Any], *, id: str) -> None:
         super().__init__(id=id)
         self._asking = screen
         self._about = About()
@@ -244,7 +244,7 @@ class CloserLine(SpanLine):
             if about is self._about:
                 self._show(spans)
 
-        self._asking.ask("about", lambda client: schedule_spans(client, name), told)
+        self._asking.ask("about", lambda client: schedule_detail(client, name), told)
 
     def _show(self, spans: Sequence[Span]) -> None:
         self.show([(" ", ""), *spans])

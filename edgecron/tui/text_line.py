@@ -15,13 +15,13 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.list_model import Span
-from edgecron.tui.themes import LOOKS, Look
+from edgecron.tui.themes import TEXT_STYLES, Look
 from edgecron.views.letters import display_width, fit
 
 _AUTO = "auto"  # black or white, whatever is read better on the background
 
 
-class Painted(Widget):
+class StyledWidget(Widget):
     """A widget that draws its lines itself."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
@@ -32,7 +32,9 @@ class Painted(Widget):
         """What a look adds to the style of what it is drawn on; nothing for ""."""
         found = self._look_styles.get(name)
         if found is None:
-            found = style_of(LOOKS[name], self.app.theme_variables) if name else Style.null()
+            found = (
+                rich_style_of(TEXT_STYLES[name], self.app.theme_variables) if name else Style.null()
+            )
             self._look_styles[name] = found
         return found
 
@@ -41,7 +43,7 @@ class Painted(Widget):
         self._look_styles.clear()
 
 
-def style_of(look: Look, variables: Mapping[str, str]) -> Style:
+def rich_style_of(look: Look, variables: Mapping[str, str]) -> Style:
     """A look in a theme of these variables; what it does not know is left as it is."""
     background = _color(variables.get(look.background, ""))
     color = variables.get(look.color, "")
@@ -81,13 +83,13 @@ def whole_parts(parts: Sequence[Sequence[Span]], width: int) -> list[Span]:
     return spans
 
 
-class SpanLine(Painted):
+class TextLine(StyledWidget):
     """Lines of spans, one to a line; where a line has no room its end is cut.
 
     A look may be `look@action`: a click on it is that action of the screen.
     """
 
-    DEFAULT_CSS = "SpanLine { height: 1; width: 1fr; }"
+    DEFAULT_CSS = "TextLine { height: 1; width: 1fr; }"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

@@ -24,7 +24,7 @@ class Look(NamedTuple):
     background: str = ""
 
 
-LOOKS: dict[str, Look] = {
+TEXT_STYLES: dict[str, Look] = {
     "dim": Look("muted"),
     "faint": Look("faint"),
     "bold": Look(style="bold"),
@@ -179,10 +179,10 @@ def theme_of(config: Config, environment: Mapping[str, str], *, is_colored: bool
         )
     if not is_colored:
         return TERMINAL.name  # Others would be drawn in shades of grey, which are colours too.
-    return fitting_theme(environment) if asked == _AUTO else asked
+    return detect_theme(environment) if asked == _AUTO else asked
 
 
-def fitting_theme(environment: Mapping[str, str]) -> str:
+def detect_theme(environment: Mapping[str, str]) -> str:
     """The theme that fits what a terminal says of itself."""
     term = environment.get("TERM", "")
     has_many = any(
@@ -196,7 +196,7 @@ def fitting_theme(environment: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def no_color_where(is_plain: bool) -> Iterator[None]:
+def set_no_color(is_plain: bool) -> Iterator[None]:
     """Have Textual find NO_COLOR in the environment, or not; to everybody else it stays as it is.
 
     Textual counts an empty one, which means nothing, and some versions of it take it away.

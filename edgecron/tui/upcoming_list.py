@@ -13,8 +13,8 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
 from edgecron.tui.durations import BARS
 from edgecron.tui.list_model import Column, Line, Span
-from edgecron.tui.queries import AskingScreen, Paced
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.queries import QueryScreen, ThrottledQuery
+from edgecron.tui.text_line import TextLine
 from edgecron.views.phrases import count_words, is_overdue, moved_words
 from edgecron.views.times import distance, near_time
 
@@ -35,10 +35,10 @@ class Coming(NamedTuple):
     has_more: bool = False
 
 
-class ComingView(SpanLine):
+class UpcomingBar(TextLine):
     """The bar, its labels, and a note on the first clock change or pile-up of it."""
 
-    DEFAULT_CSS = "ComingView { height: 3; }"
+    DEFAULT_CSS = "UpcomingBar { height: 3; }"
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -124,14 +124,14 @@ class UpcomingSource:
 
     def __init__(
         self,
-        screen: AskingScreen[Any],
+        screen: QueryScreen[Any],
         *,
         now: Callable[[], datetime],
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
         self._questions = screen
-        self._paced: Paced[Coming] = Paced(screen, _TOPIC)
+        self._paced: ThrottledQuery[Coming] = ThrottledQuery(screen, _TOPIC)
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -152,8 +152,8 @@ class UpcomingSource:
     def filter_by(self, wanted: Filter | None) -> None:
         """Show only the fires of schedules whose names a filter lets through; None is all."""
         self._filter = wanted
-        self._questions.break_off(_TOPIC)
-        self._paced.hurry()
+        self._questions.interrupt(_TOPIC)
+        self._paced.skip_wait()
         self.read()
 
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ _ASKS_FOR_TOKEN = """\
 """
 
 
-class WebPlace(NamedTuple):
+class WebAddress(NamedTuple):
     """Where it is served. `host` has no brackets."""
 
     host: str
@@ -67,7 +67,7 @@ class WebPlace(NamedTuple):
         return f"http://{host}:{self.port}"
 
 
-def read_place(text: str) -> WebPlace:
+def read_address(text: str) -> WebAddress:
     """`8080` or `0.0.0.0:8080`. Raises UsageError."""
     found = _PLACE.fullmatch(text)
     if found is None or not 0 < int(found["port"]) < 65_536:
@@ -76,10 +76,10 @@ def read_place(text: str) -> WebPlace:
             hint="such as --web 8080 or --web 127.0.0.1:8080",
         )
     host = (found["host"] or _LOOPBACK[0]).strip("[]")
-    return WebPlace(host, int(found["port"]))
+    return WebAddress(host, int(found["port"]))
 
 
-class Door:
+class TokenLogin:
     """Asks browsers for the token once, and then knows them by a cookie of this server."""
 
     def __init__(self, token: str, *, port: int) -> None:
@@ -107,7 +107,7 @@ def _is_same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 
-def check_served(place: WebPlace, *, has_token: bool) -> None:
+def check_served(place: WebAddress, *, has_token: bool) -> None:
     """Raise UsageError for a place that other machines reach, if no token is given."""
     if not place.is_local and not has_token:
         raise UsageError(
@@ -117,7 +117,7 @@ def check_served(place: WebPlace, *, has_token: bool) -> None:
         )
 
 
-def users_of(place: WebPlace) -> Collection[int] | None:
+def users_of(place: WebAddress) -> Collection[int] | None:
     """The numbers of those who may open it, None for whoever reaches it."""
     return own_users() if place.is_local and tells_users() else None
 
@@ -128,7 +128,7 @@ def session_command(given: Sequence[str], *, color: str | None) -> str:
     return shlex.join(["exec", sys.executable, "-P", "-m", "edgecron", *options, "tui"])
 
 
-def serve(place: WebPlace, command: str, *, token: str | None, ready: Callable[[], None]) -> None:
+def serve(place: WebAddress, command: str, *, token: str | None, ready: Callable[[], None]) -> None:
     """Serve until a signal ends it. `ready` is called when pages can be opened.
 
     With a token, browsers are asked for it, and programs send it as a bearer.
@@ -148,11 +148,11 @@ def serve(place: WebPlace, command: str, *, token: str | None, ready: Callable[[
     server = Server(command, host=place.host, port=place.port, title="edgecron")
 
     users = users_of(place) if token is None else None
-    door = None if token is None else Door(token, port=place.port)
+    door = None if token is None else TokenLogin(token, port=place.port)
     pages: set[asyncio.Task[Any]] = set()
 
     async def guarded(request: Any, handler: Callable[[Any], Any]) -> Any:
-        if not may_ask(place, host=request.host, origin=request.headers.get("Origin")):
+        if not is_request_allowed(place, host=request.host, origin=request.headers.get("Origin")):
             raise web.HTTPForbidden(text="edgecron: not from this place\n")
         if users is not None and _user_of(request) not in users:
             raise web.HTTPForbidden(text="edgecron: not for this user of the machine\n")
@@ -171,7 +171,7 @@ def serve(place: WebPlace, command: str, *, token: str | None, ready: Callable[[
             response.headers["Content-Security-Policy"] = _POLICY
         return response
 
-    async def answered_at(door: Door, request: Any) -> Any:
+    async def answered_at(door: TokenLogin, request: Any) -> Any:
         """Let a browser in that has sent the token; ask any other one for it."""
         if request.method == "POST" and request.path == "/":
             given = (await request.post()).get("token", "")
@@ -210,7 +210,7 @@ def _user_of(request: Any) -> int | None:
     return None if link is None else find_user_of(link)
 
 
-def may_ask(place: WebPlace, *, host: str, origin: str | None) -> bool:
+def is_request_allowed(place: WebAddress, *, host: str, origin: str | None) -> bool:
     """Whether a request is meant for us, by what its Host and Origin headers say.
 
     On this machine alone it must be by one of its own names: any other one is a site's that has

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.client.face import Face
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import SpanLine
+from edgecron.tui.text_line import TextLine
 
 if TYPE_CHECKING:
-    from edgecron.tui.queries import AskingScreen
+    from edgecron.tui.queries import QueryScreen
     from edgecron.views.busy_tally import WeekHeat
 
 
@@ -47,7 +47,7 @@ _HOUR_MS = 3_600_000
 _DAY_WIDTH = 6
 
 
-class _Count:
+class _WeekCount:
     """A week being counted, on the desk's thread alone; begun anew where the database was."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Count:
         return next(self._slices)
 
 
-class WeekView(SpanLine):
+class WeekView(TextLine):
     """The heat of seven days; nothing before it is known.
 
     It is counted in slices on the desk, and at most so often that it costs a hundredth of the time:
@@ -71,7 +71,7 @@ class WeekView(SpanLine):
 
     DEFAULT_CSS = "WeekView { height: 8; }"
 
-    def __init__(self, screen: AskingScreen[Any], *, id: str) -> None:
+    def __init__(self, screen: QueryScreen[Any], *, id: str) -> None:
         super().__init__(id=id)
         self._asking = screen
         self._heat: WeekHeat | None = None
@@ -86,7 +86,7 @@ class WeekView(SpanLine):
             self._is_behind = True
             return
         self._is_counting, self._is_behind = True, False
-        self._go_on(_Count())
+        self._go_on(_WeekCount())
 
     @property
     def is_outdated(self) -> bool:
@@ -94,7 +94,7 @@ class WeekView(SpanLine):
         has_turned = self._hour != self._hour_now()
         return self._heat is not None and (self._is_behind or has_turned)
 
-    def _go_on(self, count: _Count) -> None:
+    def _go_on(self, count: _WeekCount) -> None:
         clock, spent_before_ms = self._asking.app.clock, count.spent_ms
 
         def next_slice(client: Face) -> tuple[WeekHeat | None, int]:

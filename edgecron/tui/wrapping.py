@@ -49,8 +49,8 @@ class Heights:
     To append or change costs no more the longer the list is; to find, hardly.
     """
 
-    def __init__(self, height_of: Callable[[int], int]) -> None:
-        self._height_of = height_of
+    def __init__(self, bar_height: Callable[[int], int]) -> None:
+        self._height_of = bar_height
         self._blocks: list[int] = []
         self._count = 0
         self.total = 0

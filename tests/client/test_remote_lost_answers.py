@@ -28,7 +28,7 @@ from edgecron.client.remote_places import read_server
 from edgecron.client.remote_time import ServerTime
 from edgecron.model.choices import Overlap
 from edgecron.tui.actions import run_now
-from edgecron.tui.list_model import Chosen
+from edgecron.tui.list_model import Targets
 from support.engines import Place
 from support.http import Api, api_of, serving
 from support.processes import BOUND_S
@@ -120,7 +120,7 @@ def test_the_dashboard_s_run_is_run_once(place: Place) -> None:
     api = api_of(place.daemon("--http", "127.0.0.1:0"))
     with LosingRelay(api.port, word=ASKED, times=1) as relay, client_of(relay.url) as client:
         # Its engine is quick: the run has ended, as a rule, before it is heard of.
-        report = run_now(client, Chosen(names=("job",)), lambda *_: True)
+        report = run_now(client, Targets(names=("job",)), lambda *_: True)
 
     assert relay.lost == 1
     assert (report.done, report.refused) == (1, 0), report

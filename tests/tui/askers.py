@@ -23,7 +23,7 @@ class AtOnce:
         self.asked += 1
         answer(question(self._client))
 
-    def break_off(self, topic: str) -> None:
+    def interrupt(self, topic: str) -> None:
         """Nothing is being answered when something is asked."""
 
 

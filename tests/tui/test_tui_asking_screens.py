@@ -11,7 +11,7 @@ from snapshots import check_screen
 
 from edgecron.model.choices import Status
 from edgecron.tui.dialogs import Dialog
-from edgecron.tui.filter_line import PaneFoot
+from edgecron.tui.filter_line import FilterLine
 from support.scene import Scene, make_scene
 
 SIZES = [(80, 24), (160, 48)]
@@ -25,7 +25,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 def shown(seen: Seen) -> list[str]:
     """The box that asks, or else the line below the list that is filtered."""
-    parts = [*seen.app.screen.query("#box"), *seen.app.screen.query(PaneFoot)]
+    parts = [*seen.app.screen.query("#box"), *seen.app.screen.query(FilterLine)]
     region = next(part.region for part in parts if part.region)
     return [
         line[region.x : region.right].rstrip() for line in seen.lines()[region.y : region.bottom]

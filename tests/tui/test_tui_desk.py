@@ -15,7 +15,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui import actions
-from edgecron.tui.database_thread import Desk
+from edgecron.tui.database_thread import DatabaseThread
 
 BOUND_S = 20.0
 
@@ -28,7 +28,7 @@ class Screen:
         self.delivered: Queue[Callable[[], None]] = Queue()
         self.told: list[object] = []
         self.troubles: list[str | None] = []
-        self.desk = Desk(
+        self.desk = DatabaseThread(
             lambda: Client(path, must_exist=True),
             deliver=self.delivered.put,
             name="test-desk",
@@ -198,10 +198,10 @@ def test_a_question_that_is_broken_off_is_not_answered_and_others_are(screen: Sc
 
     screen.ask("search", slow)
     assert has_begun.wait(BOUND_S)
-    screen.desk.break_off("other")
+    screen.desk.interrupt("other")
     assert not has_ended.is_set()
     while not has_ended.wait(0.01):
-        screen.desk.break_off("search")
+        screen.desk.interrupt("search")
     screen.ask("names", names)
 
     assert screen.next() == ["backup"]
@@ -267,7 +267,7 @@ def test_a_defect_is_raised_on_the_screen_s_thread_wherever_it_shows(tmp_path: P
             raise LookupError("a defect")
 
     add(tmp_path / "edge.db", "backup")
-    desk = Desk(
+    desk = DatabaseThread(
         lambda: Odd(tmp_path / "edge.db"),
         deliver=delivered.put,
         name="test-desk",

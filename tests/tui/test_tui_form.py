@@ -16,7 +16,7 @@ from tui.snapshots import check_screen
 from edgecron.base.errors import NotFound
 from edgecron.formats.document_keys import schedule_table
 from edgecron.model.schedule import Schedule
-from edgecron.tui.dialogs import YesNo
+from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.form_widgets import Choice, FieldRow
 from edgecron.tui.home import HomeScreen
@@ -179,7 +179,7 @@ def test_nothing_is_written_before_it_is_saved(scene: Scene) -> None:
         await fill(seen, "timeout", "5m")
         await fill(seen, "when", "@hourly")
         await seen.press("escape")
-        assert isinstance(seen.app.screen, YesNo)
+        assert isinstance(seen.app.screen, ConfirmDialog)
         await seen.press("n")
         assert isinstance(seen.app.screen, ScheduleForm)
         await seen.press("escape", "y")
@@ -205,7 +205,7 @@ def test_the_program_is_not_left_with_something_unsaved(scene: Scene) -> None:
         await fill(seen, "name", "report")
         seen.app.screen.query_one(Choice).focus()
         await seen.press("q")
-        assert isinstance(seen.app.screen, YesNo)
+        assert isinstance(seen.app.screen, ConfirmDialog)
         await seen.press("n")
         assert isinstance(seen.app.screen, ScheduleForm)
 
@@ -465,7 +465,7 @@ def test_once_it_was_told_saving_changes_no_more_of_theirs_than_was_written(scen
 def test_that_others_change_it_is_told_as_soon_as_it_is_known(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         change_meanwhile(scene, retries=3)
-        seen.app.tell_changed()
+        seen.app.post_changed()
         await seen.settle()
         assert "! others have changed it meanwhile: retries" in seen.lines()[1]
 

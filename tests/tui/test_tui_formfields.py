@@ -10,7 +10,7 @@ from edgecron.formats.document_keys import Table, spec_table
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.tui.form_fields import FIELDS, field_of, table_of, texts_of, unwritable
+from edgecron.tui.form_fields import FIELDS, field_of, table_of, texts_of, uneditable_fields
 
 FULL = ScheduleSpec(
     name="backup",
@@ -135,5 +135,5 @@ def test_every_key_that_can_be_wrong_has_a_field() -> None:
 def test_what_a_screen_can_not_show_is_not_written_on_it() -> None:
     table = {"command": ["echo", "\x1b[2J"], "env": {"A": "two\nlines"}, "description": "one\ntwo"}
 
-    assert unwritable(texts_of("x", table), table) == {"job", "env"}
+    assert uneditable_fields(texts_of("x", table), table) == {"job", "env"}
     assert set(texts_of("x", table)) == set(FIELDS)

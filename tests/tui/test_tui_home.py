@@ -14,7 +14,7 @@ from tui.snapshots import check_screen
 
 from edgecron.base.timetext import to_ms
 from edgecron.tui.list_view import LineView
-from edgecron.tui.themes import DARK, LIGHT, LOOKS
+from edgecron.tui.themes import DARK, LIGHT, TEXT_STYLES
 from support.scene import Scene, make_scene
 
 SIZES = ((40, 10), (80, 24), (120, 30), (160, 48))
@@ -56,7 +56,7 @@ def test_every_look_can_be_read_on_its_ground(scene: Scene, theme: str) -> None:
             "cursor": view.look("cursor").bgcolor,
             "cursor, elsewhere": view.look("cursor-blurred").bgcolor,
         }
-        for look in LOOKS:
+        for look in TEXT_STYLES:
             if look.startswith("heat") or look == "faint":
                 continue  # A shade says how much, beside a letter that does.
             drawn = view.look(look)

@@ -159,10 +159,10 @@ def test_on_the_first_line_the_cursor_stays_on_the_newest() -> None:
 
 
 def test_marked_lines_are_what_is_chosen() -> None:
-    assert press(Letters(range(5)), "space", "j", "space").view.chosen() == [0, 2]
-    assert press(Letters(range(5)), "j").view.chosen() == [1]
-    assert press(Letters(range(5)), "*").view.chosen() == [0, 1, 2, 3, 4]
-    assert press(Letters(range(5)), "*", "*").view.chosen() == [0]
+    assert press(Letters(range(5)), "space", "j", "space").view.target_keys() == [0, 2]
+    assert press(Letters(range(5)), "j").view.target_keys() == [1]
+    assert press(Letters(range(5)), "*").view.target_keys() == [0, 1, 2, 3, 4]
+    assert press(Letters(range(5)), "*", "*").view.target_keys() == [0]
 
 
 def test_of_a_list_that_has_not_been_read_yet_nothing_is_said() -> None:

@@ -262,7 +262,7 @@ def test_a_search_shows_all_places_and_goes_through_them() -> None:
         )
         await seen.press("g")
         seen.view.search("error")
-        seen.view.settle_search()
+        seen.view.end_search()
         assert seen.state == "/error  1 of 3 lines  n N"
         assert seen.looks(7) == "....rrrrr" + "." * (WIDTH - 10)
         states = []

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.model.claim import OutputChunk, Stream
-from edgecron.tui.output_text import Place, Printed, Selection, selected_text, whole_text
+from edgecron.tui.output_text import OutputText, Place, Selection, selected_text, whole_text
 from edgecron.tui.wrapping import Mark, letter_at, marked, window
 from edgecron.views.letters import display_width
 
 LETTERS = st.text(st.sampled_from("ab漢e\u0301 "), max_size=30)
 
 
-def printed_of(*contents: bytes) -> Printed:
-    printed = Printed()
+def printed_of(*contents: bytes) -> OutputText:
+    printed = OutputText()
     printed.extend(
         (0, OutputChunk(stream=Stream.STDOUT, at_ms=0, content=content)) for content in contents
     )

@@ -15,7 +15,7 @@ from edgecron.model.ranking import rank_of
 from edgecron.tui.bindings import footer_spans
 from edgecron.tui.help import help_lines
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
-from edgecron.tui.palette import Item, items_like
+from edgecron.tui.palette import Item, find_items
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -48,7 +48,7 @@ def test_the_nearer_a_text_is_the_less_its_rank() -> None:
 
 
 def test_actions_come_before_schedules_that_are_as_near() -> None:
-    assert items_like(["resume", "run"], ["resume-vm", "run"], "r") == [
+    assert find_items(["resume", "run"], ["resume-vm", "run"], "r") == [
         *(Item("run"), Item("open", "run"), Item("resume"), Item("open", "resume-vm")),
     ]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.model.claim import OutputChunk, Stream
-from edgecron.tui.output_text import Printed, spans_in
+from edgecron.tui.output_text import OutputText, find_matches
 from edgecron.tui.wrapping import wrap
 from edgecron.views.letters import display_width
 
@@ -21,14 +21,14 @@ def piece(
     return skipped, OutputChunk(stream=stream, at_ms=at_ms, content=raw)
 
 
-def printed(*pieces: tuple[int, OutputChunk], most_bytes: int = 10**6) -> Printed:
-    made = Printed(most_bytes=most_bytes)
+def printed(*pieces: tuple[int, OutputChunk], most_bytes: int = 10**6) -> OutputText:
+    made = OutputText(most_bytes=most_bytes)
     for one in pieces:
         made.extend([one])
     return made
 
 
-def texts(made: Printed) -> list[str]:
+def texts(made: OutputText) -> list[str]:
     return [line.text for line in made.lines()]
 
 
@@ -89,7 +89,7 @@ def test_a_line_without_end_goes_on_in_lines_of_its_own() -> None:
 
 
 def test_where_there_is_too_much_the_oldest_lines_go_and_the_others_keep_their_numbers() -> None:
-    made = Printed(most_bytes=10_000)
+    made = OutputText(most_bytes=10_000)
     for number in range(1000):
         made.extend([piece(f"line {number}\n")])
         assert len(texts(made)) <= 100
@@ -105,7 +105,7 @@ def test_where_there_is_too_much_the_oldest_lines_go_and_the_others_keep_their_n
 
 @pytest.mark.parametrize(("letter", "size_bytes"), [("x", 1), ("ä", 1), ("漢", 2), ("🂡", 4)])
 def test_what_is_kept_is_bounded_by_what_its_letters_take(letter: str, size_bytes: int) -> None:
-    made = Printed(most_bytes=1_000_000)
+    made = OutputText(most_bytes=1_000_000)
     for _ in range(1_000):
         made.extend([piece(letter * 2_000 + "\n")])
 
@@ -114,7 +114,7 @@ def test_what_is_kept_is_bounded_by_what_its_letters_take(letter: str, size_byte
 
 
 def test_a_line_that_has_gone_goes_on_as_a_new_one() -> None:
-    made = Printed(most_bytes=5000)
+    made = OutputText(most_bytes=5000)
     made.extend([piece("begun", ERR)])
     made.extend([piece("x\n" * 100)])
     made.extend([piece("goes on\n", ERR)])
@@ -149,7 +149,7 @@ def test_rows_are_found_by_line_and_lines_by_row() -> None:
 
 
 def test_heights_follow_lines_that_come_grow_and_go() -> None:
-    made = Printed(most_bytes=200_000)
+    made = OutputText(most_bytes=200_000)
     for number in range(3000):
         made.extend(
             [piece("w" * (number % 40) + "日", ERR), piece("\t" + "v" * (number % 90) + "\n")]
@@ -195,7 +195,7 @@ def test_a_line_that_grows_to_match_is_found_in_its_place() -> None:
 
 
 def test_a_search_forgets_lines_that_have_gone() -> None:
-    made = Printed(most_bytes=10_000)
+    made = OutputText(most_bytes=10_000)
     for number in range(500):
         made.extend([piece(f"line {number}\n")])
         found = made.search("line")
@@ -203,11 +203,11 @@ def test_a_search_forgets_lines_that_have_gone() -> None:
 
 
 def test_places_of_a_match_are_told_for_marking_them() -> None:
-    assert spans_in("An error, an ERROR", "error") == [(3, 8), (13, 18)]
-    assert spans_in("An error, an ERROR", "ERROR") == [(13, 18)]
-    assert spans_in("aaaa", "aa") == [(0, 2), (2, 4)]
-    assert spans_in("İstanbul i", "i") == [(9, 10)]
-    assert spans_in("x", "") == []
+    assert find_matches("An error, an ERROR", "error") == [(3, 8), (13, 18)]
+    assert find_matches("An error, an ERROR", "ERROR") == [(13, 18)]
+    assert find_matches("aaaa", "aa") == [(0, 2), (2, 4)]
+    assert find_matches("İstanbul i", "i") == [(9, 10)]
+    assert find_matches("x", "") == []
 
 
 CONTENTS = st.binary(max_size=12) | st.sampled_from([b"\n", b"\r\n", b"ab", "日\n".encode()])

@@ -125,7 +125,7 @@ def test_what_others_change_is_shown_at_once(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         with scene.client() as other:
             other.pause("backup-home")
-        seen.app.tell_changed()
+        seen.app.post_changed()
         await seen.settle()
         assert "‖ paused" in seen.lines()[0]
         assert "none: paused; let it fire again: edgecron resume backup-home" in seen.text()
@@ -138,7 +138,7 @@ def test_a_schedule_is_followed_when_it_gets_another_name(scene: Scene) -> None:
         with scene.client() as other:
             other.edit("weather", lambda spec: replace(spec, name="forecast"))
             other.add(make_spec("weather", "@yearly"))
-        seen.app.tell_changed()
+        seen.app.post_changed()
         await seen.settle()
         assert "forecast" in seen.lines()[0]
         assert "every 30m" in seen.text()
@@ -150,7 +150,7 @@ def test_a_schedule_that_is_removed_is_said_to_be_gone(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         with scene.client() as other:
             other.remove("weather")
-        seen.app.tell_changed()
+        seen.app.post_changed()
         await seen.settle()
         assert "there is no schedule 'weather' any more" in seen.text()
         assert "Next runs" not in seen.text()

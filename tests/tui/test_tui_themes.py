@@ -7,7 +7,7 @@ import os
 import pytest
 
 from edgecron.tui.own_engine import engine_environment
-from edgecron.tui.themes import fitting_theme, no_color_where
+from edgecron.tui.themes import detect_theme, set_no_color
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from edgecron.tui.themes import fitting_theme, no_color_where
 def test_the_theme_fits_what_the_terminal_says_of_itself(
     environment: dict[str, str], theme: str
 ) -> None:
-    assert fitting_theme(environment) == theme
+    assert detect_theme(environment) == theme
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
@@ -37,7 +37,7 @@ def test_no_color_is_as_it_was_for_those_who_are_started_from_here(
     if value is not None:
         monkeypatch.setenv("NO_COLOR", value)
 
-    with no_color_where(is_plain):
+    with set_no_color(is_plain):
         within = "NO_COLOR" in os.environ
         os.environ.pop("NO_COLOR", None)  # as some versions of Textual do
 

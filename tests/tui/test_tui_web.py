@@ -19,33 +19,33 @@ from typing import Any
 import pytest
 
 from edgecron.base.errors import UsageError
-from edgecron.tui.web import WebPlace, may_ask, read_place, session_command
+from edgecron.tui.web import WebAddress, is_request_allowed, read_address, session_command
 from support.accounts import as_root
 from support.otherusers import NOBODY, ask_as
 from support.program import PROGRAM
 from support.terminal import BOUND_S
 
-LOCAL = WebPlace("127.0.0.1", 8000)
-OPEN = WebPlace("0.0.0.0", 8000)
+LOCAL = WebAddress("127.0.0.1", 8000)
+OPEN = WebAddress("0.0.0.0", 8000)
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("8080", WebPlace("127.0.0.1", 8080)),
-        ("0.0.0.0:80", WebPlace("0.0.0.0", 80)),
-        ("[::1]:8000", WebPlace("::1", 8000)),
-        ("box.example:8000", WebPlace("box.example", 8000)),
+        ("8080", WebAddress("127.0.0.1", 8080)),
+        ("0.0.0.0:80", WebAddress("0.0.0.0", 80)),
+        ("[::1]:8000", WebAddress("::1", 8000)),
+        ("box.example:8000", WebAddress("box.example", 8000)),
     ],
 )
-def test_a_place_is_a_port_or_a_host_and_a_port(text: str, place: WebPlace) -> None:
-    assert read_place(text) == place
+def test_a_place_is_a_port_or_a_host_and_a_port(text: str, place: WebAddress) -> None:
+    assert read_address(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "host", "0", "65536", "a b:1", "http://x:1", "1:2:3", "x:-1"])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--web is"):
-        read_place(text)
+        read_address(text)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_anything_else_is_refused(text: str) -> None:
     ],
 )
 def test_pages_of_other_sites_may_ask_nothing(
-    place: WebPlace, host: str, origin: str | None, may: bool
+    place: WebAddress, host: str, origin: str | None, may: bool
 ) -> None:
-    assert may_ask(place, host=host, origin=origin) is may
+    assert is_request_allowed(place, host=host, origin=origin) is may
 
 
 def test_no_word_of_the_session_s_command_is_read_by_the_shell() -> None:
