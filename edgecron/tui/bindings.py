@@ -1,10 +1,10 @@
-"""The keys that the bottom line names: the few that matter where one is, as they are configured."""
+"""Bind keys to actions, and find the actions of a screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
@@ -12,160 +12,13 @@ from textual.screen import Screen
 
 from edgecron.formats.config_actions import ACTIONS
 from edgecron.tui.keys import DEFAULT_KEYS
-from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import TextLine
-from edgecron.views.letters import display_width
 
-if TYPE_CHECKING:
-    from edgecron.tui.database_app import Telling
-
-
-def find_action_node(screen: Screen[Any], action: str) -> DOMNode | None:
-    """Who does an action on a screen: what has the focus, what that lies in, or the application."""
-    return next((node for node in _asked(screen) if action in _actions_of(node)), None)
-
-
-def actions_of(screen: Screen[Any]) -> list[str]:
-    """The actions that there are on a screen, in the order of help."""
-    known = set(chain.from_iterable(_actions_of(node) for node in _asked(screen)))
-    return [action for action in ACTIONS if action in known]
-
-
-def _asked(screen: Screen[Any]) -> Iterator[DOMNode]:
-    yield from (screen.focused or screen).ancestors_with_self
-
-
-def _actions_of(node: DOMNode) -> Iterator[str]:
-    # Not by its active bindings: an action that was left without a key is still there.
-    for kind in type(node).__mro__:
-        for binding in kind.__dict__.get("BINDINGS", ()):
-            if isinstance(binding, Binding) and binding.id in ACTIONS:
-                yield binding.id
-
-
-# An action, and its short name at the bottom; where there is little room the last ones are left
-# out first.
-_ALWAYS = ("help", "keys")
-_EVERYWHERE = (("quit", "quit"), ("palette", "all actions"))
-_PLACES: dict[str, tuple[tuple[str, str], ...]] = {
-    "schedules": (
-        ("open", "details"),
-        ("run", "run now"),
-        ("add", "add"),
-        ("edit", "edit"),
-        ("pause", "pause"),
-        ("filter", "filter"),
-        ("sort", "sort"),
-    ),
-    "upcoming": (
-        ("open", "details"),
-        ("run", "run now"),
-        ("reschedule", "move"),
-        ("pause", "pause"),
-        ("filter", "filter"),
-    ),
-    "runs": (
-        ("open", "output"),
-        ("run", "run again"),
-        ("cancel", "end"),
-        ("filter", "filter"),
-    ),
-    "schedule": (
-        ("back", "back"),
-        ("edit", "edit"),
-        ("fields", "all fields"),
-        ("run", "run now"),
-        ("pause", "pause"),
-        ("reschedule", "move"),
-    ),
-    "run": (
-        ("back", "back"),
-        ("filter", "search"),
-        ("follow", "follow"),
-        ("wrap", "wrap"),
-        ("copy", "copy"),
-        ("save", "save"),
-        ("facts", "facts"),
-        ("timestamps", "times"),
-        ("pager", "pager"),
-        ("run", "run again"),
-        ("cancel", "end"),
-    ),
-}
-_GLYPHS = {"enter": "⏎", "space": "␣"}
-_GAP = "   "
-
-
-class KeyLine(TextLine):
-    """The keys of a place, or how far something is that takes a while."""
-
-    app: Telling
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._place = ""
-
-    def turn_to(self, place: str) -> None:
-        """Name the keys of another place."""
-        self._place = place
-        self.show_keys()
-
-    def on_mount(self) -> None:
-        self.watch(self.app, "progress", self.show_keys)
-
-    def on_resize(self) -> None:
-        self.show_keys()
-
-    def show_keys(self) -> None:
-        """Show what there is room for."""
-        if self.app.progress:
-            self.show([(" ", ""), (self.app.progress, "busy")])
-        elif self._place:
-            labels = self.app.labels
-            known = {action: labels[action] for action in actions_of(self.screen)}
-            self.show(footer_spans(self._place, labels=known, width=self.size.width))
-
-
-def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: int) -> list[Span]:
-    """The keys of a place that are known, as many as fit as a whole; the one that explains all
-    keys always."""
-    known = [
-        (action, key_words(labels[action][0]), name)
-        for action, name in (*_PLACES.get(place, ()), *_EVERYWHERE)
-        if labels.get(action)
-    ]
-    always, name = _ALWAYS
-    last = [(always, key_words(label), name) for label in labels.get(always, ())[:1]]
-    room = width - 1 - sum(_width(entry) for entry in last)
-    shown = []
-    for entry in known:
-        room -= _width(entry)
-        if room < 0:
-            break
-        shown.append(entry)
-    spans: list[Span] = [(" ", "")]
-    for action, key, name in (*shown, *last):
-        target = f"@app.perform('{action}')"
-        spans += [(f"{key} ", f"accent{target}"), (name, f"dim{target}"), (_GAP, "")]
-    return spans
-
-
-def key_words(label: str) -> str:
-    """A key as the bottom line has it, where a glyph says it in less."""
-    return _GLYPHS.get(label, label)
-
-
-def _width(entry: tuple[str, str, str]) -> int:
-    _, key, name = entry
-    return display_width(key) + 1 + display_width(name) + len(_GAP)
-
-
-# A name that no key has: Textual takes an empty one for none that is changed.
+# A name that no key has. Textual reads an empty name as "keep the default key".
 _NO_KEY = "no-key"
 
 
 def bindings(*actions: str) -> list[BindingType]:
-    """Bindings for `action_NAME` of a widget, by their names in the configuration."""
+    """Return the bindings of a widget's `action_NAME` methods, with the default keys."""
     return [
         Binding(
             ",".join(DEFAULT_KEYS[action]),
@@ -179,9 +32,32 @@ def bindings(*actions: str) -> list[BindingType]:
 
 
 def keymap(keys: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """What Textual is told of keys that are not the default ones."""
+    """Return Textual's keymap for the keys that differ from the defaults."""
     return {
         action: ",".join(names) or _NO_KEY
         for action, names in keys.items()
         if names != DEFAULT_KEYS.get(action)
     }
+
+
+def find_action_node(screen: Screen[Any], action: str) -> DOMNode | None:
+    """Find the node that has an action: the focused widget, its ancestors, or the application."""
+    return next((node for node in _focus_path(screen) if action in _actions_of(node)), None)
+
+
+def actions_of(screen: Screen[Any]) -> list[str]:
+    """Return the actions available on a screen, in the order of the help screen."""
+    known = set(chain.from_iterable(_actions_of(node) for node in _focus_path(screen)))
+    return [action for action in ACTIONS if action in known]
+
+
+def _focus_path(screen: Screen[Any]) -> Iterator[DOMNode]:
+    yield from (screen.focused or screen).ancestors_with_self
+
+
+def _actions_of(node: DOMNode) -> Iterator[str]:
+    # Read the class, not the active bindings: an action without a key is still available.
+    for kind in type(node).__mro__:
+        for binding in kind.__dict__.get("BINDINGS", ()):
+            if isinstance(binding, Binding) and binding.id in ACTIONS:
+                yield binding.id

@@ -15,8 +15,9 @@ from edgecron.client.face import Face
 from edgecron.model.browsing import ScheduleLine, SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
-from edgecron.tui.bindings import KeyLine, bindings
+from edgecron.tui.bindings import bindings
 from edgecron.tui.filter_line import FilterLine
+from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Span, Targets
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import ThrottledQuery

@@ -17,8 +17,9 @@ from edgecron.base.safetext import clean
 from edgecron.client.face import Face
 from edgecron.client.run_words import no_output_words
 from edgecron.model.choices import ACTIVE, Status
-from edgecron.tui.bindings import KeyLine, bindings
+from edgecron.tui.bindings import bindings
 from edgecron.tui.facts import Facts
+from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Targets
 from edgecron.tui.output_export import ExportScreen
 from edgecron.tui.output_feed import OutputEnd, OutputFeed

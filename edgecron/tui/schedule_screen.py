@@ -14,9 +14,10 @@ from textual.timer import Timer
 from edgecron.base.safetext import clean
 from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
-from edgecron.tui.bindings import KeyLine, bindings
+from edgecron.tui.bindings import bindings
 from edgecron.tui.durations import scale_words, trend_lines
 from edgecron.tui.facts import Cells, Facts, Title, laid_out
+from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Span, Targets, pace_of
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import ThrottledQuery

@@ -12,8 +12,8 @@ from edgecron.client import Client
 from edgecron.formats.config import Config
 from edgecron.formats.config_actions import ACTIONS
 from edgecron.model.ranking import rank_of
-from edgecron.tui.bindings import footer_spans
 from edgecron.tui.help import help_lines
+from edgecron.tui.key_line import footer_spans
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
 from edgecron.tui.palette import Item, find_items
 from support.clock import FakeClock
