@@ -91,16 +91,22 @@ class Database(Statements):
         """In a child: close our copy of the connection; whether that could be done.
 
         SQLite must forget what it has locked as our parent, or it would take a lock of ours for
-        one of those. Not within a transaction: its end is the parent's alone.
+        one of those. Not within a transaction: its end is the parent's alone. Nor if another
+        thread was in SQLite with it, which `in_use` does not tell of the garbage collector: the
+        child has inherited a lock that nobody releases.
         """
-        with suppress(AttributeError, apsw.ConnectionClosedError):  # not open yet, or any more
-            if self._connection.in_transaction:
-                _LEFT_TO_PARENT.append(self._connection)
-                return False
-            # The log is the parent's, and is still being written.
-            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            self._connection.close(True)
-        return True
+        try:
+            if not self._connection.in_transaction:
+                # The log is the parent's, and is still being written.
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._connection.close(True)
+                return True
+        except (AttributeError, apsw.ConnectionClosedError):  # not open yet, or any more
+            return True
+        except apsw.ThreadingViolationError:
+            pass
+        _LEFT_TO_PARENT.append(self._connection)
+        return False
 
     @property
     def lock_waits(self) -> int:

@@ -497,6 +497,41 @@ def test_a_fork_while_a_thread_writes_leaves_the_child_no_lock_that_nobody_lets_
 
 @pytest.mark.failure(56)
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.usefixtures("without_garbage")
+def test_a_file_that_another_thread_is_in_unseen_at_a_fork_is_refused_in_the_child(
+    path: Path,
+) -> None:
+    """As where the garbage collector frees a cursor."""
+    store = open_store(path, now_ms=NOW_MS)
+    connection = store.database.connection
+    inside, ended = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        inside.set()
+        ended.wait(BOUND_S)
+        return False
+
+    def read() -> None:
+        connection.set_progress_handler(hold, 1)
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        connection.set_progress_handler(None)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert inside.wait(BOUND_S)
+        told = in_child(lambda: open_store(path, now_ms=NOW_MS))
+    finally:
+        ended.set()
+        reader.join()
+
+    assert told == f"database {path} was in use when this process was forked"
+    assert store.find_engines() == []
+    store.close()
+
+
+@pytest.mark.failure(56)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_file_that_is_in_a_transaction_at_a_fork_is_refused_in_the_child(path: Path) -> None:
     database = Database(path)
 
