@@ -26,10 +26,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.session import Session
 
 USAGE = "[--per-schedule] [-o FILE | --json]"
+_PER_SCHEDULE = b"# TYPE scheduler_claim_lock_failures"  # a family that is there on request alone
 _FILE_MODE = (
     0o644  # A collector is another user: it is to read this file, and nothing else of ours.
 )
@@ -70,7 +71,11 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) -> bytes:
-    """What a server has at /metrics. Raises ServerUnavailable, and what it says is wrong."""
+    """What a server has at /metrics.
+
+    Raises ServerUnavailable, what it says is wrong, and NotSupported if it does not know
+    `per_schedule`.
+    """
     import json
 
     from edgecron.cli.elsewhere import lines_to
@@ -85,6 +90,11 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     error = fault_of(json.loads(found)["error"]) if found.startswith(b"{") else None
     if error is not None:
         raise error
+    if per_schedule and _PER_SCHEDULE not in found:
+        raise NotSupported(
+            f"the server at {url} has no metrics per schedule",
+            hint="bring edgecron there up to date, or leave --per-schedule out",
+        )
     return found
 
 

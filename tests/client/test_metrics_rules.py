@@ -12,6 +12,7 @@ from edgecron.cli import run
 from edgecron.client.metrics import exposition
 from support.http import serving
 from support.promlint import lint
+from support.remote import answer_of, answering, said
 from support.story import Story
 
 # As users were promised them, letter for letter.
@@ -170,3 +171,18 @@ def promised_in(text: str) -> dict[str, tuple[str, str]]:
 )
 def test_each_rule_finds_what_it_is_for(text: str, words: str) -> None:
     assert words in lint(text)
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_server_that_does_not_know_the_option_is_no_server_without_schedules(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    older = (
+        b"# HELP scheduler_lock_failures_total a\n# TYPE scheduler_lock_failures_total counter\n"
+    )
+    with answering(said(answer_of(older + b"scheduler_lock_failures_total 0.0\n"))) as url:
+        code = run(["--url", url, *words, "metrics", "--per-schedule"])
+
+    told = capsys.readouterr()
+    assert (code, told.out) == (1, "")
+    assert f"the server at {url} has no metrics per schedule" in told.err
