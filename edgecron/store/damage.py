@@ -120,13 +120,16 @@ def repair_orphans(database: Database) -> Iterator[Orphans]:
     Output is removed in slices: there can be gigabytes of it, and fires wait meanwhile. Runs of a
     missing schedule stay: they are history, which a backup may still explain.
     """
-    for one in find_orphans(database.rows):
+    orphans = [one for one in find_orphans(database.rows) if is_repairable(one)]
+    small = [one for one in orphans if one.table != "outputs"]
+    if small:
+        with database.transaction():
+            for one in small:
+                repair(database, one)
+        yield from small
+    for one in orphans:
         if one.table == "outputs":
             yield from _repair_outputs(database, one)
-        elif is_repairable(one):
-            with database.transaction():
-                repair(database, one)
-            yield one
 
 
 def _repair_outputs(database: Database, orphans: Orphans) -> Iterator[Orphans]:

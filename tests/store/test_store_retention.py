@@ -298,6 +298,24 @@ def test_outputs_without_a_run_are_repaired_in_slices(bench: Bench, make_store: 
     assert list(bench.store.repair_orphans()) == []
 
 
+def test_small_tables_are_repaired_together(bench: Bench, make_store: OpenStore) -> None:
+    database = bench.store.database
+    database.rows("PRAGMA foreign_keys = OFF")
+    with database.transaction():
+        database.change("INSERT INTO schedule_scopes VALUES (99, 'tenant', 'a')")
+        database.change("INSERT INTO schedule_revisions VALUES (99, 1, 0, 'x', '{}', NULL)")
+    database.rows("PRAGMA foreign_keys = ON")
+    peer = make_store()
+
+    repairs = bench.store.repair_orphans()
+    first = next(repairs)
+    left = peer.database.rows("SELECT 1 FROM pragma_foreign_key_check")
+    tables = {first.table, *(one.table for one in repairs)}
+
+    assert left == []
+    assert tables == {"schedule_scopes", "schedule_revisions"}
+
+
 def outputs_of(store: Any) -> tuple[int, int]:
     [(count, size_bytes)] = store._database.rows(
         "SELECT count(*), sum(length(chunks)) FROM outputs"
