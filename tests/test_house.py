@@ -30,7 +30,7 @@ TOP_LEVEL = {
 }
 # To be mended: looking for the output files of a dead supervisor reads its journal.
 # The one place that expands cron texts, when a schedule is written.
-CRONITER_HOMES = {"edgecron.triggers.expand"}
+CRONITER_HOMES = {"edgecron.triggers.gate"}
 
 
 @cache

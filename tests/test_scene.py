@@ -12,8 +12,8 @@ import pytest
 from edgecron.client import Client
 from edgecron.engine.health import EngineHealth
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
+from edgecron.model.listing import Idle, find_idle
 from edgecron.model.run import Execution
-from edgecron.model.standing import Idle, find_idle
 from support.clock import FakeClock
 from support.olddatabases import everything
 from support.scene import NOW, ZONE, Scene, local_zone, make_scene

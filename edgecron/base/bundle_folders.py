@@ -55,7 +55,7 @@ def remove_folder(folder: Folder) -> bool:
 
 def remove_own(bundle: Bundle) -> bool:
     """The same with the folder that this very process runs from; nothing is read of it any more."""
-    from edgecron.base.bundle_restore import let_go
+    from edgecron.base.bundle import let_go
 
     shared = os.path.dirname(bundle.folder)
     with _held_place(shared):

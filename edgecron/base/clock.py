@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,9 +17,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import UsageError
 from edgecron.cli import wanted, wantedjob
 from edgecron.cli.defaults import with_defaults
-from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
 from edgecron.views.phrases import next_sentence
 
@@ -101,7 +101,7 @@ def describe_all(triggers: list[Trigger]) -> str:
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:
     """Say what was taken as it is, but may not be what was meant."""
-    from edgecron.views.cautions import find_missing_command, secret_words
+    from edgecron.views.acts import find_missing_command, secret_words
 
     for trigger in triggers:
         for warning in trigger.warnings:
@@ -123,7 +123,7 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
     """Warn if the jitter of a schedule is longer than its interval."""
     if not schedule.spec.policies.jitter_s:
         return
-    from edgecron.base.timetext import to_ms
+    from edgecron.base.units import to_ms
     from edgecron.planning.times import jitter_warning, timing_of
 
     client = cli.client()

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from edgecron.client.face import Face
     from edgecron.client.unchanged import PlanMemory
-    from edgecron.formats.document import Document
     from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Document
 
 USAGE = "FILE|- [--dry-run] [--prune] [--json]"
 _DRY = "nothing is written: this was a dry run"
@@ -51,8 +51,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.plans import counted_words
+    from edgecron.formats.document import MOST_BYTES
     from edgecron.formats.document_plan import APPLY, Action
-    from edgecron.formats.document_reading import MOST_BYTES
 
     content = read_file(args.file, most_bytes=MOST_BYTES)
     origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
@@ -145,7 +145,7 @@ def _put(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
 
 def _read(content: bytes) -> Document:
     from edgecron.base.clock import SystemClock, now
-    from edgecron.formats.document_reading import read_document
+    from edgecron.formats.document import read_document
 
     return read_document(content, now=now(SystemClock()), is_portable=True)
 

@@ -64,7 +64,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _agrees(cli: Session, plan: Backfill) -> bool:
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
     from edgecron.views.phrases import count_words
 
     what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
@@ -116,7 +116,7 @@ def _put_plan(cli: Session, plan: Backfill) -> None:
 def _fire_object(
     plan: Backfill, fire: PastFire, action: str, reason: str | None
 ) -> dict[str, object]:
-    from edgecron.base.timetext import format_instant
+    from edgecron.base.units import format_instant
 
     return {
         "schedule": plan.schedule.name,

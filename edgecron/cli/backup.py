@@ -24,7 +24,7 @@ from edgecron.base.errors import EdgecronError
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.client.copies import Backup
+    from edgecron.client.backup import Backup
 
 LIVES_LONG = True
 USAGE = "FILE|FOLDER|- [--force] [--json]"
@@ -61,7 +61,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _refuse_stdout(cli: Session, args: Namespace) -> None:
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
 
     if cli.is_json or args.force:
         option = "--json" if cli.is_json else "--force"

@@ -63,7 +63,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _numbers(cli: Session, word: str) -> list[int]:
     """The run of a number, or those of a schedule that are active or wait. Raises NotFound."""
-    from edgecron.cli.options import read_count
+    from edgecron.formats.option_texts import read_count
     from edgecron.model.choices import ACTIVE
 
     if word.isascii() and word.isdigit():  # No name is digits alone.

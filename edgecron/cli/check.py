@@ -52,8 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.base.clock import SystemClock, now
-    from edgecron.cli.options import read_count
-    from edgecron.formats.option_texts import read_time
+    from edgecron.formats.option_texts import read_count, read_time
 
     limit = read_count(args.limit, what="-n", least=0, most=_MOST)
     timezone = "local" if args.tz is None else args.tz
@@ -63,7 +62,7 @@ def run(cli: Session, args: Namespace) -> int:
         start = read_time(args.from_at, what="--from", timezone=timezone, now=at, is_past_ok=True)
     reading = _read(args, timezone=timezone, start=start, limit=limit, now=at)
     if cli.is_json:
-        from edgecron.base.timetext import format_instant
+        from edgecron.base.units import format_instant
 
         cli.put_json(
             [
@@ -88,7 +87,7 @@ def _read(
     from datetime import timedelta
 
     from edgecron.base.checks import check_name
-    from edgecron.base.timetext import to_ms
+    from edgecron.base.units import to_ms
     from edgecron.triggers import TriggerKind, clock_change_notes, describe, parse_trigger
 
     if args.name is not None:
@@ -145,7 +144,7 @@ def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
 
     from edgecron.cli.screen import paint, room_on_screen
     from edgecron.triggers import load_zone
-    from edgecron.views.letters import glyph
+    from edgecron.views.phrases import glyph
     from edgecron.views.times import distance
 
     is_colored = cli.use_color(sys.stdout)

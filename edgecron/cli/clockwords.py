@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.engine.events import Event, EventKind
 from edgecron.views.times import local_time, short_duration
 

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(cli: Session, args: argparse.Namespace) -> int:
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
 
     if args.words is not None:
         for line in _words(cli, args.words):

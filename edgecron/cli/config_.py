@@ -20,7 +20,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.cli.options import UsageError
+from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
@@ -153,9 +153,9 @@ def _check(cli: Session, args: Namespace) -> None:
     """Read a file, or all that is looked at and the variables; InvalidInput tells what is wrong."""
     from edgecron.base.paths import resolve_path
     from edgecron.formats.config import Config
-    from edgecron.formats.config_defaults import option_defaults
     from edgecron.formats.config_files import read_file
     from edgecron.formats.config_settings import SETTINGS
+    from edgecron.formats.config_values import option_defaults
 
     if args.what is None:
         config = cli.config()
@@ -196,7 +196,7 @@ def _init(cli: Session, args: Namespace) -> None:
     from edgecron.base.paths import resolve_path
     from edgecron.base.safetext import clean
     from edgecron.formats.config import find_places
-    from edgecron.formats.config_example import example_text
+    from edgecron.formats.config_settings import example_text
 
     if args.what is not None:
         path, is_system = resolve_path(args.what, what="configuration path"), False

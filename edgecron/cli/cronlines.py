@@ -8,13 +8,12 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import InvalidInput
+from edgecron.base.errors import InvalidInput, UsageError
 from edgecron.cli.files import STDIN
-from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.formats.crontab import Entry
+    from edgecron.formats.crontab_lines import Entry
 
 MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 
@@ -52,7 +51,7 @@ def refuse_comment_out(file: str) -> None:
 
 def _why_not_writable(file: str) -> str | None:
     """What to do instead of changing a file in place; None where that can be done."""
-    from edgecron.formats.crontab import find_spool_owner
+    from edgecron.formats.crontab_lines import find_spool_owner
 
     if file == STDIN:
         return "crontab -e"
@@ -69,7 +68,7 @@ def _why_not_writable(file: str) -> str | None:
 def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
     """Replace the file at once, keeping its mode and owner, if it is still as it was read."""
     from edgecron.base.files import write_whole
-    from edgecron.formats.crontab import comment_out
+    from edgecron.formats.crontab_identity import comment_out
 
     path = os.path.realpath(file)
     with open(path, "rb") as crontab:

@@ -54,7 +54,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.base.timetext import format_instant
+from edgecron.base.units import format_instant
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _let_go_of_log() -> None:
 
 def _retention(cli: Session) -> Retention:
     """What the engine keeps of the past."""
-    from edgecron.formats.config_retention import retention_values
+    from edgecron.formats.config_values import retention_values
     from edgecron.planning.retention import Retention
 
     return Retention(**retention_values(cli.config()))
@@ -372,7 +372,7 @@ def stop_on_signals(
 
 def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown) -> int | None:
     """The bound of a wait. One of a file is for when there is a wait, one of an option for now."""
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
     from edgecron.model.choices import OnShutdown
 
     if on_shutdown is not OnShutdown.WAIT and args.shutdown_timeout not in (None, "none"):

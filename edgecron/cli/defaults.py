@@ -14,7 +14,7 @@ def with_defaults(cli: Session, args: Namespace) -> Namespace:
 
     Raises InvalidInput for a default that an option would not take.
     """
-    from edgecron.formats.config_defaults import option_defaults
+    from edgecron.formats.config_values import option_defaults
 
     defaults = option_defaults(cli.config())
     named = {argument_of(OPTIONS[key]): text for key, text in defaults.items()}

@@ -52,7 +52,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError, read_count
+    from edgecron.base.errors import UsageError
+    from edgecron.formats.option_texts import read_count
 
     if cli.is_json:
         raise UsageError("demo is for people, and has no --json")

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.client.doctor import Finding
+    from edgecron.client.finding import Finding
     from edgecron.client.takeover import TakenOver
     from edgecron.engine.peers import EngineState
 
@@ -62,7 +62,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError, read_count
+    from edgecron.base.errors import UsageError
+    from edgecron.formats.option_texts import read_count
 
     if args.take_over is not None and args.trust_clock:
         raise UsageError("--take-over and --trust-clock are two things to do; give one")
@@ -83,8 +84,8 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _check(cli: Session, *, is_deep: bool) -> int:
     from edgecron.base.errors import DatabaseUnusable, NotFound
-    from edgecron.client.doctor import CheckStatus, Checkup, check_all
-    from edgecron.client.finding import problem
+    from edgecron.client.doctor import Checkup, check_all
+    from edgecron.client.finding import CheckStatus, problem
 
     try:
         client = cli.local_client(must_exist=True)
@@ -113,9 +114,8 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
 
 def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
     from edgecron.cli.screen import paint
-    from edgecron.client.doctor import CheckStatus
-    from edgecron.views.letters import glyph
-    from edgecron.views.phrases import count_words
+    from edgecron.client.finding import CheckStatus
+    from edgecron.views.phrases import count_words, glyph
 
     is_colored = cli.use_color(sys.stdout)
     signs = {
@@ -145,7 +145,7 @@ def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
 
 
 def _take_over(cli: Session, pid: int, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
     from edgecron.client.takeover import end_engine, get_stalled, running_of, take_over_runs
 
     client = cli.local_client(must_exist=True)
@@ -190,7 +190,7 @@ def _repair(cli: Session) -> int:
 
 def _trust_clock(cli: Session) -> int:
     """Take what the clock says for the truth, and say what was taken for it before."""
-    from edgecron.base.timetext import format_instant
+    from edgecron.base.units import format_instant
 
     was, now = cli.local_client(must_exist=True).trust_clock()
     if cli.is_json:

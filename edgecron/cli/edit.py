@@ -41,8 +41,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.plans import put_changed
-    from edgecron.formats.document_keys import schedule_table
     from edgecron.formats.document_plan import FieldChange, find_changes
+    from edgecron.formats.document_writing import schedule_table
 
     client = cli.client(must_exist=True)
     if not wanted.is_anything_given(args):

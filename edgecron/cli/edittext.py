@@ -67,8 +67,8 @@ def _is_on_terminal() -> bool:
 def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
     """What the text changes of the schedule. Raises Conflict where others changed it meanwhile."""
     from edgecron.base.values import replace
+    from edgecron.formats.document import read_document
     from edgecron.formats.document_plan import compare_one, need_unchanged
-    from edgecron.formats.document_reading import read_document
 
     client = cli.client()
     document = read_document(content, now=client.now(), known=opened.spec.triggers)
@@ -137,7 +137,7 @@ def _put_unchanged(cli: Session, name: str) -> int:
 def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, ...]) -> None:
     from edgecron.cli.add import warn_of, warn_of_jitter
     from edgecron.cli.plans import put_changed
-    from edgecron.formats.document_keys import TRIGGERS
+    from edgecron.formats.document_writing import TRIGGERS
     from edgecron.model.choices import JobKind
 
     put_changed(cli, schedule, changes)

@@ -39,7 +39,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--crontab and --json are both given, expected one of them")
     schedules = _find(cli, args.names)
     if cli.is_json:
-        from edgecron.formats.document_keys import schedule_table
+        from edgecron.formats.document_writing import schedule_table
 
         objects = [{"name": one.name, **schedule_table(one)} for one in schedules]
         cli.put_json(objects)

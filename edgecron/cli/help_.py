@@ -6,9 +6,10 @@ import os
 import sys
 from argparse import Namespace
 
+from edgecron.base.errors import UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.everyday import EVERYDAY, EXIT_CODES, USAGE
-from edgecron.cli.options import UsageError, parser_of, refuse_help
+from edgecron.cli.options import parser_of, refuse_help
 from edgecron.cli.session import Session
 from edgecron.cli.terminals import CANT_MOVE
 from edgecron.cli.topics import TOPICS

@@ -48,9 +48,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.list_ import warn_of_unreadable
-    from edgecron.cli.options import read_count
-    from edgecron.model.browsing import RunPage
+    from edgecron.formats.option_texts import read_count
     from edgecron.model.choices import Cause, Status
+    from edgecron.model.listing import RunPage
 
     limit = read_count(args.limit, what="-n", most=_MOST)
     statuses = _read_choices(Status, args.status, what="--status")
@@ -201,7 +201,7 @@ def _shown_time(execution: Execution) -> datetime:
 def _read_choices(
     kind: type[_Choice], given: list[str] | None, *, what: str
 ) -> tuple[_Choice, ...]:
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
 
     choices = []
     for text in given or ():

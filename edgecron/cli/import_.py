@@ -22,16 +22,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn
 
-from edgecron.base.errors import InvalidCrontab, InvalidInput
+from edgecron.base.errors import InvalidCrontab, InvalidInput, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.cronlines import MOST_BYTES, own_name, part_from_cron, refuse_comment_out
 from edgecron.cli.files import STDIN, read_file
-from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.formats.crontab import Crontab, Entry
-    from edgecron.formats.crontab_values import Match
+    from edgecron.formats.crontab_lines import Crontab, Entry, Match
     from edgecron.formats.document_plan import Step
     from edgecron.model.options import Policies
     from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -138,7 +136,8 @@ def _read(file: str) -> bytes:
 
 
 def _parse(args: Namespace, content: bytes) -> Crontab:
-    from edgecron.formats.crontab import find_spool_owner, is_system_path, read_crontab
+    from edgecron.formats.crontab import read_crontab
+    from edgecron.formats.crontab_lines import find_spool_owner, is_system_path
 
     is_anacron = args.format == "anacrontab" or os.path.basename(args.file) == "anacrontab"
     owner = None if args.file == STDIN else find_spool_owner(args.file)
@@ -173,9 +172,8 @@ class _Done(NamedTuple):
 
 def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> _Done:
     from edgecron.cli.apply import need_consent
-    from edgecron.formats.config_defaults import default_policies, option_defaults
-    from edgecron.formats.crontab import find_new
-    from edgecron.formats.crontab_identity import find_gone, imprint_of, match_entries
+    from edgecron.formats.config_values import default_policies, option_defaults
+    from edgecron.formats.crontab_identity import find_gone, find_new, imprint_of, match_entries
     from edgecron.model.schedule import Imported
 
     client, source = cli.client(), _source_of(args.file)
@@ -237,7 +235,7 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
 
 def _source_of(file: str) -> str:
     """Whose crontab it is, or which file: the same for a spooled crontab and `crontab -l`."""
-    from edgecron.formats.crontab import find_spool_owner
+    from edgecron.formats.crontab_lines import find_spool_owner
 
     owner = own_name() if file == STDIN else find_spool_owner(file)
     return os.path.realpath(file) if owner is None else f"crontab of {owner}"
@@ -279,15 +277,15 @@ def _choose_changes(
 
 def _change_step(match: Match, schedule: Schedule) -> Step:
     from edgecron.formats.crontab_identity import take_line
-    from edgecron.formats.document import Wanted
     from edgecron.formats.document_plan import compare_one
+    from edgecron.formats.document_values import Wanted
 
     return compare_one(Wanted(spec=take_line(schedule.spec, match)), schedule)
 
 
 def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
     """The lines that an earlier import made comments of, as they were."""
-    from edgecron.formats.crontab import put_back
+    from edgecron.formats.crontab_identity import put_back
 
     before, numbers = put_back(content)
     return [one for one in _parse(args, before).entries if one.line in numbers] if numbers else []
@@ -337,7 +335,7 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
 
 def _put(cli: Session, done: _Done) -> None:
     from edgecron.cli.screen import table
-    from edgecron.model.standing import standing_of
+    from edgecron.model.listing import standing_of
     from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
 
     added, known = done.added, done.known

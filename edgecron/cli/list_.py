@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.client.face import Face
-    from edgecron.model.browsing import Choice
-    from edgecron.model.standing import Standing
+    from edgecron.model.listing import Choice, Standing
 
 USAGE = (
     "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME] [--json]"
@@ -56,7 +55,7 @@ def add_page_arguments(parser: ArgumentParser) -> None:
 
 def read_limit(cli: Session, text: str | None) -> int | None:
     """How many lines to show; None is all. Raises UsageError."""
-    from edgecron.cli.options import read_count
+    from edgecron.formats.option_texts import read_count
 
     if text is None:
         return PAGE if sys.stdout.isatty() and not cli.is_json else None
@@ -64,7 +63,7 @@ def read_limit(cli: Session, text: str | None) -> int | None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.model.browsing import Choice, SchedulePage
+    from edgecron.model.listing import Choice, SchedulePage
 
     limit = read_limit(cli, args.limit)
     choice = Choice(tuple(args.words), args.group, args.failed, args.paused)
@@ -110,7 +109,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _list_groups(cli: Session, choice: Choice) -> int:
     """Each group of the chosen schedules, by name."""
-    from edgecron.model.browsing import SchedulePage
+    from edgecron.model.listing import SchedulePage
     from edgecron.views.acts import is_held
 
     client = cli.find_client()
@@ -224,8 +223,8 @@ def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:
     """One sign for how a schedule stands, and its style."""
-    from edgecron.model.standing import Idle, find_idle
-    from edgecron.views.letters import glyph
+    from edgecron.model.listing import Idle, find_idle
+    from edgecron.views.phrases import glyph
 
     idle = find_idle(standing, now=now)
     if idle is Idle.VANISHED:

@@ -49,7 +49,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError, read_count
+    from edgecron.base.errors import UsageError
+    from edgecron.formats.option_texts import read_count
 
     if args.stream is not None and args.stream not in _STREAMS:
         raise UsageError(f"--stream is {args.stream!r}, expected stdout or stderr")
@@ -172,7 +173,7 @@ def _no_result_words(execution: Execution) -> str:
 
 
 def _refuse_beside_result(args: Namespace) -> None:
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
 
     if args.follow or args.times or args.stream is not None or args.lines is not None:
         raise UsageError(
@@ -202,6 +203,6 @@ def _find_run(cli: Session, client: Face, word: str) -> Execution:
         execution = client.last_run(word)
         say_removed(cli, client, word)
         return execution
-    from edgecron.cli.options import read_count
+    from edgecron.formats.option_texts import read_count
 
     return client.execution(read_count(word, what="RUN", most=_MOST_ID))

@@ -53,7 +53,7 @@ def with_instant(cli: Session, arguments: Arguments, key: str) -> Arguments:
     """
     if key not in arguments:
         return arguments
-    from edgecron.base.timetext import format_instant, parse_instant
+    from edgecron.base.units import format_instant, parse_instant
     from edgecron.triggers import check_zone, parse_when
 
     text, zone = arguments[key], arguments.get("timezone")

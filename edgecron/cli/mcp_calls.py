@@ -54,7 +54,7 @@ def error_answer(error: EdgecronError) -> Answer:
 
 
 def _answer(session: ToolSession, tool: Tool, arguments: Arguments, *, reveals: bool) -> Answer:
-    from edgecron.base.timetext import format_instant
+    from edgecron.base.units import format_instant
     from edgecron.triggers import local_zone_name
     from edgecron.views.json_objects import mask_values
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import AlreadyExists, NotFound
 from edgecron.base.values import replace
-from edgecron.formats.document import Wanted, refuse
 from edgecron.formats.document_plan import Action, compare_one
 from edgecron.formats.document_tables import read_table
-from edgecron.views.cautions import kept_words
+from edgecron.formats.document_values import Wanted, refuse
+from edgecron.views.acts import kept_words
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import read_count
+    from edgecron.formats.option_texts import read_count
 
     limit = read_count(args.limit, what="-n", most=_MOST)
     if args.name is not None:

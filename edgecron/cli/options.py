@@ -12,8 +12,8 @@ from edgecron.base.errors import UsageError as UsageError
 from edgecron.cli.session import Session
 from edgecron.cli.verbs import OTHER_WORDS, VERBS
 from edgecron.cli.width import terminal_columns
-from edgecron.formats.counts import read_choice as read_choice
-from edgecron.formats.counts import read_count as read_count
+from edgecron.formats.option_texts import read_choice as read_choice
+from edgecron.formats.option_texts import read_count as read_count
 
 OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")

@@ -59,7 +59,7 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
     or a group that no schedule has.
     """
     from edgecron.base.errors import NotFound, UsageError
-    from edgecron.model.browsing import Choice
+    from edgecron.model.listing import Choice
 
     client = cli.client()
     if (bool(args.names), args.group is not None, args.all).count(True) != 1:

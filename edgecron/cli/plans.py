@@ -78,7 +78,7 @@ def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
 
 def put_kept(cli: Session, name: str, changes: Iterable[FieldChange]) -> None:
     """Say that the database keeps what a change removed from a schedule and may be secret."""
-    from edgecron.views.cautions import kept_words
+    from edgecron.views.acts import kept_words
 
     words = kept_words(changes, forget=cli.command(f"prune --forget {name}"))
     if words is not None:
@@ -110,7 +110,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
 
 def change_words(change: FieldChange) -> tuple[str, str]:
     """What a key said and what it will say: its default where it is not named."""
-    from edgecron.formats.document_keys import default_of
+    from edgecron.formats.document_writing import default_of
     from edgecron.formats.toml import write_value
 
     words = []

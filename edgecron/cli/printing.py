@@ -71,7 +71,7 @@ class Printer:
         self._last = text or self._last
 
     def _timed(self, chunk: OutputChunk, zone: tzinfo) -> bytes:
-        from edgecron.base.timetext import from_ms
+        from edgecron.base.units import from_ms
 
         time = from_ms(chunk.at_ms).astimezone(zone).isoformat(" ", "milliseconds")[:23]
         mark = f"{time} {chunk.stream.name.lower().removeprefix('std')}  ".encode()
@@ -188,7 +188,7 @@ def chunk_objects(execution_id: int, pieces: Sequence[Piece]) -> Iterator[dict[s
     """Chunks as JSON. A letter that lies in two of them is the later one's."""
     from codecs import getincrementaldecoder
 
-    from edgecron.base.timetext import format_ms
+    from edgecron.base.units import format_ms
 
     lasts = _last_of_streams(pieces)
     decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}

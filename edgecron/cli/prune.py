@@ -65,8 +65,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError
-    from edgecron.formats.config_retention import retention_values
+    from edgecron.base.errors import UsageError
+    from edgecron.formats.config_values import retention_values
     from edgecron.planning.retention import Retention
 
     if args.name is not None and args.database_bytes is not None:
@@ -91,7 +91,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _forget(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError
+    from edgecron.base.errors import UsageError
 
     given = [name for name in _LIMITS if getattr(args, name) is not None]
     if given:
@@ -156,7 +156,7 @@ def _retention(args: Namespace, configured: Retention) -> Retention:
 
 def _read_age(text: str, what: str) -> float:
     from edgecron.base.errors import InvalidDuration
-    from edgecron.base.timetext import parse_duration_ms
+    from edgecron.base.units import parse_duration_ms
 
     try:
         return parse_duration_ms(text) / 1000
@@ -165,13 +165,13 @@ def _read_age(text: str, what: str) -> float:
 
 
 def _read_size(text: str, what: str) -> int:
-    from edgecron.base.sizetext import parse_size
+    from edgecron.base.units import parse_size
 
     return parse_size(text, what=what)
 
 
 def _read_count(text: str, what: str) -> int:
-    from edgecron.cli.options import read_count
+    from edgecron.formats.option_texts import read_count
 
     return read_count(text, what=what, most=10**12)
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.client.copies import Restoration, Restored
+    from edgecron.client.restore import Restoration, Restored
     from edgecron.store.copying import StoredCommand
 
 USAGE = "FILE [--skip-missed] [--take-over] [--yes] [--json]"
@@ -108,8 +108,8 @@ def _words_of(command: StoredCommand) -> str:
 
 def _agrees(cli: Session, restoration: Restoration) -> bool:
     """Say what would replace what, and ask."""
+    from edgecron.base.errors import UsageError
     from edgecron.cli.copywords import contents_words
-    from edgecron.cli.options import UsageError
 
     if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(

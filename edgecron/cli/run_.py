@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if args.result and not args.wait:
-        from edgecron.cli.options import UsageError
+        from edgecron.base.errors import UsageError
 
         raise UsageError("--result is there when the run has ended", hint="add --wait")
     cli.is_patient = args.wait

@@ -11,15 +11,14 @@ from typing import Any
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import EdgecronError, InvalidDocument, InvalidInput
-from edgecron.base.files import is_checked
-from edgecron.base.ownership import find_weakness
+from edgecron.base.files import find_weakness, is_checked
 from edgecron.cli.files import read_file
 from edgecron.cli.session import Session
 from edgecron.client.face import Face
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.formats.document import Document
+from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Step
-from edgecron.formats.document_reading import MOST_BYTES, read_document
+from edgecron.formats.document_values import Document
 
 _JOIN_S = 10.0
 _KINDS = {

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from edgecron.base.safetext import clean
 from edgecron.cli.width import terminal_columns
-from edgecron.views.letters import display_width, fit, folded
+from edgecron.views.phrases import display_width, fit, folded
 
 _STYLES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",

@@ -26,7 +26,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from edgecron.cli.options import UsageError
+from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:

@@ -108,9 +108,9 @@ def _check(cli: Session, args: Namespace) -> None:
 
 def _manager(args: Namespace, *, needed: bool) -> Manager:
     """Whose files are meant. Raises NotSupported where one is `needed` and none is here."""
-    from edgecron.cli.options import read_choice
     from edgecron.cli.service_managers import find_manager
     from edgecron.cli.service_wanted import Manager
+    from edgecron.formats.option_texts import read_choice
 
     here = find_manager()
     if args.manager is not None:

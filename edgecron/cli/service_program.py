@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgecron.base.errors import InvalidInput, os_words
-from edgecron.base.ownership import find_weakness
+from edgecron.base.files import find_weakness
 from edgecron.supervisor.environment import DEFAULT_PATH
 
 _BOUND_S = 30

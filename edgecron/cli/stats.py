@@ -123,7 +123,7 @@ def _read_since(text: str, *, now: datetime) -> datetime:
     from datetime import timedelta
 
     from edgecron.base.errors import InvalidTime
-    from edgecron.base.timetext import format_instant, parse_duration_ms
+    from edgecron.base.units import format_instant, parse_duration_ms
     from edgecron.triggers import parse_when
 
     if text[:1].isdigit() and " " not in text and text[-1:].isalpha() and text[-1:] not in "zZ":

@@ -46,7 +46,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put(cli: Session, client: Face) -> None:
-    from edgecron.base.timetext import from_ms
+    from edgecron.base.units import from_ms
     from edgecron.cli.screen import paint
     from edgecron.client.outlook_words import late_words
     from edgecron.model.choices import Status
@@ -198,7 +198,7 @@ def _left_words(client: Face, execution: Execution, states: list[EngineState]) -
 
 
 def _object(client: Face) -> dict[str, Any]:
-    from edgecron.base.timetext import format_ms
+    from edgecron.base.units import format_ms
     from edgecron.model.choices import Status
     from edgecron.views.json_objects import execution_object, fire_object, late_object
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 
 from edgecron.base.safetext import clean
-from edgecron.base.timetext import format_ms, from_ms
+from edgecron.base.units import format_ms, from_ms
 from edgecron.cli.clockwords import clock_notes
 from edgecron.cli.screen import STATUS_STYLES, paint
 from edgecron.engine.events import Event, EventKind
-from edgecron.views.letters import display_width, glyph
-from edgecron.views.phrases import size_words, waiting_words
+from edgecron.views.phrases import display_width, glyph, size_words, waiting_words
 from edgecron.views.times import short_duration
 
 Line = Callable[[Event], str]

@@ -141,7 +141,7 @@ def _dashboard(
     from edgecron.tui.themes import theme_of
 
     def defaults() -> Mapping[str, object]:
-        from edgecron.formats.config_defaults import option_defaults
+        from edgecron.formats.config_values import option_defaults
 
         return option_defaults(config)
 

@@ -94,7 +94,7 @@ def read_triggers(
 
 def keep_uncleared(args: Namespace, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Triggers without those of a kind that `none` clears."""
-    from edgecron.formats.document_keys import trigger_key
+    from edgecron.formats.document_writing import trigger_key
 
     cleared = {key for key in _TRIGGERS if NONE in (getattr(args, key) or ())}
     return tuple(text for text in texts if trigger_key(text) not in cleared)

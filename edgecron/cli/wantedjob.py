@@ -8,11 +8,11 @@ from typing import Any
 
 from edgecron.base.errors import UsageError
 from edgecron.base.values import replace
-from edgecron.formats.counts import read_count
 from edgecron.formats.option_texts import (
     check_user,
     check_variable,
     is_secret_name,
+    read_count,
     read_payload,
     read_user,
 )

@@ -57,7 +57,7 @@ def run(cli: Session, args: Namespace) -> int:
 def _why_now(cli: Session, client: Face, name: str) -> int:
     from edgecron.client.outlook_words import prospect_sentences
     from edgecron.client.reason_words import run_sentence
-    from edgecron.model.standing import Idle
+    from edgecron.model.listing import Idle
     from edgecron.views.json_objects import execution_object, outlook_object
 
     now, zone = client.now(), cli.zone()
@@ -169,7 +169,7 @@ def _change_notes(client: Face, found: Explanation) -> list[str]:
     """What a clock change within a day of it does to such a time."""
     from datetime import timedelta
 
-    from edgecron.base.timetext import to_ms
+    from edgecron.base.units import to_ms
     from edgecron.triggers import clock_change_notes
 
     day = timedelta(days=1)

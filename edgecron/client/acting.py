@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import check_json
 from edgecron.base.errors import Conflict, InvalidInput, SupervisorUnavailable
 from edgecron.base.paths import state_dir
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client.opening import TRIES
 from edgecron.client.reading import Reading
 

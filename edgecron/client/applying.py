@@ -12,8 +12,8 @@ from edgecron.client.opening import TRIES
 
 if TYPE_CHECKING:
     from edgecron.client.prepared import Prepared
-    from edgecron.formats.document import Document
     from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule
     from edgecron.planning.times import CompiledSpec
     from edgecron.store.pendingapply import PendingApply
@@ -29,8 +29,8 @@ class Applying(Compiling):
 
         Raises InvalidDocument with everything that is wrong with it.
         """
-        from edgecron.formats.document import Problem, refuse
         from edgecron.formats.document_plan import compare
+        from edgecron.formats.document_values import Problem, refuse
 
         steps = compare(
             document.wanted,
@@ -185,8 +185,8 @@ class Applying(Compiling):
         from edgecron.base.values import replace
         from edgecron.client.prepared import Prepared
         from edgecron.client.retiming import missed_of, retime
-        from edgecron.formats.document_keys import spec_table
         from edgecron.formats.document_plan import Action
+        from edgecron.formats.document_writing import spec_table
         from edgecron.model.choices import Reason
         from edgecron.planning.next_fire import fresh_fire
         from edgecron.store.changing import Retiming
@@ -234,7 +234,7 @@ class Applying(Compiling):
 
         A portable document can name schedules that are not there: `_with_notes` reports these.
         """
-        from edgecron.formats.document_keys import TRIGGERS
+        from edgecron.formats.document_writing import TRIGGERS
         from edgecron.model.conditions import check_needed, check_needs
         from edgecron.planning.upstreams import check_upstreams
 

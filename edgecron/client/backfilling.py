@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware, check_range
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.base.timetext import format_ms, from_ms, to_ms
+from edgecron.base.units import format_ms, from_ms, to_ms
 from edgecron.client.opening import TRIES
 from edgecron.client.reading import Reading
 

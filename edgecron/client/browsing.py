@@ -12,9 +12,9 @@ from edgecron.client.reading import Reading
 if TYPE_CHECKING:
     from array import array
 
-    from edgecron.model.browsing import RunBounds, RunPage, ScheduleLine, SortBy
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
+    from edgecron.model.listing import RunBounds, RunPage, ScheduleLine, SortBy
     from edgecron.model.run import Execution
 
 
@@ -41,7 +41,7 @@ class Browsing(Reading):
 
         What has nothing to be sorted by comes last, either way; equals come by name.
         """
-        from edgecron.model.browsing import SortBy
+        from edgecron.model.listing import SortBy
         from edgecron.store.browsing import find_order, find_order_of
 
         sort = sort or SortBy.NAME
@@ -125,7 +125,7 @@ class Browsing(Reading):
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         """The names of the schedules that are nearest to what somebody has typed, equals by
         name. Without a letter all are."""
-        from edgecron.model.ranking import rank_of
+        from edgecron.model.filters import rank_of
         from edgecron.store.browsing import find_nearest_names
 
         return find_nearest_names(

@@ -12,8 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
-from edgecron.base.files import check_folder
-from edgecron.base.ownership import find_weakness, has_other_users
+from edgecron.base.files import check_folder, find_weakness, has_other_users
 from edgecron.base.paths import resolve_path, state_dir
 from edgecron.base.values import NamedTuple
 from edgecron.client.renaming import rename_new

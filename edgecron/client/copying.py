@@ -12,7 +12,8 @@ from edgecron.base.errors import DatabaseUnusable, NotFound
 from edgecron.client.reading import Reading
 
 if TYPE_CHECKING:
-    from edgecron.client.copies import Backup, Restoration
+    from edgecron.client.backup import Backup
+    from edgecron.client.restore import Restoration
 
 
 def _say_nothing(done: int, count: int) -> None:
@@ -35,7 +36,7 @@ class Copying(Reading):
         Raises AlreadyExists where it is there and may not be replaced, InvalidInput or NotFound
         for a place where no backup may be, DatabaseUnusable for a damaged database.
         """
-        from edgecron.client.copies import make_backup
+        from edgecron.client.backup import make_backup
 
         return make_backup(
             self.path, str(path), now=self.now(), replace=replace, on_progress=on_progress
@@ -48,7 +49,7 @@ class Copying(Reading):
         on_progress: Callable[[int, int], object] = _say_nothing,
     ) -> Backup:
         """The same, to where `write` takes it, part by part, once nothing in it is damaged."""
-        from edgecron.client.copies import write_backup
+        from edgecron.client.backup import write_backup
 
         return write_backup(self.path, write, now=self.now(), on_progress=on_progress)
 
@@ -64,7 +65,7 @@ class Copying(Reading):
         is no such file, DatabaseUnusable for a damaged one, Conflict where an engine, a
         supervisor or another program has the database open.
         """
-        from edgecron.client.copies import prepare_restore
+        from edgecron.client.restore import prepare_restore
 
         # Else there is nothing to lose, which must not be made now, or nothing that could be read.
         if os.path.lexists(self.path):

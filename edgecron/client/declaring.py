@@ -10,8 +10,8 @@ from edgecron.client.applying import Applying
 from edgecron.client.opening import TRIES
 
 if TYPE_CHECKING:
-    from edgecron.formats.document import Wanted
     from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import Schedule
 
 

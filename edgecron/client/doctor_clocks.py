@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC
 
-from edgecron.base.timetext import format_ms, from_ms
+from edgecron.base.units import format_ms, from_ms
 from edgecron.client import Client
 from edgecron.client.finding import Finding, problem, warning, well
 from edgecron.planning.trust import ClockState, resolve_margin_ms

@@ -8,13 +8,13 @@ from shlex import quote
 
 from edgecron.base.errors import DatabaseUnusable, InvalidInput, Unreadable
 from edgecron.base.paths import state_dir
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.client.finding import Finding, problem, warning, well
 from edgecron.client.slicing import apply_lock
 from edgecron.formats.document_plan import APPLY
+from edgecron.model.listing import Idle, find_idle, standing_of
 from edgecron.model.schedule import Schedule
-from edgecron.model.standing import Idle, find_idle, standing_of
 from edgecron.planning.next_fire import fresh_fire
 from edgecron.store.damage import is_repairable, orphan_words
 from edgecron.store.standings import Ailing

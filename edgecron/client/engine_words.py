@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.model.queues import find_program
+from edgecron.model.engine import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

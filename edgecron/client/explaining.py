@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware
 from edgecron.base.errors import InvalidInput
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client.reading import Reading
 
 if TYPE_CHECKING:

@@ -18,8 +18,13 @@ from prometheus_client.core import (
 )
 
 import edgecron
-from edgecron.model.measures import Histogram, MeasuredSchedule, OfSchedule
-from edgecron.model.steps import DURATION_STEPS_MS, LATE_STEPS_MS
+from edgecron.model.measures import (
+    DURATION_STEPS_MS,
+    LATE_STEPS_MS,
+    Histogram,
+    MeasuredSchedule,
+    OfSchedule,
+)
 
 if TYPE_CHECKING:
     from edgecron.client import Client

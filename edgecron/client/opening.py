@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.paths import database_path, state_dir
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 
 if TYPE_CHECKING:
     from edgecron.planning.retention import Retention

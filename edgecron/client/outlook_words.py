@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client.engine_words import absence_advice, runner_words
 from edgecron.views.phrases import (
     count_words,
@@ -78,7 +78,7 @@ def prospect_sentences(
     front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
 ) -> list[str]:
     """What is active and what comes next, as sentences; first of all that nobody runs it."""
-    from edgecron.model.standing import Idle
+    from edgecron.model.listing import Idle
     from edgecron.views.json_objects import MASK
 
     lines = _active_lines(outlook, zone=zone, now=now, mask=MASK)
@@ -181,7 +181,7 @@ def pause_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[
 
 def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """Why nothing is to come, and what to do about it."""
-    from edgecron.model.standing import Idle
+    from edgecron.model.listing import Idle
 
     schedule = outlook.schedule
     spec, name = schedule.spec, schedule.name
@@ -216,7 +216,7 @@ def _until(outlook: Outlook, zone: tzinfo) -> str:
 def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """What it follows, and when that comes next."""
     from edgecron.base.errors import NotFound
-    from edgecron.model.standing import standing_of, upstreams
+    from edgecron.model.listing import standing_of, upstreams
     from edgecron.views.phrases import next_words
 
     words = []

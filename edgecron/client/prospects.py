@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client.writing import Writing
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class LookingAhead(Writing):
         Where its triggers can't be read any more, that is the answer.
         """
         from edgecron.model.choices import Status
-        from edgecron.model.standing import find_idle, standing_of
+        from edgecron.model.listing import find_idle, standing_of
         from edgecron.planning.overlap import LATE_CAUSES
         from edgecron.views.outlook import Outlook, judge_active, judge_fire
 

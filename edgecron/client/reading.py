@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotFound, Unreadable
 from edgecron.base.paths import state_dir
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client.opening import Opened
 
 if TYPE_CHECKING:
     from edgecron.client.follow import Follower, LaterRuns, LaterTold
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
-    from edgecron.model.browsing import Choice, RunPage, SchedulePage
     from edgecron.model.choices import Cause, Status
     from edgecron.model.claim import Output, OutputChunk
     from edgecron.model.filters import Filter
+    from edgecron.model.listing import Choice, RunPage, SchedulePage, Standing
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
-    from edgecron.model.standing import Standing
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.next_fire import Timing
     from edgecron.planning.trust import ClockState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client.engine_words import absence_advice
 from edgecron.views.phrases import (
     count_words,

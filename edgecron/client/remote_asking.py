@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from edgecron.base.errors import EdgecronError, QueryInterrupted, ServerLost, ServerUnheard
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client.remote_answers import LOOK, NOT_KNOWN
 from edgecron.client.wire_answers import question_text, read_answer
 from edgecron.client.wire_calls import get_call

@@ -10,9 +10,9 @@ from edgecron.base.errors import ServerLost
 from edgecron.client.remote_asking import Asking, Waiting
 
 if TYPE_CHECKING:
-    from edgecron.model.browsing import RunBounds, RunPage, ScheduleLine, SortBy
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
+    from edgecron.model.listing import RunBounds, RunPage, ScheduleLine, SortBy
     from edgecron.model.run import Execution
 
 # For how long the server holds a question whether anything has changed: the network is at rest

@@ -9,27 +9,26 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.client.remote_asking import Asking
-from edgecron.model.browsing import SchedulePage
+from edgecron.model.listing import SchedulePage
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
-    from edgecron.formats.document import Document
     from edgecron.formats.document_plan import Step
-    from edgecron.model.browsing import Choice, RunPage
+    from edgecron.formats.document_values import Document
     from edgecron.model.choices import Cause, Status
     from edgecron.model.claim import Output
     from edgecron.model.filters import Filter
+    from edgecron.model.listing import Choice, RunPage, Standing
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
-    from edgecron.model.standing import Standing
     from edgecron.planning.backfill import Backfill
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.trust import ClockState
     from edgecron.triggers import Trigger
-    from edgecron.views.busy_tally import WeekHeat
+    from edgecron.views.busy import WeekHeat
     from edgecron.views.explanation import Explanation
     from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
     from edgecron.views.statistics import Tallied

@@ -24,7 +24,7 @@ from edgecron.base.errors import (
     NotFound,
 )
 from edgecron.base.paths import make_folders, state_dir
-from edgecron.base.timetext import format_instant, from_ms
+from edgecron.base.units import format_instant, from_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.client.copy_places import (
     date_words,

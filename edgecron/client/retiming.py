@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.base.values import replace
 from edgecron.model.choices import Reason
 from edgecron.model.schedule import Schedule, ScheduleSpec

@@ -73,7 +73,7 @@ _ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
 
 def policy_words(policies: Policies) -> str:
     """How a schedule behaves beyond its times, in one line: what differs from the defaults."""
-    from edgecron.formats.document_keys import value_text
+    from edgecron.formats.document_writing import value_text
     from edgecron.model.options import POLICIES, OptionType
 
     words = []
@@ -89,7 +89,7 @@ def policy_words(policies: Policies) -> str:
 
 def record_lines(schedule: Schedule, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
     """(label, text): how its last run ended, and how many there were."""
-    from edgecron.model.standing import standing_of
+    from edgecron.model.listing import standing_of
 
     lines = [("last", last_words(standing_of(schedule), now=now))]
     if schedule.last_error:

@@ -43,7 +43,7 @@ def next_size(size: int, *, took_ms: int) -> int:
 
 def steps_to_json(steps: Sequence[Step]) -> str:
     """What steps want, without what was read of the schedules that they are for."""
-    from edgecron.formats.document_keys import spec_table
+    from edgecron.formats.document_writing import spec_table
 
     return json.dumps(
         [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.client.reading import Reading
 
 if TYPE_CHECKING:
-    from edgecron.views.busy_tally import WeekHeat
+    from edgecron.views.busy import WeekHeat
 
 _PAGE = 250  # two milliseconds or so between two looks at whether anybody still wants to know
 
@@ -23,8 +23,8 @@ class LookingAtWeek(Reading):
         Computed in slices: None after each that is not the last, and then the heat. What was
         changed meanwhile may be counted as it was. Raises UnknownTimezone.
         """
-        from edgecron.views.busy_tally import WeekTally
-        from edgecron.views.busy_week import week_from
+        from edgecron.views.busy import WeekTally
+        from edgecron.views.busy_shapes import week_from
 
         tally = WeekTally(week_from(to_ms(self.now()), zone=zone))
         after_id: int | None = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import read_json
 from edgecron.base.errors import EdgecronError, InvalidInput, MalformedCall, ServerUnavailable
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.wire_calls import AWAITED, MOST_BYTES, Call, get_call
 from edgecron.client.wire_codec import refuse

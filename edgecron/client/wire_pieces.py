@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgecron.model.filters import Filter
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
-    from edgecron.views.busy_tally import WeekHeat
+    from edgecron.views.busy import WeekHeat
 
 MOST_FIRES = 10_000
 _MOST_SKIPPED = 1_000_000

@@ -10,7 +10,7 @@ from edgecron.base.errors import NotFound
 from edgecron.client.writing import Writing
 
 if TYPE_CHECKING:
-    from edgecron.formats.document import Wanted
+    from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import Schedule
 
 
@@ -43,7 +43,7 @@ class Withdrawing(Writing):
     ) -> Callable[[Schedule], bool]:
         """Whether an engine that is alive takes a schedule which is not wanted here; or, of what
         is no function, may do: nothing tells of which version that is."""
-        from edgecron.model.queues import offer_of
+        from edgecron.model.engine import offer_of
 
         alive = [one.info for one in self.engines() if one.is_alive and queue in one.info.queues]
         jobs = [one.spec for one in wanted if one.spec.queue == queue]

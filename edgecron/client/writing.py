@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
-from edgecron.base.timetext import format_instant, to_ms
+from edgecron.base.units import format_instant, to_ms
 from edgecron.client.compiling import Compiling
 from edgecron.client.opening import TRIES
 from edgecron.client.reading import Reading
@@ -238,7 +238,7 @@ class Writing(Compiling, Reading):
 
     def _need_next(self, schedule: Schedule) -> None:
         """Raise Conflict where a schedule has no next fire that could be moved."""
-        from edgecron.model.standing import Idle, find_idle, idle_words, standing_of
+        from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
 
         name, now = schedule.name, self.now()
         standing = standing_of(schedule)

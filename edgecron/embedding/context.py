@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import Cancelled
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 
 if TYPE_CHECKING:
     from edgecron.model.claim import Upstream

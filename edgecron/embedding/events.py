@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from edgecron.base.errors import InvalidInput, NotFound
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Cause, Status

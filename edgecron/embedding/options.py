@@ -12,7 +12,7 @@ from edgecron.model.options import OPTIONS, OptionType
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    from edgecron.formats.document import Wanted
+    from edgecron.formats.document_values import Wanted
     from edgecron.triggers import Trigger
 
     Duration = str | float | timedelta  # "90s", seconds, or a timedelta
@@ -122,7 +122,7 @@ def _timezone(
 
 
 def _triggers(name: str, triggers: Sequence[Trigger | str], zone: str | None) -> dict[str, object]:
-    from edgecron.formats.document_keys import trigger_key
+    from edgecron.formats.document_writing import trigger_key
 
     found: dict[str, list[str]] = {}
     for one in triggers:
@@ -160,7 +160,7 @@ def _value(key: str, value: object) -> Any:
 
 
 def _duration_text(key: str, seconds: float) -> str:
-    from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms
+    from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 
     if not 0 <= seconds <= MAX_DURATION_MS / 1000:
         raise InvalidInput(f"{key} is {seconds!r} seconds, expected 0 to 100 years")

@@ -12,7 +12,7 @@ from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput
 from edgecron.base.paths import database_path
 from edgecron.embedding.beside import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
-from edgecron.model.queues import PROGRAM, origin_of
+from edgecron.model.engine import PROGRAM, origin_of
 
 if TYPE_CHECKING:
     from typing import TypeVar, Unpack

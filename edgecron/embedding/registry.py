@@ -15,10 +15,10 @@ from edgecron.embedding.signatures import (
     is_coroutine_function,
     is_generator_function,
 )
-from edgecron.model.queues import Offers, find_program, offer_of
+from edgecron.model.engine import Offers, find_program, offer_of
 
 if TYPE_CHECKING:
-    from edgecron.formats.document import Wanted
+    from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.supervisor.calls import Call
 

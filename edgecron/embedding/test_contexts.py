@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.embedding.context import RunContext
 from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason

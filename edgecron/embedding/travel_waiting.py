@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.embedding.waiting import Waits
 from edgecron.model.choices import ACTIVE, Status
 

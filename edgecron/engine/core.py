@@ -30,9 +30,8 @@ from edgecron.engine.retaining import Retaining
 from edgecron.engine.supervision import Supervision
 from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
-from edgecron.model.engine import EngineInfo
-from edgecron.model.hold import Hold
-from edgecron.model.queues import Offers
+from edgecron.model.choices import Hold
+from edgecron.model.engine import EngineInfo, Offers
 from edgecron.planning.retention import UNLIMITED, Retention
 from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store.contract import ClaimBatch

@@ -12,9 +12,8 @@ from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.presence import Presence
 from edgecron.engine.telling import Teller
-from edgecron.model.choices import Cause
-from edgecron.model.hold import Hold
-from edgecron.model.queues import Offers
+from edgecron.model.choices import Cause, Hold
+from edgecron.model.engine import Offers
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat

@@ -26,7 +26,7 @@ from edgecron.engine.wake import ring_engines
 from edgecron.engine.walwatch import WalWatch
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
 from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim
-from edgecron.model.queues import Offers
+from edgecron.model.engine import Offers
 from edgecron.planning.retention import Retention
 from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store import open_store

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
-from edgecron.base.ownership import Weakness, find_weakness, has_other_users
+from edgecron.base.files import Weakness, find_weakness, has_other_users
 from edgecron.base.paths import is_root, state_dir
 
 

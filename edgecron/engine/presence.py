@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
-from edgecron.base.timetext import format_ms
+from edgecron.base.units import format_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import Cause, MissedBy, Reason
 from edgecron.planning.next_fire import FirePlan

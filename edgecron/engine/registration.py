@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
-from edgecron.model.queues import Offers
+from edgecron.model.engine import Offers
 from edgecron.store.contract import BEAT_MS
 from edgecron.triggers.zones import local_zone_mark
 

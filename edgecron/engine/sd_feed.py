@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgecron.base.clock import Clock
-from edgecron.base.timetext import format_ms
+from edgecron.base.units import format_ms
 from edgecron.engine.pulse import FindNext
 from edgecron.engine.sd_manager import ServiceManager
 from edgecron.engine.sleep import SAFETY_MS

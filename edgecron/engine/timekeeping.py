@@ -16,8 +16,7 @@ from edgecron.engine.events import EventKind
 from edgecron.engine.presence import Presence
 from edgecron.engine.retiming import Retiming
 from edgecron.engine.telling import Teller
-from edgecron.model.choices import MINUTE_MS
-from edgecron.model.hold import Hold
+from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
     plan_rebase,
     plan_repair,

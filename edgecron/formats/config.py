@@ -1,12 +1,13 @@
 """Settings: a flag over a variable over the user's file over the system's file over the default.
 
-Each key goes by itself. Where there is no file, two looks for one are all that this costs: the
-table of settings and the reader of TOML are not imported before something is asked of them.
+Each key is looked up by itself. If there is no file, edgecron only looks for two paths: it imports
+the table of settings and the TOML reader when you ask for a setting.
 
-    settings.py  the table of settings       kinds.py     how their values are written
-    options.py   likewise, of [defaults]     defaults.py  what new schedules have
-    files.py     a file, read and checked    example.py   a file to start from
-    retention.py how much is kept            actions.py   keys of the dashboard
+    config_settings  the table of settings, and a file to start from
+    config_kinds     how values are written
+    config_files     a file, read and checked
+    config_values    defaults of new schedules, and the retention
+    config_keys      keys of the dashboard
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.base.errors import InvalidConfig, InvalidInput
-from edgecron.base.ownership import find_weakness, has_other_users
+from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_kinds import Text
 from edgecron.formats.config_settings import SECTIONS, SETTINGS
-from edgecron.formats.toml_nesting import MOST_LEVELS, find_too_deep
+from edgecron.formats.toml import MOST_LEVELS, find_too_deep
 
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0

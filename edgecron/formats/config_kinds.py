@@ -13,10 +13,9 @@ from typing import Any
 
 from edgecron.base.errors import InvalidDuration, InvalidInput
 from edgecron.base.paths import resolve_path
-from edgecron.base.sizetext import parse_size
-from edgecron.base.timetext import parse_duration_ms
+from edgecron.base.units import parse_duration_ms, parse_size
 from edgecron.base.values import NamedTuple
-from edgecron.formats.counts import read_choice, read_count
+from edgecron.formats.option_texts import read_choice, read_count
 
 NONE = "none"
 Text = str | tuple[str, ...]

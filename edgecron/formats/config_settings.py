@@ -2,29 +2,82 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Any
 
+from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.values import NamedTuple
-from edgecron.formats.config_actions import ACTIONS, read_keys
+from edgecron.formats.config_keys import ACTIONS, read_keys
 from edgecron.formats.config_kinds import (
     DURATION,
-    NONE,
     PATH,
     PATHS,
     THEME,
     URL,
     Kind,
+    Text,
     choice,
     count,
     or_none,
     read_duration_ms,
     size,
 )
-from edgecron.formats.config_options import option_kind
-from edgecron.formats.document_keys import value_text
+from edgecron.formats.document_writing import value_text
+from edgecron.formats.option_texts import read_needs, read_policy
 from edgecron.model.choices import OnShutdown
-from edgecron.model.options import DEFAULTABLE, Option, OptionType, Part
+from edgecron.model.options import DEFAULTABLE, NONE, Option, OptionType, Part
+
+_EXPECTED = {
+    OptionType.ZONE: "an IANA name, or local",
+    OptionType.CONDITIONS: "a condition, or an array of them",
+    OptionType.CODES: "exit codes, such as 0 or [0, 2]",
+    OptionType.CHOICE: "one of its words",
+    OptionType.DURATION: 'a duration such as "90s" or "1h30m"',
+}
+
+
+def option_kind(option: Option) -> Kind:
+    """How a default is written and read: as the option of `add` is, with `none` clearing it."""
+    expected = _EXPECTED.get(option.type, "a number")
+    match option.type:
+        case OptionType.ZONE:
+            return Kind(_read_zone, expected, (str,))
+        case OptionType.CONDITIONS:
+            return Kind(_read_needs, expected, (str,), ",", is_list=True)
+        case OptionType.PATH:
+            return or_none(PATH)
+        case OptionType.CODES:
+            return Kind(_policy(option), expected, (str, int), ",")
+        case OptionType.CHOICE:
+            return Kind(_policy(option), expected, (str,))
+        case OptionType.DURATION:
+            return Kind(_policy(option), expected, (str, int))
+    return Kind(_policy(option), expected, (str, int, float))
+
+
+def _policy(option: Option) -> Any:
+    def read(text: str, what: str) -> object:
+        return None if text == NONE else read_policy(option, text, what=what)
+
+    return read
+
+
+def _read_zone(text: str, what: str) -> str | None:
+    from edgecron.triggers import check_zone
+
+    try:
+        return check_zone(text)
+    except InvalidInput as error:
+        raise InvalidConfig(f"{what}: {error.message}", hint=error.hint) from None
+
+
+def _read_needs(texts: Text, what: str) -> tuple[str, ...]:
+    try:
+        return read_needs(list(texts))
+    except InvalidInput as error:
+        raise InvalidConfig(f"{what}: {error.message}", hint=error.hint) from None
+
 
 FOREVER = "forever"
 _MOST_OUTPUT = 64 * 1024 * 1024
@@ -177,3 +230,48 @@ SETTINGS: dict[str, Setting] = {
     setting.key: setting
     for setting in (*_TOP, *_LIMITS, *_DAEMON, *_DEFAULTS, *_RETENTION, *_DASHBOARD)
 }
+
+
+_HEAD = """\
+# Settings of edgecron. A flag comes before a variable EDGECRON_SECTION_KEY, that before a user's
+# file, that before the system's file, that before the default. `edgecron config show` says where
+# each value comes from. Below, every line is the default: take away the # and change it.
+"""
+_SAMPLES = {
+    "database": "/srv/edgecron/edgecron.db",
+    "url": "http://pi:8745",
+    "token_file": "~/.config/edgecron/token",
+    "cgroup": "/sys/fs/cgroup/edgecron",
+    "limits.max_running": 8,
+    "limits.burst": 10,
+    "defaults.grace": "24h",
+    "defaults.max_running": 1,
+    "defaults.env_file": "~/.config/edgecron/job.env",
+    "defaults.cwd": "~",
+}
+
+
+def example_text() -> str:
+    """The text of a file in which nothing is set yet."""
+    parts = [_HEAD]
+    for section, words in SECTIONS.items():
+        lines = [f"# {words[:1].upper()}{words[1:]}"]
+        lines += [f"[{section}]"] if section else []
+        lines += [_line(setting) for setting in SETTINGS.values() if setting.section == section]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def toml_text(value: Any) -> str:
+    """A text, number or array as TOML writes it."""
+    # Arrays of texts, texts and numbers are the same in both.
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _line(setting: Setting) -> str:
+    value, words = setting.default, setting.help
+    if value is None:
+        value = _SAMPLES.get(setting.key, "none")
+        if value != "none":
+            words += f"; unless set: {setting.absent}"
+    return f"# {setting.name} = {toml_text(value)}".ljust(36) + f"  # {words}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
+from edgecron.base.errors import InvalidInput
 from edgecron.base.values import replace
-from edgecron.formats.crontab_names import suggest_stem
-from edgecron.formats.crontab_values import Entry, Match
+from edgecron.formats.crontab_lines import MOVED_PREFIX, Comparison, Entry, Match
+from edgecron.formats.crontab_names import suggest_stem, take_name
 from edgecron.model.options import Job
 from edgecron.model.schedule import Imported, ScheduleSpec
 
@@ -174,3 +175,84 @@ _LEVELS: tuple[tuple[bool, Callable[[Imprint], Hashable]], ...] = (
     (False, _key("command", "user")),
     (False, _key("triggers", "stem", "user")),
 )
+
+
+Fingerprint = tuple[object, ...]
+
+
+def fingerprint(spec: ScheduleSpec) -> Fingerprint:
+    """What makes two schedules the same line of a crontab: when, what, as whom and with what.
+
+    Neither name, description nor policies: a person may have changed those since an import.
+    """
+    job = spec.job
+    return (
+        tuple(" ".join(trigger.split()) for trigger in spec.triggers),
+        spec.timezone,
+        job.kind,
+        job.argv,
+        job.stdin or "",
+        tuple(sorted(job.env.items())),
+        job.cwd,
+        job.user,
+    )
+
+
+def find_new(
+    entries: Iterable[Entry],
+    existing: Iterable[ScheduleSpec],
+    *,
+    taken: Collection[str] = (),
+) -> Comparison:
+    """Part entries into those that no schedule holds yet, and those that one does.
+
+    An existing schedule stands for one line: of two equal lines, one may be new. New ones get
+    names that are neither an existing schedule's nor in `taken`; known ones bear the existing name.
+    """
+    names_by_fingerprint: defaultdict[Fingerprint, list[str]] = defaultdict(list)
+    used = dict.fromkeys(taken, 1)
+    for spec in existing:
+        names_by_fingerprint[fingerprint(spec)].append(spec.name)
+        used[spec.name] = 1
+    new: list[Entry] = []
+    known: list[Entry] = []
+    met: Counter[Fingerprint] = Counter()
+    for entry in entries:
+        mark = fingerprint(entry.spec)
+        names = names_by_fingerprint.get(mark, [])
+        if met[mark] < len(names):
+            known.append(_rename(entry, names[met[mark]]))
+        else:
+            name = take_name(entry.stem, taken=used)
+            new.append(_rename(entry, name))
+        met[mark] += 1
+    return Comparison(new=tuple(new), known=tuple(known))
+
+
+def _rename(entry: Entry, name: str) -> Entry:
+    return replace(entry, spec=replace(entry.spec, name=name))
+
+
+def comment_out(content: bytes, line_numbers: Collection[int]) -> bytes:
+    """The content with these lines (from 1) made comments by `# moved to edgecron: `.
+
+    Everything else stays byte for byte, and a line that bears the mark already stays as it is.
+    Raises InvalidInput where there is no such line.
+    """
+    mark = MOVED_PREFIX.encode()
+    lines = content.split(b"\n")
+    line_count = len(lines) if lines[-1] else len(lines) - 1
+    for number in set(line_numbers):
+        if not 1 <= number <= line_count:
+            raise InvalidInput(f"line {number} is not in the crontab, which has {line_count}")
+        if not lines[number - 1].startswith(mark):
+            lines[number - 1] = mark + lines[number - 1]
+    return b"\n".join(lines)
+
+
+def put_back(content: bytes) -> tuple[bytes, set[int]]:
+    """The content with the lines that `comment_out` has moved as they were, and their numbers."""
+    mark = MOVED_PREFIX.encode()
+    lines = content.split(b"\n")
+    moved = {number for number, line in enumerate(lines, 1) if line.startswith(mark)}
+    return b"\n".join(line.removeprefix(mark) for line in lines), moved

@@ -6,10 +6,15 @@ are those of Debian's cron and of cronie: quotes only round the whole, no expans
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 
-from edgecron.base.values import dataclass
-from edgecron.formats.crontab_fields import Fault
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import dataclass, field
+from edgecron.formats.crontab_fields import Fault, Timing, split_timing
+from edgecron.model.schedule import ScheduleSpec
 
 BOM = b"\xef\xbb\xbf"
 # The longest command that Debian's cron takes.
@@ -110,3 +115,245 @@ def read_assignment(text: str) -> Assignment | Fault | None:
             hint="put the whole value in one pair of quotes, or in none",
         )
     return Assignment(name=name, value=inner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line that cron would run, as a schedule. `stem` is its name before any -2, -3."""
+
+    line: int
+    raw: str
+    stem: str
+    spec: ScheduleSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A line that can't be carried over as cron has it: nothing of the file is imported."""
+
+    line: int
+    raw: str
+    message: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that will differ from cron, or that cron itself would stumble over."""
+
+    line: int
+    raw: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crontab:
+    """A whole crontab, in file order. With any problem its entries must not be imported."""
+
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A line and the schedule that it became, with what has changed since on either side.
+
+    `env_at_import` has the hashes of the line's variables at its import. `is_same_now`: line and
+    schedule say the same, whatever has changed.
+    """
+
+    entry: Entry
+    schedule_id: int
+    is_removed: bool
+    changed_in_crontab: tuple[str, ...]
+    changed_in_edgecron: tuple[str, ...]
+    env_at_import: Mapping[str, str]
+    is_same_now: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Entries against the schedules that exist: `new` to be added, `known` there already.
+
+    Both bear the names that they have, or will have, in the database.
+    """
+
+    new: tuple[Entry, ...] = ()
+    known: tuple[Entry, ...] = ()
+
+
+# Takes a trigger text, its zone and its schedule's name, and gives warnings; raises InvalidInput
+# where they are unusable.
+Validate = Callable[[str, str | None, str], Sequence[str]]
+
+LOCAL = "local"
+DEFAULT_SHELL = "/bin/sh"
+DEFAULT_PATH = "/usr/bin:/bin"
+RANDOM_DELAY_MOST = 1440  # minutes
+
+_MAIL = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """What the assignments so far have set; it holds for the lines that follow."""
+
+    env: dict[str, str] = field(default_factory=dict)
+    timezone: str = LOCAL
+    jitter_s: float = 0.0
+
+    @property
+    def shell(self) -> str:
+        return self.env.get("SHELL", DEFAULT_SHELL)
+
+    def job_env(self) -> dict[str, str]:
+        """A copy for one job, with what cron itself sets where the crontab does not."""
+        return {"SHELL": DEFAULT_SHELL, "PATH": DEFAULT_PATH, **self.env}
+
+
+def apply_assignment(
+    settings: Settings, assignment: Assignment, *, validate: Validate
+) -> Fault | str | None:
+    """Set what the assignment sets. A Fault: it can't be; a text: a warning; None: all is well."""
+    name, value = assignment.name, assignment.value
+    match name:
+        case "CRON_TZ":
+            return _set_timezone(settings, value, validate=validate)
+        case "RANDOM_DELAY":
+            return _set_jitter(settings, value)
+        case "SHELL" | "HOME" if not value.strip():
+            return Fault(message=f"{name} is empty, and cron could start nothing")
+        case "MLS_LEVEL":
+            return Fault(
+                message="MLS_LEVEL sets a security context, which is not carried over",
+                hint="leave the line out if these jobs may run in the engine's own context",
+            )
+        case "LOGNAME":
+            return "LOGNAME is not carried over: cron always sets it to the user itself"
+        case "START_HOURS_RANGE":
+            return "START_HOURS_RANGE is not carried over: only anacron knows it, cron does not"
+        case _ if name in _MAIL:
+            # MAILTO="" asks for no mail, and none will come.
+            if name == "MAILTO" and not value:
+                return None
+            return f"{name} is not carried over: no mail is sent, output is kept in the history"
+    settings.env[name] = value
+    return None
+
+
+def _set_timezone(settings: Settings, zone: str, *, validate: Validate) -> Fault | str | None:
+    if not zone:
+        settings.timezone = LOCAL
+        return None
+    try:
+        if zone == LOCAL:
+            raise InvalidInput("timezone 'local' is unknown", hint="write an IANA name")
+        validate("0 0 * * *", zone, "CRON_TZ")
+    except InvalidInput as error:
+        return Fault(message=f"CRON_TZ: {error.message}", hint=error.hint)
+    settings.timezone = zone
+    return "CRON_TZ is taken as cronie takes it; Debian's cron would ignore it and use local time"
+
+
+def _set_jitter(settings: Settings, minutes: str) -> Fault | None:
+    if re.fullmatch(r"[0-9]{1,9}", minutes, re.ASCII) is None or int(minutes) > RANDOM_DELAY_MOST:
+        return Fault(
+            message=f"RANDOM_DELAY is {minutes[:60]!a}, expected minutes from 0 to"
+            f" {RANDOM_DELAY_MOST}"
+        )
+    settings.jitter_s = int(minutes) * 60.0
+    return None
+
+
+MOVED_PREFIX = "# moved to edgecron: "
+DESCRIPTION_MOST = 4096
+
+_SETTING = re.compile(r"[A-Z][A-Z0-9_]*\s*=.*", re.ASCII)
+_COLUMN_ROW = re.compile(r"(m|min|mins|minutes?)\W+(h|hr|hrs|hours?)\b", re.IGNORECASE)
+_DRAWING = re.compile(r"[|│┌├└┬]|[.,+`'*]-")
+_TOOL_HEADER = re.compile(
+    r"DO NOT EDIT THIS FILE|\(.* installed on |\(Cron version |Edit this file to introduce"
+)
+
+
+def describe(comments: Sequence[str]) -> str | None:
+    """The description that comment lines (with their `#`, in file order) make; None for none.
+
+    The lines nearest to the entry count, up to an empty comment or a header.
+    """
+    kept: list[str] = []
+    for comment in reversed(comments):
+        body = comment.lstrip(" \t").lstrip("#").strip(" \t")
+        if _is_header(body):
+            break
+        if _is_left_out(body):
+            continue
+        sentence = _clean(body)
+        if any(letter.isalnum() for letter in sentence):
+            kept.append(sentence)
+        elif kept:
+            break
+    description = "\n".join(reversed(kept))
+    if len(description) > DESCRIPTION_MOST:
+        description = description[: DESCRIPTION_MOST - 3] + "..."
+    return description or None
+
+
+def _is_header(body: str) -> bool:
+    return any(pattern.match(body) for pattern in (_COLUMN_ROW, _DRAWING, _TOOL_HEADER))
+
+
+def _is_left_out(body: str) -> bool:
+    """Whether the text is what somebody commented out rather than wrote."""
+    if body.startswith(MOVED_PREFIX.removeprefix("# ")) or _SETTING.fullmatch(body):
+        return True
+    timing = split_timing(body)
+    return isinstance(timing, Timing) and bool(timing.rest)
+
+
+def _clean(body: str) -> str:
+    spaced = (" " if letter.isspace() else letter for letter in body)
+    printable = "".join(letter for letter in spaced if letter.isprintable())
+    return " ".join(printable.split()).rstrip("# ")
+
+
+# Debian; cronie and SUSE; the BSDs; macOS. The owner's name is the file's.
+_SPOOLS = ("/var/spool/cron/crontabs", "/var/spool/cron/tabs", "/var/spool/cron", "/var/cron/tabs")
+_MAC_SPOOLS = ("/usr/lib/cron/tabs", "/private/var/at/tabs")
+
+
+def is_system_path(path: str | os.PathLike[str]) -> bool:
+    """Whether a crontab lies under /etc, as given or with its links followed.
+
+    A name alone is looked up in the current folder; `-` is never under /etc.
+    """
+    if os.fspath(path) == "-":
+        return False
+    roots = {"/etc", os.path.realpath("/etc")}
+    return any(
+        PurePosixPath(form).is_relative_to(root) for form in _find_forms(path) for root in roots
+    )
+
+
+def find_spool_owner(path: str | os.PathLike[str]) -> str | None:
+    """The user whose spooled crontab a path is, such as /var/spool/cron/crontabs/NAME; or None."""
+    for form in _find_forms(path):
+        file = PurePosixPath(form)
+        if str(file.parent) in (*_SPOOLS, *_MAC_SPOOLS) and form not in _SPOOLS:
+            return file.name
+    return None
+
+
+def _find_forms(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    given = os.path.abspath(path)
+    try:
+        return given, os.path.realpath(given)
+    except ValueError:  # a NUL character: no such file can be
+        return (given,)

@@ -9,11 +9,15 @@ import re
 from collections.abc import Iterable, Mapping
 from shlex import join, quote
 
-from edgecron.formats.crontab_commands import split_percent
+from edgecron.formats.crontab import read_crontab, split_percent
 from edgecron.formats.crontab_fields import Fault, split_timing
-from edgecron.formats.crontab_lines import DEBIAN_COMMAND_MOST, read_assignment
-from edgecron.formats.crontab_reading import read_crontab
-from edgecron.formats.crontab_settings import DEFAULT_PATH, DEFAULT_SHELL, LOCAL
+from edgecron.formats.crontab_lines import (
+    DEBIAN_COMMAND_MOST,
+    DEFAULT_PATH,
+    DEFAULT_SHELL,
+    LOCAL,
+    read_assignment,
+)
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec

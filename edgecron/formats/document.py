@@ -1,78 +1,130 @@
-"""What a document says, as frozen values, and what is wrong with one."""
+"""Read a TOML document: the schedules that it wants, or all that is wrong with it at once."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+import tomllib
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from typing import Any
 
 from edgecron.base.errors import InvalidDocument
-from edgecron.base.values import dataclass
-from edgecron.model.schedule import ScheduleSpec
+from edgecron.formats.document_tables import read_table
+from edgecron.formats.document_values import SCHEDULES, Document, Problem, Wanted, refuse
+from edgecron.formats.toml import MOST_LEVELS, find_too_deep
 
-SCHEDULES = "schedules"  # the one table of a document
+MOST_BYTES = 16 * 1024 * 1024
+_TWICE = re.compile(r"cannot declare .* twice|cannot overwrite a value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A schedule as a document has it.
+def read_document(
+    content: bytes,
+    *,
+    now: datetime | None = None,
+    known: Collection[str] = (),
+    is_portable: bool = False,
+) -> Document:
+    """The schedules of a document, in its order.
 
-    `enabled` None leaves it as it is. `limit` is its group and how many of that run at once, None
-    being no limit; where `limit` itself is None, the group's limit stays. `is_declared` is what a
-    program says at each of its starts: an `at` may have passed, and nothing comes of it, and what
-    is changed goes on from where its schedule began, however often it is. `is_portable` is what a
-    file says on any machine: an `at` may have passed, and an upstream may be missing.
+    With `now` a time may be told by its distance from it, such as `tomorrow 09:00`, and may not
+    have passed, unless it is of the trigger texts that are `known` or the document `is_portable`.
+    Raises InvalidDocument with everything that is wrong.
     """
-
-    spec: ScheduleSpec
-    enabled: bool | None = None
-    limit: tuple[str, int | None] | None = None
-    is_declared: bool = False
-    is_portable: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """The schedules that a document wants, in its order, and its text."""
-
-    wanted: tuple[Wanted, ...]
-    text: str
+    text = _decode(content)
+    problems: list[Problem] = []
+    found: list[Wanted] = []
+    for name, table in _tables(text).items():
+        wanted, wrong = read_table(name, table, now=now, known=known, is_portable=is_portable)
+        problems += wrong
+        if wanted is not None:
+            found.append(wanted)
+    problems += _contradictions(found)
+    if problems:
+        raise refuse(problems, text)
+    return Document(wanted=tuple(found), text=text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """Something that is wrong, with the schedule and the key where they are known."""
+def _decode(content: bytes) -> str:
+    if len(content) > MOST_BYTES:
+        raise InvalidDocument("the file is larger than 16 MiB, expected schedules as TOML")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidDocument(f"line {line} is not UTF-8", hint="save the file as UTF-8") from None
 
-    message: str
-    hint: str | None = None
-    schedule: str | None = None
-    key: str | None = None
+
+def _load(text: str) -> dict[str, Any]:
+    line = find_too_deep(text)
+    if line is not None:
+        raise InvalidDocument(
+            f"line {line} is nested more than {MOST_LEVELS} levels deep",
+            hint=f"expected tables [{SCHEDULES}.NAME], and keys such as env.LANG below them",
+        )
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, and numbers out of all bounds.
+        words = f"{str(error)[:1].lower()}{str(error)[1:]}"
+        twice = _TWICE.search(words)
+        if twice is not None:
+            raise InvalidDocument(
+                f"the file is not TOML: {words[twice.end() :].strip(' ()')}: a name stands there"
+                " for the second time",
+                hint="a table, and a key within one, is given once",
+            ) from None
+        raise InvalidDocument(
+            f"the file is not TOML: {words}", hint='text stands in quotes: timeout = "1h"'
+        ) from None
 
 
-def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
-    """The error that tells problems of a document, each with its line as far as that is found."""
-    from edgecron.formats.document_lines import find_lines
+def _tables(text: str) -> dict[str, dict[str, Any]]:
+    """The tables of the schedules by name; raises InvalidDocument for anything else."""
+    document = _load(text)
+    problems = [_stray(key, value) for key, value in document.items() if key != SCHEDULES]
+    tables = document.get(SCHEDULES, {})
+    if not isinstance(tables, dict):
+        message = f"{SCHEDULES!r} is no table, expected [{SCHEDULES}.NAME]"
+        problems.append(Problem(key=SCHEDULES, message=message))
+        tables = {}
+    problems += [
+        Problem(
+            schedule=name,
+            message="it is no table",
+            hint=f"write [{SCHEDULES}.NAME], and the keys of the schedule below it",
+        )
+        for name, table in tables.items()
+        if not isinstance(table, dict)
+    ]
+    if problems:
+        raise refuse(problems, text)
+    return tables
 
-    lines = find_lines(text)
-    told = sorted(((_line_of(one, lines), one) for one in problems), key=lambda two: two[0] or 0)
-    count = len(problems)
-    wrong = "one thing is" if count == 1 else f"{count} things are"
-    return InvalidDocument(
-        f"{wrong} wrong with the schedules, and none of them is taken over",
-        problems=[
-            {
-                "schedule": one.schedule,
-                "key": one.key,
-                "line": line,
-                "message": one.message,
-                "hint": one.hint,
-            }
-            for line, one in told
-        ],
+
+def _stray(key: str, value: object) -> Problem:
+    from difflib import get_close_matches  # seldom needed, and heavy
+
+    name = key
+    if isinstance(value, dict) and value and get_close_matches(key, [SCHEDULES]):
+        name = next(iter(value))  # [schedule.backup] is a slip in the first word.
+    return Problem(
+        key=key,
+        message=f"{key!a} is not known here, expected tables [{SCHEDULES}.NAME]",
+        hint=f"did you mean [{SCHEDULES}.{name}]?" if isinstance(value, dict) else None,
     )
 
 
-def _line_of(problem: Problem, lines: Mapping[tuple[str, ...], int]) -> int | None:
-    if problem.schedule is None:
-        return None if problem.key is None else lines.get((problem.key,))
-    table = (SCHEDULES, problem.schedule)
-    own = None if problem.key is None else lines.get((*table, problem.key))
-    return own or lines.get(table)
+def _contradictions(found: Collection[Wanted]) -> Iterator[Problem]:
+    """Limits of one group that differ."""
+    limits: dict[str, tuple[str, int | None]] = {}
+    for wanted in found:
+        if wanted.limit is None:
+            continue
+        group, most = wanted.limit
+        first, other = limits.setdefault(group, (wanted.spec.name, most))
+        if other != most:
+            yield Problem(
+                schedule=wanted.spec.name,
+                key="group",
+                message=f"group {group!r} has another limit here than in schedule {first!r}",
+                hint="its limit counts the runs of all its schedules: give it once",
+            )

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from edgecron.base.errors import ChangedByOthers
 from edgecron.base.values import dataclass, replace
-from edgecron.formats.document import Wanted
-from edgecron.formats.document_keys import TRIGGERS, Table, schedule_table, spec_table
+from edgecron.formats.document_values import Wanted
+from edgecron.formats.document_writing import TRIGGERS, Table, schedule_table, spec_table
 from edgecron.formats.option_texts import is_secret_name
 from edgecron.model.options import OPTIONS
 from edgecron.model.schedule import Schedule, ScheduleSpec

@@ -11,9 +11,9 @@ from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import replace
 from edgecron.formats import option_texts as values
-from edgecron.formats.counts import read_count
-from edgecron.formats.document import Problem, Wanted
-from edgecron.formats.document_keys import JOBS, LOCAL, TRIGGERS
+from edgecron.formats.document_values import Problem, Wanted
+from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
+from edgecron.formats.option_texts import read_count
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.options import (
     JOB_OPTIONS,

@@ -2,13 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
 
-from edgecron.formats.document import SCHEDULES
-from edgecron.formats.document_keys import schedule_table
+from edgecron.base.units import format_duration_ms, format_instant
+from edgecron.formats.document_values import SCHEDULES
+from edgecron.formats.option_texts import PRIORITIES, is_fast
 from edgecron.formats.toml import write_key, write_table
-from edgecron.model.options import OPTIONS
-from edgecron.model.schedule import Schedule
+from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
+from edgecron.model.options import (
+    JOB_OPTIONS,
+    NONE,
+    OPTIONS,
+    OTHER_DEFAULTS,
+    POLICIES,
+    Option,
+    OptionType,
+    Part,
+    Policies,
+)
+from edgecron.model.schedule import Schedule, ScheduleSpec
+
+Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
+
+LOCAL = "local"  # the time zone of what names none
+TRIGGERS = ("cron", "every", "at", "on_boot", "after")
+JOBS = {kind.value: kind for kind in JobKind}
+_TRIGGER_KEYS = {"every": "every", "at": "at", "on": "on_boot", "after": "after"}
+_PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
+
+
+def default_of(key: str) -> object:
+    """What a document that does not name a key means; None if it means nothing."""
+    if key in OTHER_DEFAULTS:
+        return OTHER_DEFAULTS[key]
+    option = OPTIONS.get(key)  # not of one variable, such as env.LANG
+    if option is None or option.part is not Part.POLICIES:
+        return None
+    if option.is_clearable and option.default != NONE:
+        return option.default.partition(" or ")[0].partition(";")[0]
+    return value_text(option, option.default_value)
+
+
+def trigger_key(text: str) -> str:
+    """The key under which a trigger's text stands."""
+    return _TRIGGER_KEYS.get(text.partition(" ")[0].lower(), "cron")
+
+
+def schedule_table(schedule: Schedule) -> Table:
+    """The keys of a schedule as it is kept, its pause without end and its group's limit too."""
+    return spec_table(
+        schedule.spec, is_enabled=schedule.enabled, group_most=schedule.group_max_running
+    )
+
+
+def spec_table(
+    spec: ScheduleSpec, *, is_enabled: bool = True, group_most: int | None = None
+) -> Table:
+    """The keys of a specification that differ from the defaults, in the order of `OPTIONS`."""
+    table: Table = {
+        **_triggers(spec),
+        **_job(spec),
+        **_policies(spec.policies),
+    }
+    group = spec.group if group_most is None else f"{spec.group}:{group_most}"
+    zone = "UTC" if spec.timezone is None else spec.timezone
+    for key, value, default in (
+        ("description", spec.description, None),
+        ("timezone", zone, LOCAL),
+        ("max_runs", spec.max_runs, None),
+        # A permission that nothing stores: other databases need it to accept this schedule.
+        ("allow_fast", any(map(is_fast, spec.triggers)), False),
+        ("group", group if spec.group is not None else None, None),
+        ("scope", _scopes(spec), [GLOBAL_SCOPE[0]]),
+        ("queue", spec.queue, COMMAND_QUEUE),
+        ("enabled", is_enabled, True),
+    ):
+        if value != default:
+            table[key] = value
+    for key, instant in (("from", spec.from_at), ("until", spec.until_at)):
+        if instant is not None:
+            table[key] = format_instant(instant)
+    return {key: table[key] for key in OPTIONS if key in table}
+
+
+def _triggers(spec: ScheduleSpec) -> Table:
+    found: dict[str, list[str]] = {}
+    for text in spec.triggers:
+        key = trigger_key(text)
+        words = text if key == "cron" else text.partition(" ")[2]
+        found.setdefault(key, []).append(words)
+    return {
+        key: True if key == "on_boot" else texts[0] if len(texts) == 1 else texts
+        for key, texts in found.items()
+    }
+
+
+def _job(spec: ScheduleSpec) -> Table:
+    job = spec.job
+    is_command = job.kind is JobKind.COMMAND
+    table: Table = {job.kind.value: list(job.argv) if is_command else job.argv[0]}
+    for option in JOB_OPTIONS:
+        value = getattr(job, option.name)
+        if value is not None and value != {}:
+            table[option.name] = dict(value) if isinstance(value, Mapping) else value
+    return table
+
+
+@lru_cache(maxsize=256)  # Most schedules have the policies of others.
+def _policies(policies: Policies) -> Table:
+    return {
+        option.name: value_text(option, getattr(policies, option.field or ""))
+        for option in POLICIES
+        if getattr(policies, option.field or "") != option.default_value
+    }
+
+
+def value_text(option: Option, value: Any) -> object:
+    """The value of a policy as a document has it: text, a number, or a list."""
+    if value is None:
+        return NONE
+    match option.type:
+        case OptionType.DURATION:
+            return format_duration_ms(round(value * 1000))
+        case OptionType.CODES | OptionType.CONDITIONS:
+            return list(value)
+        case OptionType.PRIORITY:
+            return _PRIORITY_NAMES.get(int(value), int(value))
+        case OptionType.FACTOR:
+            return int(value) if value == int(value) else float(value)
+    return value if isinstance(value, int) else str(value)
+
+
+def _scopes(spec: ScheduleSpec) -> list[str]:
+    return [kind if (kind, id_) == GLOBAL_SCOPE else f"{kind}:{id_}" for kind, id_ in spec.scopes]
+
 
 _FOR_PROGRAMS = ("callable", "queue")  # nothing that a person would make of a command
 _COLUMN = 40  # at which the words about a key begin

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.checks import check_json
 from edgecron.base.errors import (
@@ -19,13 +19,34 @@ from edgecron.base.errors import (
     InvalidTrigger,
     UsageError,
 )
-from edgecron.base.timetext import format_duration_ms, format_instant, parse_duration_ms
-from edgecron.formats.counts import read_choice, read_count
+from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.options import MOST_PRIORITY, NONE, Job, Option, OptionType, Policies
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -> int:
+    """A whole number that an option was given, within bounds. Raises UsageError."""
+    digits = text.removeprefix("-") if least < 0 else text
+    number = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
+    if number is None or not least <= number <= most:
+        raise UsageError(f"{what} is {text!r}, expected a whole number from {least} to {most}")
+    return number
+
+
+def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
+    """The member of a closed choice that an option was given. Raises UsageError."""
+    known = {member.value: member for member in members}
+    if text in known:
+        return known[text]
+    *rest, last = known
+    raise UsageError(f"{what} is {text!r}, expected {', '.join(rest)} or {last}")
+
 
 OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
 _MOST_RUNS = 1_000_000_000

@@ -20,7 +20,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from edgecron.base.clock import Clock
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.http.answers import JSON
 from edgecron.http.limits import Limits
 from edgecron.http.refusing import RETRY_AFTER_S, Refused, error_answer, overloaded

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgecron.formats.document_keys import TRIGGERS
+from edgecron.formats.document_writing import TRIGGERS
 from edgecron.http.shapes import Shape, nullable
 from edgecron.model.options import OPTIONS, Option, OptionType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.timetext import format_ms
+from edgecron.base.units import format_ms
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
 from edgecron.http.schedules import next_page, paged

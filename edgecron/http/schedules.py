@@ -9,16 +9,16 @@ from urllib.parse import quote, urlencode
 
 from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.base.values import replace
-from edgecron.formats.document import Wanted, refuse
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_tables import read_table
+from edgecron.formats.document_values import Wanted, refuse
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
 from edgecron.http.conditions import Conditions, is_known, read_conditions, revision_of
 from edgecron.http.keyshapes import DEFAULT_ZONE
 from edgecron.http.showing import document_of, listed_schedule, schedule_answer
 from edgecron.triggers import check_zone
-from edgecron.views.cautions import kept_words
+from edgecron.views.acts import kept_words
 
 if TYPE_CHECKING:
     from edgecron.client import Client

@@ -16,8 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from ipaddress import IPv6Address, ip_network
 from typing import TYPE_CHECKING
 
-from edgecron.base.peer_ends import end_of
-from edgecron.base.peers import Peer
+from edgecron.base.peers import Peer, end_of
 
 if TYPE_CHECKING:
     from edgecron.http.limits import Limits

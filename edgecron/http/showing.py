@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput, NotFound
-from edgecron.formats.document_keys import schedule_table
+from edgecron.formats.document_writing import schedule_table
 from edgecron.http.answers import Answer, json_answer, json_bytes
 from edgecron.http.conditions import tag_of
 from edgecron.http.keyshapes import DEFAULT_ZONE

@@ -118,3 +118,11 @@ class Priority(IntEnum):
     LOW = -10
     NORMAL = 0
     HIGH = 10
+
+
+class Hold(StrEnum):
+    """How much is held."""
+
+    NOTHING = "nothing"  # the clock is trusted
+    CALENDAR = "calendar"  # the wait is over: what counts elapsed time runs, cron and `at` do not
+    ALL = "all"  # the wait lasts, or has no end

@@ -1,4 +1,4 @@
-"""What a run needs before it starts: a text to a frozen value, its words, and whether it is met.
+"""What a run needs before it starts: read from text, put in words, and judged.
 
 A condition is written `KIND:WHAT`. Each kind is a module of its own here and a row of `_KINDS`:
 it reads its text, says itself in words, and judges by facts that the caller has gathered. Nothing
@@ -9,11 +9,100 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from typing import Protocol
 
-from edgecron.base.errors import InvalidInput
-from edgecron.model.condition_facts import Condition, Facts
-from edgecron.model.condition_success import Success, parse_success
-from edgecron.model.condition_unreadable import Unreadable
+from edgecron.base.checks import check_name
+from edgecron.base.errors import InvalidDuration, InvalidInput
+from edgecron.base.units import format_duration_ms, parse_duration_ms
+from edgecron.base.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """What a text says is not known here: nothing says that it holds."""
+
+    text: str
+
+    @property
+    def schedule(self) -> None:
+        return None
+
+    def words(self) -> str:
+        return f"{self.text!a}, a condition that this edgecron can't read"
+
+    def is_met(self, facts: Facts) -> bool:
+        return False
+
+
+_SLACK_MS = 60_000  # by which a clock may have been set back since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    """A run of a schedule has ended well, not longer than `within_ms` ago; None: at any time."""
+
+    schedule: str
+    within_ms: int | None = None
+
+    @property
+    def text(self) -> str:
+        lately = "" if self.within_ms is None else f":{format_duration_ms(self.within_ms)}"
+        return f"success:{self.schedule}{lately}"
+
+    def words(self) -> str:
+        lately = "" if self.within_ms is None else f" within {format_duration_ms(self.within_ms)}"
+        return f"a success of {self.schedule}{lately}"
+
+    def is_met(self, facts: Facts) -> bool:
+        ended_ms = facts.last_success_ms(self.schedule)
+        if ended_ms is None:
+            return False
+        # One that ended in the future tells nothing of how long ago that was.
+        return self.within_ms is None or -_SLACK_MS <= facts.now_ms - ended_ms <= self.within_ms
+
+
+def parse_success(text: str) -> Success:
+    """A condition from what follows `success:`. Raises InvalidInput."""
+    name, colon, duration = text.partition(":")
+    check_name(name, what="schedule name")
+    if not colon:
+        return Success(schedule=name)
+    try:
+        return Success(schedule=name, within_ms=parse_duration_ms(duration))
+    except InvalidDuration as error:
+        raise InvalidInput(
+            f"condition 'success:{text}': {error.message}", hint=error.hint
+        ) from None
+
+
+class Facts(Protocol):
+    """How things stand, for conditions to judge by."""
+
+    @property
+    def now_ms(self) -> int:
+        """Wall time."""
+
+    def last_success_ms(self, schedule: str) -> int | None:
+        """When the newest success of a schedule ended, in any scope; None where there is none."""
+
+
+class Condition(Protocol):
+    """One condition, as it is kept in `text`."""
+
+    @property
+    def text(self) -> str:
+        """The canonical text, which `parse_condition` reads back."""
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedule whose runs it looks at; None where it looks at none."""
+
+    def words(self) -> str:
+        """What it is, after `waits for`: `a success of backup within 1h`."""
+
+    def is_met(self, facts: Facts) -> bool:
+        """Whether it holds."""
+
 
 __all__ = [
     "Condition",

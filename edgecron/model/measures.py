@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from edgecron.base.values import NamedTuple
@@ -99,3 +100,18 @@ def histogram_of(counts: Mapping[str, int], steps_ms: Sequence[int], *, sum_ms: 
         so_far += counts.get(str(step), 0)
         found.append(so_far)
     return Histogram(counts=(*found, sum(counts.values())), sum_ms=sum_ms)
+
+
+# Milliseconds. What is stored goes by these: one that is added splits what comes from then on.
+DURATION_STEPS_MS = (
+    *(10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000),
+    *(14_400_000, 86_400_000),
+)
+LATE_STEPS_MS = (*(5, 10, 25, 50, 100, 250, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000),)
+_BEYOND = "more"
+
+
+def step_of(value_ms: int, steps_ms: Sequence[int]) -> str:
+    """The name of the step that a value belongs to."""
+    place = bisect_left(steps_ms, value_ms)
+    return str(steps_ms[place]) if place < len(steps_ms) else _BEYOND

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from edgecron.base.checks import check_range, check_storable, is_plain
 from edgecron.base.errors import InvalidInput
-from edgecron.base.timetext import MAX_DURATION_MS
+from edgecron.base.units import MAX_DURATION_MS
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import (
     COMMAND_QUEUE,

@@ -9,8 +9,8 @@ from edgecron.base.checks import check_aware, check_name, check_range, check_tex
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, field
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, Status
+from edgecron.model.engine import offer_of
 from edgecron.model.options import Job, Policies
-from edgecron.model.queues import offer_of
 
 _MOST = 1_000_000  # of anything that is counted
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import Schedule

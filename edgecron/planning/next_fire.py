@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from edgecron.base.timetext import format_duration_ms
+from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import CatchUp, Cause, MissedBy, Reason
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
-from edgecron.base.timetext import format_duration_ms, to_ms
+from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import ScheduleSpec

@@ -11,9 +11,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import edgecron
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
-from edgecron.model.hold import Hold
+from edgecron.model.choices import Hold
 
 HOUR_MS = 3_600_000
 LARGE_MS = 3 * HOUR_MS  # a correction of more than this is no adjustment, as cron(8) has it

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgecron.base.errors import SENSELESS, InvalidInput
-from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms, from_ms
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.model.choices import Cause, OnInterrupt, Reason, Status
 from edgecron.model.claim import Outcome

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from edgecron.base.errors import Conflict, KeyReused
-from edgecron.base.timetext import format_instant, from_ms
+from edgecron.base.units import format_instant, from_ms
 from edgecron.model.choices import Reason
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Fire

@@ -12,7 +12,7 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import Any
 
-from edgecron.model.browsing import (
+from edgecron.model.listing import (
     MOST_RECENT,
     Recent,
     ScheduleKeys,

@@ -8,9 +8,9 @@ from typing import Any
 import apsw
 
 from edgecron.base.errors import AlreadyExists
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
-from edgecron.model.queues import find_program
+from edgecron.model.engine import find_program
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.planning.times import CompiledSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor
 from edgecron.model.claim import Upstream
-from edgecron.model.queues import Offers
+from edgecron.model.engine import Offers
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, FirePlan
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from edgecron.model.choices import REPLACED_MARK, Cause, Reason, Status
+from edgecron.model.choices import REPLACED_MARK, Cause, Hold, Reason, Status
 from edgecron.model.claim import Outcome, error_code_of, rows_affected_of
-from edgecron.model.hold import Hold
+from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.model.reports import STATE_REFUSED
-from edgecron.model.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import KEPT_FLAGS, cancel_removed, withdraw
 from edgecron.store.connection import Database

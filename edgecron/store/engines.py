@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import edgecron
-from edgecron.model.engine import EngineInfo
-from edgecron.model.queues import Offers, find_program
+from edgecron.model.engine import EngineInfo, Offers, find_program
 from edgecron.store.connection import Database
 from edgecron.store.contract import EnginePresence
 from edgecron.store.offers import note_vanished, offers_text

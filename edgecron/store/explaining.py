@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.base.timetext import from_ms as from_instant
+from edgecron.base.units import from_ms as from_instant
 from edgecron.base.values import NamedTuple
 from edgecron.model.run import Execution
 from edgecron.store.connection import Database

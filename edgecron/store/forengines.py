@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.model.hold import Hold
+from edgecron.model.choices import Hold
 from edgecron.store.later import Later, later
 from edgecron.store.opened import OpenStore
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgecron.model.claim import Outcome
-    from edgecron.model.queues import Offers
+    from edgecron.model.engine import Offers
     from edgecron.model.reports import Reported
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.planning.corrections import KeptTimes, Retimed

@@ -13,7 +13,7 @@ from itertools import pairwise
 import apsw
 
 from edgecron.base.values import NamedTuple
-from edgecron.model.queues import find_program
+from edgecron.model.engine import find_program
 from edgecron.planning.retention import MOST_ROWS
 from edgecron.store.connection import Database
 from edgecron.store.imports import is_noted

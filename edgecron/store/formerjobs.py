@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.model.queues import find_program, origin_of
+from edgecron.model.engine import find_program, origin_of
 from edgecron.store.connection import Database
 from edgecron.store.revisions import snapshot_of
 

@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from edgecron.base.errors import Unreadable
-    from edgecron.model.browsing import Choice, RunPage, SchedulePage
     from edgecron.model.choices import Cause, Status
     from edgecron.model.claim import Output
     from edgecron.model.engine import EngineInfo
+    from edgecron.model.listing import Choice, RunPage, SchedulePage, Standing
     from edgecron.model.measures import Recurrence
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule, ScheduleSpec
-    from edgecron.model.standing import Standing
     from edgecron.planning.next_fire import Fire, Missed, NextFire
     from edgecron.planning.times import CompiledSpec
     from edgecron.store import (

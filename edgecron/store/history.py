@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from edgecron.base.errors import Unreadable
-from edgecron.base.timetext import to_ms
-from edgecron.model.browsing import RunPage
+from edgecron.base.units import to_ms
 from edgecron.model.choices import Cause, Status
+from edgecron.model.listing import RunPage
 from edgecron.model.run import Execution
 from edgecron.store.connection import Database
 from edgecron.store.pages import COLUMNS, Wanted, find_page

@@ -19,7 +19,7 @@ from typing import Any
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import Cause, Overlap
-from edgecron.model.queues import Offers
+from edgecron.model.engine import Offers
 from edgecron.planning.overlap import Occupancy, is_full
 from edgecron.store.connection import Database
 from edgecron.store.contract import QueuedRow

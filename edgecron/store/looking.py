@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgecron.base.errors import Unreadable
-from edgecron.model.hold import Hold
-from edgecron.model.queues import Offers
+from edgecron.model.choices import Hold
+from edgecron.model.engine import Offers
 from edgecron.planning.next_fire import Due
 from edgecron.store.connection import Database
 from edgecron.store.contract import Subject

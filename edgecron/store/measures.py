@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from edgecron.model.measures import Active, Histogram, MeasuredSchedule, OfSchedule, histogram_of
-from edgecron.model.steps import DURATION_STEPS_MS, LATE_STEPS_MS
+from edgecron.model.measures import (
+    DURATION_STEPS_MS,
+    LATE_STEPS_MS,
+    Active,
+    Histogram,
+    MeasuredSchedule,
+    OfSchedule,
+    histogram_of,
+)
 from edgecron.store.connection import Database
 
 # The counts by step of all schedules, removed ones too, and of those that are gone.

@@ -6,7 +6,7 @@ transaction, and they are judged again right before they start.
 
 from __future__ import annotations
 
-from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
 from edgecron.model.conditions import Condition, find_unmet
 from edgecron.store.connection import Database

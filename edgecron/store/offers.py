@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from edgecron.model.queues import Offers, find_program
+from edgecron.model.engine import Offers, find_program
 from edgecron.store.connection import Database
 from edgecron.store.formerjobs import take_up_former
 

@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import Any
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.claim import Output, OutputChunk, Stream
 from edgecron.store.connection import Database
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from edgecron.base.errors import Unreadable
 from edgecron.base.values import NamedTuple
-from edgecron.model.browsing import RunBounds, RunPage
 from edgecron.model.choices import Status
+from edgecron.model.listing import RunBounds, RunPage
 from edgecron.model.run import Execution
 from edgecron.store.connection import Database
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.model.hold import Hold
+from edgecron.model.choices import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from edgecron.model.claim import Outcome
-    from edgecron.model.engine import EngineInfo
-    from edgecron.model.queues import Offers
+    from edgecron.model.engine import EngineInfo, Offers
     from edgecron.model.reports import Reported
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.planning.corrections import KeptTimes, Retimed

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from edgecron.model.choices import Cause, Overlap
+from edgecron.model.choices import Cause, Hold, Overlap
 from edgecron.model.claim import Upstream
-from edgecron.model.hold import Hold
 from edgecron.planning.overlap import (
     LATE_CAUSES,
     is_behind,

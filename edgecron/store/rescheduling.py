@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.model.schedule import Schedule
 from edgecron.store.connection import Database
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from edgecron.base.errors import SENSELESS
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionType, Policies

@@ -10,8 +10,8 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import Unreadable
-from edgecron.base.timetext import to_ms
-from edgecron.model.browsing import SchedulePage
+from edgecron.base.units import to_ms
+from edgecron.model.listing import SchedulePage
 from edgecron.model.schedule import Schedule
 from edgecron.store.connection import Database
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
@@ -19,7 +19,7 @@ from edgecron.store.sense import unreadable
 from edgecron.store.standings import IDLE_COLUMNS, page_where
 
 if TYPE_CHECKING:
-    from edgecron.model.browsing import Choice
+    from edgecron.model.listing import Choice
 
 _IDLE_NAMES = ("is_done", "is_active", "gone_upstreams")
 _OWN_COLUMNS = (*(name for name in SPEC_COLUMNS if name != "compiled"), *KEPT_COLUMNS)

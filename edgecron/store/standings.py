@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import SENSELESS, Unreadable
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
-from edgecron.model.standing import Standing
+from edgecron.model.listing import Standing
 from edgecron.store.connection import Database
 from edgecron.store.sense import texts_of, unreadable
 from edgecron.store.statements import Params
 
 if TYPE_CHECKING:
-    from edgecron.model.browsing import Choice
+    from edgecron.model.listing import Choice
 
 _T = TypeVar("_T")
 _FAILS_EVER_SINCE = 3  # fires after the last success, before a schedule is said to fail

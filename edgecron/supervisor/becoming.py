@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from edgecron.base.ownership import find_weakness
+from edgecron.base.files import find_weakness
 from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
 from edgecron.supervisor.groups import is_still_a_fork, signal_group
 from edgecron.supervisor.records import Identity, StartRequest

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from edgecron.base.hashing import sha256
-from edgecron.base.timetext import format_ms, to_ms
+from edgecron.base.units import format_ms, to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Cause
 from edgecron.model.claim import Claim, Upstream

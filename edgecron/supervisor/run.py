@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from edgecron.base.clock import Clock
-from edgecron.base.timetext import format_duration_ms
+from edgecron.base.units import format_duration_ms
 from edgecron.model.claim import Stream
 from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.flags import Flag

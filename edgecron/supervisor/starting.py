@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgecron.base.clock import Clock
-from edgecron.base.timetext import format_duration_ms
+from edgecron.base.units import format_duration_ms
 from edgecron.supervisor.becomers import Becomers
 from edgecron.supervisor.becoming import NotBecome
 from edgecron.supervisor.cgroups import RunCgroup, RunCgroups

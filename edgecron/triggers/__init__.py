@@ -1,15 +1,14 @@
 """When: a trigger text becomes a Trigger, which says its plan times. Reads no clock.
 
-texts             what any trigger text may be
-gate, expand      what a cron text may say; its values, when it is written
-grammar           every other trigger text; parse_trigger, cron, every, at
+gate              what a cron text may say, and its values when it is written
+grammar           every trigger text; parse_trigger, cron, every, at
 walltime          times as people write them, in a zone
 base              what every trigger answers
-cron              calendar times, and the gap and fold rule
-fields, days      a cron text's values, asked by rank; which days match
+crontrigger       calendar times, and the gap and fold rule
+fields, days      a cron text's values, asked by rank; the days that match
 simple            every, at, on boot, after
-several           the triggers of one schedule as one
-union, patterns   how many instants they have together, each once
+several           the triggers of one schedule as one, and how many instants they have together
+patterns          calendar times as patterns of a day on many days
 compiled          the stored form, read back without croniter
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 words             a trigger in plain words, and what a clock change does to it
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgecron.triggers.base import Trigger, TriggerKind
-    from edgecron.triggers.clockchanges import ClockChange, clock_change_notes
     from edgecron.triggers.compiled import dump_trigger, from_json, load_trigger
     from edgecron.triggers.crontrigger import CronTrigger
     from edgecron.triggers.grammar import at, cron, every, parse_trigger
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
         EveryTrigger,
     )
     from edgecron.triggers.walltime import parse_when
-    from edgecron.triggers.words import describe, describe_briefly
+    from edgecron.triggers.words import ClockChange, clock_change_notes, describe, describe_briefly
     from edgecron.triggers.zones import check_zone, load_zone, local_zone_name, tzdata_version
 
 _HOME = {
@@ -42,7 +40,7 @@ _HOME = {
     "AfterTrigger": "simple",
     "AtTrigger": "simple",
     "BootTrigger": "simple",
-    "ClockChange": "clockchanges",
+    "ClockChange": "words",
     "CronTrigger": "crontrigger",
     "EveryTrigger": "simple",
     "Trigger": "base",
@@ -50,7 +48,7 @@ _HOME = {
     "Triggers": "several",
     "at": "grammar",
     "check_zone": "zones",
-    "clock_change_notes": "clockchanges",
+    "clock_change_notes": "words",
     "combine": "several",
     "cron": "grammar",
     "describe": "words",

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import ClassVar, Self
 
 from edgecron.base.errors import InvalidTime
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 
 # Instants that a datetime can hold in any zone; beyond them there is no plan time.
 EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z

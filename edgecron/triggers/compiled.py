@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from edgecron.base.errors import SENSELESS, InvalidTrigger, UnknownTimezone
-from edgecron.base.timetext import MAX_DURATION_MS
+from edgecron.base.units import MAX_DURATION_MS
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.simple import (
     AfterEndTrigger,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from edgecron.base.errors import EdgecronError, InvalidTrigger, UnknownTimezone
-from edgecron.base.timetext import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, Trigger, check_aware
 from edgecron.triggers.simple import (
     AFTER_CHOICES,
@@ -15,9 +15,36 @@ from edgecron.triggers.simple import (
     BootTrigger,
     EveryTrigger,
 )
-from edgecron.triggers.texts import check_text
 from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_when
 from edgecron.triggers.zones import check_zone
+
+MAX_LENGTH = 256
+
+
+def check_text(text: object) -> str:
+    """The text with single spaces, before anything else looks at it.
+
+    Raises InvalidTrigger unless it is at most 256 printable ASCII characters, and some.
+    """
+    if not isinstance(text, str):
+        raise InvalidTrigger(
+            f"trigger is a {type(text).__name__}, expected a text", hint="write '0 2 * * *'"
+        )
+    if len(text) > MAX_LENGTH:
+        raise InvalidTrigger(
+            f"trigger is {len(text)} characters long, expected at most {MAX_LENGTH}",
+            hint="use ranges and steps, or give the schedule several triggers",
+        )
+    if not text.isascii() or not text.replace("\t", " ").isprintable():
+        raise InvalidTrigger(
+            f"trigger {text!a} holds characters that are not printable ASCII",
+            hint="write digits 0-9, letters and * , - / # @ only",
+        )
+    if not text.strip():
+        raise InvalidTrigger(
+            "trigger is empty, expected a time", hint="write '0 2 * * *', 'every 15m' or '@daily'"
+        )
+    return " ".join(text.split())
 
 
 def parse_trigger(
@@ -123,8 +150,7 @@ def _read(
 def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | None) -> Trigger:
     # A program may well have no calendar times: they are a third of all triggers' code.
     from edgecron.triggers.crontrigger import CronTrigger
-    from edgecron.triggers.expand import expand
-    from edgecron.triggers.gate import gate
+    from edgecron.triggers.gate import expand, gate
 
     gated = gate(text)
     hash_id = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.base.timetext import format_duration_ms, format_ms, from_ms
+from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
 # What makes an upstream's end count, for `after NAME:WHAT`.

@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 
 from edgecron.base.errors import InvalidDuration, UnreadableTime
-from edgecron.base.timetext import from_ms, parse_duration_ms, to_ms
+from edgecron.base.units import from_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, check_aware
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.triggers.zones import offset_at, resolve_wall

@@ -26,7 +26,7 @@ from edgecron.tui.home import FIRST_LINES, HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import DARK, THEMES
-from edgecron.views.letters import folded
+from edgecron.views.phrases import folded
 
 if TYPE_CHECKING:
     from edgecron.tui.own_engine import OwnEngine

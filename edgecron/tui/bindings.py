@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from edgecron.formats.config_actions import ACTIONS
+from edgecron.formats.config_keys import ACTIONS
 from edgecron.tui.keys import DEFAULT_KEYS
 
 # A name that no key has. Textual reads an empty name as "keep the default key".

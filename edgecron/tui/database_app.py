@@ -18,7 +18,7 @@ from textual.reactive import reactive
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
 from edgecron.base.safetext import clean
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client.face import Face
 from edgecron.tui.database_thread import DatabaseThread
 from edgecron.tui.keys import DEFAULT_LABELS

@@ -17,7 +17,7 @@ from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
-from edgecron.views.letters import fit, folded
+from edgecron.views.phrases import fit, folded
 
 
 class Overlay(ModalScreen[ScreenResultType | None]):

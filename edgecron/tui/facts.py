@@ -11,7 +11,7 @@ from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.tui.list_model import Span, first_of
 from edgecron.tui.text_line import TextLine
-from edgecron.views.letters import display_width, folded
+from edgecron.views.phrases import display_width, folded
 
 _LABEL = 16  # columns of a label, with the gap behind it
 _NARROW = 44  # below it labels stand above what they say

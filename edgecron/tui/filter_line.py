@@ -17,8 +17,7 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Source, Span
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, TextLine
-from edgecron.views.letters import display_width
-from edgecron.views.phrases import error_words
+from edgecron.views.phrases import display_width, error_words
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter

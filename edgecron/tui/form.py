@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from edgecron.base.errors import ChangedByOthers, EdgecronError
 from edgecron.base.safetext import clean
-from edgecron.formats.document_keys import Table, schedule_table
+from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.bindings import bindings
 from edgecron.tui.database_app import Telling
@@ -34,8 +34,7 @@ from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormButton, 
 from edgecron.tui.list_model import Span, pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import TextLine
-from edgecron.views.letters import folded
-from edgecron.views.phrases import error_words, next_sentence
+from edgecron.views.phrases import error_words, folded, next_sentence
 
 _GAP = 3  # columns between two keys
 # A key, its name, and what a click on it does.

@@ -17,21 +17,16 @@ from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.client import Client
 from edgecron.client.face import Face
 from edgecron.formats import option_texts as values
-from edgecron.formats.document import Problem, Wanted
-from edgecron.formats.document_keys import Table, schedule_table
 from edgecron.formats.document_plan import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.formats.document_tables import NO_COMMAND, NO_TIME, read_table
+from edgecron.formats.document_values import Problem, Wanted
+from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import Trigger, check_zone, describe
 from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of
-from edgecron.views.cautions import (
-    find_missing_command,
-    find_missing_folder,
-    kept_words,
-    secret_words,
-)
+from edgecron.views.acts import find_missing_command, find_missing_folder, kept_words, secret_words
 from edgecron.views.outlook import Foreseen
 
 UPCOMING = 10

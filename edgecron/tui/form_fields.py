@@ -13,8 +13,8 @@ from shlex import join, split
 from edgecron.base.errors import InvalidInput
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.formats.document import Problem
-from edgecron.formats.document_keys import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
+from edgecron.formats.document_values import Problem
+from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
 from edgecron.formats.option_texts import check_variable
 from edgecron.model.choices import JobKind
 from edgecron.model.options import OPTIONS, Group, Option, OptionType

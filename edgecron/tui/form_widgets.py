@@ -23,7 +23,7 @@ from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
-from edgecron.views.letters import display_width, folded
+from edgecron.views.phrases import display_width, folded
 from edgecron.views.times import distance, weekday_time
 
 _TAB = "    "

@@ -11,13 +11,13 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
-from edgecron.formats.config_actions import ACTIONS
+from edgecron.formats.config_keys import ACTIONS
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
-from edgecron.views.letters import display_width, fit
+from edgecron.views.phrases import display_width, fit
 
 # Where an action is, in the order in which help shows them.
 _PLACES: dict[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from textual.timer import Timer
 
 from edgecron.base.errors import NotFound
 from edgecron.client.face import Face
-from edgecron.model.browsing import ScheduleLine, SortBy
+from edgecron.model.listing import ScheduleLine, SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import bindings

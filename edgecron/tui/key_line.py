@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 
 if TYPE_CHECKING:
     from edgecron.tui.database_app import Telling

@@ -11,7 +11,7 @@ from unicodedata import name as unicode_name
 
 from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config import Config
-from edgecron.formats.config_actions import ACTIONS
+from edgecron.formats.config_keys import ACTIONS
 
 # Where actions are: in what reads output, in lists and forms, or, all the others, everywhere.
 IN_OUTPUT = frozenset(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from edgecron.base.values import NamedTuple
-from edgecron.views.letters import display_width, fit
+from edgecron.views.phrases import display_width, fit
 
 # Where the nearest time is at least so far away, lines are looked at so often: a distance is told
 # in seconds, in tenths of minutes, minutes, tenths of hours.

@@ -28,7 +28,7 @@ from edgecron.tui.list_model import (
     share_out,
 )
 from edgecron.tui.text_line import StyledWidget
-from edgecron.views.letters import display_width, fit
+from edgecron.views.phrases import display_width, fit
 
 
 class LineView(StyledWidget, ScrollView, can_focus=True):

@@ -18,14 +18,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from edgecron.base.safetext import clean
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client.follow import Piece
 from edgecron.model.claim import Stream
 from edgecron.tui.list_model import Span
 from edgecron.tui.output_text import OutputLine, OutputText, Selection, find_matches
 from edgecron.tui.wrapping import Mark, marked, shown, window
-from edgecron.views.letters import display_width, fit
-from edgecron.views.phrases import count_words, size_words
+from edgecron.views.phrases import count_words, display_width, fit, size_words
 
 ERROR_MARK = "▌"  # at the margin of what came on stderr
 _MARGIN = 2

@@ -15,8 +15,7 @@ from edgecron.base.safetext import StreamCleaner
 from edgecron.base.values import NamedTuple
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.wrapping import Heights, has_wide, shown, wrap
-from edgecron.views.letters import display_width
-from edgecron.views.phrases import size_words
+from edgecron.views.phrases import display_width, size_words
 
 
 def find_matches(text: str, wanted: str) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.output_lines import OutputLines
 from edgecron.tui.output_text import Place, Selection, find_matches, selected_text
 from edgecron.tui.wrapping import letter_at, shown
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 
 _STEP = 16  # columns that long lines are moved by
 

@@ -14,8 +14,8 @@ from textual.timer import Timer
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
-from edgecron.formats.config_actions import ACTIONS
-from edgecron.model.ranking import rank_of
+from edgecron.formats.config_keys import ACTIONS
+from edgecron.model.filters import rank_of
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Column, Line

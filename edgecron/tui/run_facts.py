@@ -18,9 +18,17 @@ from edgecron.supervisor.environment import given_variables
 from edgecron.tui.facts import Cells, Fact, Row, Title
 from edgecron.tui.list_model import Span
 from edgecron.tui.themes import STATUS_GLYPHS
-from edgecron.views.letters import display_width, fit, folded
 from edgecron.views.outlook import ActiveRun
-from edgecron.views.phrases import flag_words, job_words, percent_words, range_words, status_words
+from edgecron.views.phrases import (
+    display_width,
+    fit,
+    flag_words,
+    folded,
+    job_words,
+    percent_words,
+    range_words,
+    status_words,
+)
 from edgecron.views.times import full_time, local_time, near_time, short_duration
 
 _DONE, _LEFT = "━", "─"  # of the same height in every font that has lines

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.face import Face
-from edgecron.model.browsing import RunBounds, RunPage
+from edgecron.model.listing import RunBounds, RunPage
 from edgecron.tui.list_model import Column, Line, Span
 from edgecron.tui.queries import QueryScreen, ThrottledQuery
 from edgecron.tui.themes import STATUS_GLYPHS

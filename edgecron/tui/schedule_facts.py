@@ -10,12 +10,11 @@ from edgecron.base.values import dataclass
 from edgecron.client.face import Face
 from edgecron.client.outlook_words import idle_sentence, pause_lines, present_lines
 from edgecron.client.schedule_words import bound_lines, job_lines, record_lines, trigger_lines
-from edgecron.formats.document_keys import JOBS, TRIGGERS, Table, default_of, schedule_table
-from edgecron.model.browsing import Recent, ScheduleLine, ScheduleState, state_of
+from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.model.choices import Status
+from edgecron.model.listing import Recent, ScheduleLine, ScheduleState, standing_of, state_of
 from edgecron.model.options import OPTIONS, POLICIES, OptionType
 from edgecron.model.schedule import Schedule
-from edgecron.model.standing import standing_of
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.actions import WordsFront

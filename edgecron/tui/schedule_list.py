@@ -10,8 +10,15 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
-from edgecron.model.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
-from edgecron.model.standing import Idle, find_idle
+from edgecron.model.listing import (
+    Idle,
+    Recent,
+    ScheduleLine,
+    ScheduleState,
+    SortBy,
+    find_idle,
+    state_of,
+)
 from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
 from edgecron.tui.list_model import Column, Line, Span, Targets
 from edgecron.tui.queries import QueryScreen, ThrottledQuery

@@ -17,8 +17,7 @@ from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import STATUS_GLYPHS
-from edgecron.views.letters import folded
-from edgecron.views.phrases import count_words, error_words, job_words, size_words
+from edgecron.views.phrases import count_words, error_words, folded, job_words, size_words
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 from edgecron.base.safetext import clean
 from edgecron.tui.list_model import Span
 from edgecron.tui.themes import TEXT_STYLES, Look
-from edgecron.views.letters import display_width, fit
+from edgecron.views.phrases import display_width, fit
 
 _AUTO = "auto"  # black or white, whatever is read better on the background
 

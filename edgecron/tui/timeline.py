@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import resolve_wall, zone_spans

@@ -13,7 +13,7 @@ from edgecron.tui.text_line import TextLine
 
 if TYPE_CHECKING:
     from edgecron.tui.queries import QueryScreen
-    from edgecron.views.busy_tally import WeekHeat
+    from edgecron.views.busy import WeekHeat
 
 
 SHADES = 4  # from 1 on; 0 is an hour without any

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from edgecron.base.values import NamedTuple
-from edgecron.views.letters import display_width, letter_width
+from edgecron.views.phrases import display_width, letter_width
 
 _TAB = 8
 _BLOCK = 256  # lines whose heights are summed up

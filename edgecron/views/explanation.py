@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import dataclass
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.timetext import format_instant, format_ms
+from edgecron.base.units import format_instant, format_ms
 
 if TYPE_CHECKING:
     from edgecron.model.run import Execution
@@ -184,7 +184,7 @@ def late_object(late: LatePlaces) -> dict[str, Any]:
 
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
     """What will happen next to a schedule, and why, as `show` and `why` have it."""
-    from edgecron.model.standing import idle_words, standing_of
+    from edgecron.model.listing import idle_words, standing_of
 
     held = outlook.held
     return {

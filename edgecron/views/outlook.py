@@ -7,9 +7,9 @@ from datetime import datetime
 
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Overlap, Status, WaitsFor
+from edgecron.model.listing import Idle
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
-from edgecron.model.standing import Idle
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.planning.next_fire import Missed
 from edgecron.planning.overlap import Admission, Occupancy, admit_fire

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -10,11 +12,11 @@ from edgecron.views.times import distance, full_time, near_time, seconds_words, 
 
 if TYPE_CHECKING:
     from edgecron.base.errors import EdgecronError
+    from edgecron.model.listing import Standing
     from edgecron.model.options import Policies
     from edgecron.model.reports import Progress
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule, ScheduleSpec
-    from edgecron.model.standing import Standing
     from edgecron.planning.forecast import UpcomingFire
 
 
@@ -76,7 +78,7 @@ def next_words(standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trus
 
     By a clock that can't be trusted nobody knows how far away that is.
     """
-    from edgecron.model.standing import idle_words
+    from edgecron.model.listing import idle_words
 
     why_none = idle_words(standing, now=now)
     if why_none is not None or standing.next_run_at is None:
@@ -95,7 +97,7 @@ def next_sentence(
 ) -> str:
     """The next time in full, local and how far away; see `next_words`."""
     if schedule.next_run_at is None or schedule.vanished_at is not None:
-        from edgecron.model.standing import standing_of
+        from edgecron.model.listing import standing_of
 
         standing = standing_of(schedule)
         words = next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
@@ -234,7 +236,7 @@ def flag_words(execution: Execution) -> list[str]:
 
 def covered_range(execution: Execution) -> tuple[int, datetime] | None:
     """How many missed times a run covers besides its own, and the first of them."""
-    from edgecron.base.timetext import from_ms
+    from edgecron.base.units import from_ms
     from edgecron.model.choices import COVERS_MARK
 
     for flag in execution.flags:
@@ -274,3 +276,60 @@ def size_words(size_bytes: int) -> str:
 def error_words(error: EdgecronError) -> str:
     """What went wrong, and what to do next."""
     return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+def display_width(text: str) -> int:
+    """Columns that a text takes: wide letters two, marks on other letters none."""
+    if text.isascii():
+        return len(text)
+    return sum(letter_width(letter) for letter in text)
+
+
+def letter_width(letter: str) -> int:
+    """Columns that a letter takes: none, one or two."""
+    # The second and third part of a Hangul syllable are joined to the first one.
+    if unicodedata.category(letter) in ("Mn", "Me") or "\u1160" <= letter <= "\u11ff":
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def beginning(text: str, width: int) -> str:
+    """As much of a text as fits into so many columns."""
+    taken = 0
+    for number, letter in enumerate(text):
+        taken += letter_width(letter)
+        if taken > width:
+            return text[:number]
+    return text
+
+
+def fit(text: str, width: int) -> str:
+    """A text filled up with blanks, or cut, to just so many columns."""
+    if text.isascii() and len(text) <= width:
+        return text.ljust(width)
+    size = display_width(text)
+    if size <= width:
+        return text + " " * (width - size)
+    kept = beginning(text, width - 1)
+    return kept + glyph("…", "~") + " " * (width - 1 - display_width(kept))
+
+
+def folded(text: str, width: int) -> Iterator[str]:
+    """A text in parts that fit, broken between words where that is possible."""
+    while display_width(text) > width:
+        end = len(beginning(text, width)) or 1
+        # A word that begins in the first half would leave more than half of the line empty.
+        at = text.rfind(" ", end // 2, end + 1)
+        yield text[: at if at > 0 else end].rstrip()
+        text = text[at if at > 0 else end :].lstrip()
+    yield text
+
+
+def glyph(letter: str, plain: str) -> str:
+    """A letter, or what stands for it where the output can't show it."""
+    try:
+        # The dashboard takes stdout over, and is refused where there is no UTF-8.
+        letter.encode(getattr(sys.stdout, "encoding", "utf-8") or "ascii")
+    except UnicodeEncodeError:
+        return plain
+    return letter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from edgecron.base.timetext import format_duration_ms
+from edgecron.base.units import format_duration_ms
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _LARGE_MS = 3 * 3_600_000  # a step back of more is repaired as a whole: see `trust`

@@ -20,7 +20,7 @@ def main() -> None:
             "edgecron: this is a part of the program: start the file that it was unpacked from"
         )
     if not bundle.is_installed:
-        from edgecron.base.bundle_restore import watch
+        from edgecron.base.bundle import watch
 
         watch(bundle)
     word = sys.argv[1] if len(sys.argv) > 1 else None

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidDuration, InvalidInput, InvalidTime, InvalidTrigger
-from edgecron.base.sizetext import parse_size
-from edgecron.base.timetext import (
+from edgecron.base.units import (
     MAX_DURATION_MS,
     format_duration_ms,
     format_instant,
     parse_duration_ms,
     parse_instant,
+    parse_size,
 )
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.walltime import parse_when

@@ -13,10 +13,21 @@ from typing import Literal
 
 import pytest
 
-from edgecron.base.peer_diagnosis import ask_rows, read_answer, request
-from edgecron.base.peer_ends import End, Row, end_of, user_of
-from edgecron.base.peer_tables import find_rows
-from edgecron.base.peers import Peer, find_user_of, own_users, read_tables, tells_users
+from edgecron.base.peers import (
+    End,
+    Peer,
+    Row,
+    ask_rows,
+    end_of,
+    find_rows,
+    find_user_of,
+    own_users,
+    read_answer,
+    read_tables,
+    request,
+    tells_users,
+    user_of,
+)
 
 HEAD = (
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidDuration, InvalidTime
-from edgecron.base.timetext import (
+from edgecron.base.units import (
     MAX_DURATION_MS,
     format_duration_ms,
     format_instant,

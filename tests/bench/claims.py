@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.triggers import parse_trigger
 from tests.bench.bare import BareLoop

@@ -21,9 +21,8 @@ from support.processes import BOUND_S
 # It has loaded little when it is told to go on.
 LATE = """
 import fcntl, os
-from edgecron.base.bundle import settle
+from edgecron.base.bundle import settle, watch
 bundle = settle(os.environ, folder=os.path.dirname(sys.executable))
-from edgecron.base.bundle_restore import watch
 watch(bundle)
 if sys.argv[1] == ":try":
     sys.exit()
@@ -145,7 +144,7 @@ def test_what_is_first_needed_after_the_files_vanished_is_put_back(
     if gone == "all":
         _vanish(program.places)
     else:
-        _vanish(folder / "_internal" / "edgecron" / "crontab")
+        _vanish(folder / "_internal" / "edgecron" / "formats")
         (folder / "_internal" / "edgecron" / "tui" / "dashboard.tcss").unlink()
     if file != "there":
         program.path.unlink()

@@ -310,7 +310,7 @@ def test_an_apply_that_fails_half_way_leaves_nothing_of_it(
     before = listed(edgecron)
     document = TWO.replace("2h", "3h") + '[schedules.late]\nevery = "1h"\nshell = "date"\n'
     with Client(database) as client:
-        from edgecron.formats.document_reading import read_document
+        from edgecron.formats.document import read_document
 
         steps = client.plan_document(read_document(document.encode()), origin="apply x")
         edgecron("add", "late", "--every", "1d", "--", "true")
@@ -328,7 +328,7 @@ def test_a_plan_is_not_carried_out_over_another_change(
 ) -> None:
     edgecron("apply", str(file))
     with Client(database) as client:
-        from edgecron.formats.document_reading import read_document
+        from edgecron.formats.document import read_document
 
         document = read_document(TWO.replace("2h", "3h").encode())
         steps = client.plan_document(document, origin="apply x")
@@ -421,7 +421,7 @@ def test_a_plan_holds_while_times_are_decided(
     file.write('[schedules.x]\nevery = "1s"\nshell = "date"\n')
     edgecron("apply", str(file))
     with Client(database) as client:
-        from edgecron.formats.document_reading import read_document
+        from edgecron.formats.document import read_document
 
         document = read_document(b'[schedules.x]\nevery = "1h"\nshell = "date"\n')
         steps = client.plan_document(document, origin="apply x")

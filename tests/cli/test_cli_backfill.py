@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgecron.base.timetext import parse_instant
+from edgecron.base.units import parse_instant
 from support.cli import Edgecron
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.clock import SystemClock
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.base.values import replace
 from edgecron.cli.transitions import logfmt, readable
 from edgecron.client import Client
-from edgecron.client.doctor import CheckStatus
 from edgecron.client.doctor_clocks import check_clock
+from edgecron.client.finding import CheckStatus
 from edgecron.engine.events import Event, EventKind
 from edgecron.planning.trust import BUILT_MS
 from support.cli import Edgecron

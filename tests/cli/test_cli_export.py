@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.timetext import format_instant
+from edgecron.base.units import format_instant
 from edgecron.model.options import Policies
 from support.cli import Edgecron
 from support.places import small_disk

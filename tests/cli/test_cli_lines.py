@@ -12,7 +12,7 @@ from edgecron.cli.screen import table
 from edgecron.cli.transitions import as_json, logfmt, readable
 from edgecron.engine.events import Event, EventKind
 from edgecron.store.contract import Subject
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 from edgecron.views.times import distance, short_duration
 
 AT_MS = 1_795_161_845_000  # 2026-11-20T08:04:05Z

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.clock import SystemClock
-from edgecron.base.timetext import parse_instant
+from edgecron.base.units import parse_instant
 from edgecron.model.choices import Cause
 from edgecron.planning.next_fire import Fire
 from edgecron.store import open_store

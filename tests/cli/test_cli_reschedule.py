@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 
-from edgecron.base.timetext import parse_instant
+from edgecron.base.units import parse_instant
 from edgecron.client.reason_words import run_sentence
 from edgecron.model.options import Policies
 from support.cli import Edgecron

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.timetext import parse_instant
+from edgecron.base.units import parse_instant
 from edgecron.cli import run
 from edgecron.model.options import Policies
 from support.cli import Edgecron

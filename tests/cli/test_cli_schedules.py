@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.paths import state_dir
-from edgecron.base.timetext import parse_instant
+from edgecron.base.units import parse_instant
 from edgecron.triggers.zones import machine_zone_name
 from support.cli import Edgecron
 

@@ -8,12 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.cli.session import Session
 from edgecron.client.outlook_words import prospect_lines
 from edgecron.model.choices import MINUTE_MS, Overlap, WaitsFor
+from edgecron.model.listing import Idle
 from edgecron.model.options import Policies
-from edgecron.model.standing import Idle
 from edgecron.views.outlook import Outlook, judge_active
 from support.cli import Edgecron
 from support.story import START_MS, Story

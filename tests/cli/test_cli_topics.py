@@ -7,7 +7,7 @@ import pytest
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS, read_topic
 from edgecron.cli.topics.page import BlockKind, page_lines, read_page
 from edgecron.cli.verbs import OTHER_WORDS, VERBS
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 from support.cli import Edgecron
 
 WIDTHS = (20, 40, 80, 160)

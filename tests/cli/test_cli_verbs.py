@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.cli import run
 from edgecron.cli.verbs import VERBS
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 from support.acts import ACTS, EVIL, LASTING, World
 from support.cli import Edgecron
 from support.program import PROGRAM

@@ -10,8 +10,8 @@ import pytest
 
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidDocument, InvalidTrigger
 from edgecron.client import Client
+from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import Action
-from edgecron.formats.document_reading import read_document
 from edgecron.model.choices import Reason, Status
 from edgecron.model.schedule import Schedule
 from support.clock import FakeClock

@@ -11,12 +11,19 @@ import apsw
 import pytest
 
 from edgecron.base.errors import QueryInterrupted, Unreadable
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.client import Client
-from edgecron.model.browsing import Recent, RunBounds, ScheduleKeys, ScheduleState, SortBy, state_of
 from edgecron.model.choices import Overlap, Status
 from edgecron.model.filters import parse_filter
-from edgecron.model.standing import standing_of
+from edgecron.model.listing import (
+    Recent,
+    RunBounds,
+    ScheduleKeys,
+    ScheduleState,
+    SortBy,
+    standing_of,
+    state_of,
+)
 from edgecron.store.browsing import find_order_of
 from edgecron.store.connection import Database
 from support.clock import FakeClock

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput, InvalidTrigger
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
-from edgecron.formats.document import Wanted
 from edgecron.formats.document_plan import Step, compare_one
+from edgecron.formats.document_values import Wanted
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import next_fires
 from support.clock import FakeClock

@@ -18,13 +18,13 @@ from edgecron.base.errors import (
     NotFound,
     UnknownTimezone,
 )
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.client import Client
 from edgecron.model.choices import Overlap, Reason, Status
 from edgecron.model.filters import parse_filter
+from edgecron.model.listing import standing_of
 from edgecron.model.options import Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.model.standing import standing_of
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.forecast import UpcomingFire, in_order
 from edgecron.planning.next_fire import Due

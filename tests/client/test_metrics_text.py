@@ -20,7 +20,7 @@ from prometheus_client.samples import Sample
 
 from edgecron.client import Client
 from edgecron.client.metric_families import families
-from edgecron.client.metrics import exposition, exposition_parts
+from edgecron.client.metric_text import exposition, exposition_parts
 from edgecron.model.options import Policies
 from support.story import Story
 

@@ -14,11 +14,11 @@ import pytest
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidDocument, InvalidTrigger, NotFound
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
-from edgecron.formats.document import Document, Wanted
 from edgecron.formats.document_plan import Action, Step, compare_one
-from edgecron.model.browsing import RunPage, SortBy
+from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.filters import parse_filter
+from edgecron.model.listing import RunPage, SortBy
 from edgecron.model.schedule import ScheduleSpec
 from support.remote import NearLines, asked_over_http
 from support.specs import make_spec

@@ -15,13 +15,8 @@ NOT_AT_REST = {
     *("dataclasses", "inspect", "ast", "dis", "logging", "traceback", "linecache", "tokenize"),
     *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "socket", "contextvars"),
     *("weakref", "signal", "shlex", "termios"),
-    *(
-        "edgecron.client.local",
-        "edgecron.formats.config",
-        "edgecron.store.protocol",
-        "edgecron.model.measures",
-    ),
-    *("edgecron.embedding.run", "edgecron.triggers.union"),
+    *("edgecron.client.local", "edgecron.formats.config", "edgecron.store.protocol"),
+    "edgecron.embedding.run",
 }
 # Since 3.13 Python itself loads linecache for a program of `-c`: what was there before is not ours.
 AT_REST = """

@@ -14,7 +14,8 @@ import pytest
 import edgecron.embedding.fake_clock
 import edgecron.embedding.testing
 from edgecron import RunContext, Scheduler, every
-from edgecron.embedding.testing import context, travel
+from edgecron.embedding.test_contexts import context
+from edgecron.embedding.travel import travel
 
 SHOWN = {"testing": edgecron.embedding.testing, "travel": travel, "context": context}
 

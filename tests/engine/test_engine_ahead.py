@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.model.run import Execution
 from support.sleepy import START_MS, ScriptedSleeper, Sleepy
 

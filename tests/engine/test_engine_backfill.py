@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, Cause, Overlap, Status
 from edgecron.model.options import Policies
 from support.story import START_MS, Story

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from edgecron.base.paths import state_dir
-from edgecron.base.timetext import format_ms, from_ms
+from edgecron.base.units import format_ms, from_ms
 from edgecron.client.outlook_words import behind_words, late_words
 from edgecron.engine.place import EnginePlace
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status

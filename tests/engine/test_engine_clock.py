@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import replace
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.sleep import NapSleeper

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from edgecron.base.timetext import from_ms, to_ms
-from edgecron.formats.document import Wanted
+from edgecron.base.units import from_ms, to_ms
+from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from support.specs import make_spec

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from edgecron.base.errors import DatabaseBusy
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import OnInterrupt, Overlap, Status
 from edgecron.model.options import Policies
 from support.story import START_MS, Story

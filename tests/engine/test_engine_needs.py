@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import CatchUp, Cause, Overlap
 from edgecron.model.options import Policies

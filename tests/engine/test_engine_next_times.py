@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from edgecron.client.doctor import Finding
 from edgecron.client.doctor_contents import check_schedules
+from edgecron.client.finding import Finding
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason
-from edgecron.model.standing import Idle, idle_words, standing_of
+from edgecron.model.listing import Idle, idle_words, standing_of
 from edgecron.store.connection import Database
 from support.story import Story
 

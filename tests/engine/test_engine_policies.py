@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import CatchUp, Cause, OnInterrupt, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgecron.base.errors import DatabaseBusy
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason, Status
 from edgecron.store.connection import Database

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import CatchUp, Cause, Reason
 from edgecron.model.options import Policies
 from support.story import START_MS, Story

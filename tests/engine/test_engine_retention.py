@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from edgecron.base.errors import NotFound
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Status

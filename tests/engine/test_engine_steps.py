@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.base.timetext import format_ms, from_ms
+from edgecron.base.units import format_ms, from_ms
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.options import Policies

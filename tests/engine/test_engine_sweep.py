@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import JobKind, Status
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec

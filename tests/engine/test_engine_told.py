@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import OnInterrupt, Overlap, Status
 from edgecron.model.options import Policies

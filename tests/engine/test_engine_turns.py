@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.base.values import replace
 from edgecron.model.choices import JobKind, Overlap, Status
 from edgecron.model.options import Job, Policies

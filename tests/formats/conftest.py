@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.formats.crontab import Crontab, read_crontab
+from edgecron.formats.crontab import read_crontab
+from edgecron.formats.crontab_lines import Crontab
 from support.settings import Settings
 
 USERS = frozenset({"root", "alice", "bob", "www-data"})

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidInput
-from edgecron.formats.crontab import Crontab, comment_out, find_new
+from edgecron.formats.crontab_identity import comment_out, find_new
+from edgecron.formats.crontab_lines import Crontab
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec

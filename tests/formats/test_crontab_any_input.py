@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.checks import check_name
-from edgecron.formats.crontab import Crontab, find_new, read_crontab
+from edgecron.formats.crontab import read_crontab
+from edgecron.formats.crontab_identity import find_new
+from edgecron.formats.crontab_lines import Crontab
 
 FRAGMENTS = [
     "0 5 * * *", "@daily", "@reboot", "*/7", "1-5", "fri-sun", "L", "1#2", "~", "*", "-", "%",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edgecron.formats.crontab import Crontab
+from edgecron.formats.crontab_lines import Crontab
 from edgecron.model.choices import JobKind
 
 Read = Callable[..., Crontab]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.checks import check_name
-from edgecron.formats.crontab import Crontab
+from edgecron.formats.crontab_lines import Crontab
 from edgecron.formats.crontab_names import suggest_stem, take_name
 
 Read = Callable[..., Crontab]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.formats.crontab import Crontab, comment_out
+from edgecron.formats.crontab_identity import comment_out
+from edgecron.formats.crontab_lines import Crontab
 from edgecron.model.choices import JobKind
 
 Read = Callable[..., Crontab]

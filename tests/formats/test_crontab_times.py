@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgecron.formats.crontab import Crontab
+from edgecron.formats.crontab_lines import Crontab
 from edgecron.triggers import parse_trigger
 
 Read = Callable[..., Crontab]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.formats.crontab import Crontab, find_spool_owner, is_system_path
+from edgecron.formats.crontab_lines import Crontab, find_spool_owner, is_system_path
 
 Read = Callable[..., Crontab]
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 from edgecron.client import Client
-from edgecron.formats.crontab import Crontab, read_crontab
+from edgecron.formats.crontab import read_crontab
+from edgecron.formats.crontab_lines import Crontab
 from edgecron.formats.crontab_writing import write_crontab
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidConfig, InvalidDocument
 from edgecron.formats.config_files import read_file
-from edgecron.formats.document_reading import read_document
-from edgecron.formats.toml_nesting import MOST_LEVELS, find_too_deep
+from edgecron.formats.document import read_document
+from edgecron.formats.toml import MOST_LEVELS, find_too_deep
 
 OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=2000)
 LINE = 'on_boot = true\nshell = "date"\n'

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidDocument
-from edgecron.formats.document import Document
-from edgecron.formats.document_keys import spec_table
-from edgecron.formats.document_reading import read_document
+from edgecron.formats.document import read_document
+from edgecron.formats.document_values import Document
+from edgecron.formats.document_writing import spec_table
 from edgecron.formats.toml import write_table
 from edgecron.model.options import OPTIONS
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from edgecron.base.errors import AlreadyExists, InvalidInput, NotFound
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.planning.retention import UNLIMITED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec

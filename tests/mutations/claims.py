@@ -28,7 +28,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17", "5"),
         edits=(
             Edit(
-                file="trust.py",
+                file="planning/trust.py",
                 old="    return is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)\n",
                 new="    return True\n",
             ),
@@ -101,7 +101,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I15", "4"),
         edits=(
             Edit(
-                file="catchup.py",
+                file="planning/catch_up.py",
                 old="if due.plan_ms <= due.decided_until_ms or is_done:",
                 new="if is_done:",
             ),

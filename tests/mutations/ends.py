@@ -114,7 +114,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I12",),
         edits=(
             Edit(
-                file="retrying.py",
+                file="planning/retry.py",
                 old="if ended.status is not Status.FAILED or failures > policy.retries:",
                 new="if ended.status is not Status.FAILED:",
             ),
@@ -136,7 +136,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I12", "17"),
         edits=(
             Edit(
-                file="retrying.py",
+                file="planning/retry.py",
                 old="return ended.finished_ms if policy.on_interrupt is OnInterrupt.RETRY"
                 " else None",
                 new="return ended.finished_ms",

@@ -42,12 +42,12 @@ ALL: tuple[Mutation, ...] = (
         proves=("I7", "28"),
         edits=(
             Edit(
-                file="admission.py",
+                file="planning/overlap.py",
                 old="    return limit is None or taken < limit\n",
                 new="    return True\n",
             ),
             Edit(
-                file="admission.py",
+                file="planning/overlap.py",
                 old="    return limit is not None and occupancy.running >= limit\n",
                 new="    return False\n",
             ),
@@ -59,9 +59,9 @@ ALL: tuple[Mutation, ...] = (
         guard="a fire looks at what is active of its schedule",
         proves=("I7",),
         edits=(
-            Edit(file="admission.py", old="    if active < limit:\n", new="    if True:\n"),
+            Edit(file="planning/overlap.py", old="    if active < limit:\n", new="    if True:\n"),
             Edit(
-                file="admission.py",
+                file="planning/overlap.py",
                 old="return run_or_wait if active + occupancy.backfilling < limit"
                 " else Admission.QUEUE",
                 new="return run_or_wait",
@@ -75,7 +75,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I7",),
         edits=(
             Edit(
-                file="admission.py",
+                file="planning/overlap.py",
                 old="        return self.running - self.backfilling + self.queued"
                 " + self.retrying\n",
                 new="        return self.running - self.backfilling + self.queued\n",
@@ -92,7 +92,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("28", "50"),
         edits=(
             Edit(
-                file="admission.py",
+                file="planning/overlap.py",
                 old="    if is_backfill and is_behind(cause=cause, occupancy=occupancy):\n"
                 "        return False\n",
                 new="",

@@ -26,8 +26,8 @@ def test_the_source_still_has_what_each_mutation_takes_away() -> None:
 
 
 def test_an_edit_that_fits_nowhere_or_twice_is_refused() -> None:
-    nowhere = Edit(file="hold.py", old="no such text", new="")
-    twice = Edit(file="hold.py", old="e", new="")
+    nowhere = Edit(file="model/choices.py", old="no such text", new="")
+    twice = Edit(file="model/choices.py", old="e", new="")
 
     for edit in (nowhere, twice):
         with pytest.raises(StaleAnchor), a_copy([edit]):

@@ -109,7 +109,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I15", "3"),
         edits=(
             Edit(
-                file="catchup.py",
+                file="planning/catch_up.py",
                 old="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms",
                 new="last_missed_ms = fires[0].plan_ms if fires else latest_ms",
             ),
@@ -122,7 +122,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I15", "3"),
         edits=(
             Edit(
-                file="catchup.py",
+                file="planning/catch_up.py",
                 old="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms",
                 new="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms - 1",
             ),
@@ -138,7 +138,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I11",),
         edits=(
             Edit(
-                file="planning.py",
+                file="planning/next_fire.py",
                 old='    return int.from_bytes(digest, "big") % (most_ms + 1)\n',
                 new="    from random import randrange\n\n    return randrange(most_ms + 1)\n",
             ),

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from edgecron.base.timetext import format_ms
+from edgecron.base.units import format_ms
 from edgecron.model.choices import CatchUp, Reason
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Timing, missed_until, next_fire, next_fires

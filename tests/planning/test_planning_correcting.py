@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgecron.base.timetext import format_ms
+from edgecron.base.units import format_ms
 from edgecron.planning.corrections import KeptTimes, plan_rebase, plan_repair, plan_rezone
 from edgecron.planning.next_fire import NextFire, Timing
 from support.specs import make_timing, ms

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.base.timetext import format_ms
+from edgecron.base.units import format_ms
 from edgecron.model.choices import CatchUp, Cause, Reason
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import FirePlan

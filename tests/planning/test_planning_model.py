@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from edgecron.base.timetext import format_ms
+from edgecron.base.units import format_ms
 from edgecron.model.choices import CatchUp, Cause
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, resolve_due_ms

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from edgecron.base.errors import InvalidInput, InvalidTrigger, UnknownTimezone
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.model.choices import CatchUp
 from edgecron.planning.next_fire import next_fires
 from edgecron.planning.times import compile_spec, load_timing, load_triggers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgecron.model.hold import Hold
+from edgecron.model.choices import Hold
 from edgecron.planning.trust import (
     BUILT_MS,
     HOUR_MS,

@@ -9,7 +9,8 @@ from itertools import count
 from typing import Any
 
 from edgecron.base.errors import EdgecronError
-from edgecron.engine.adoption import Adoption, adopt_supervisor
+from edgecron.engine.adopted import Adoption
+from edgecron.engine.adoption import adopt_supervisor
 from edgecron.engine.ahead import Ahead
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind

@@ -13,9 +13,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from edgecron.base.errors import EdgecronError, NotFound
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
-from edgecron.formats.document import Document, Wanted
+from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention

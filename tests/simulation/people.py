@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.model.choices import JobKind, OnInterrupt, Overlap, Status
 from edgecron.model.options import Job, Policies

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.client import Client
 from simulation.invariants import check
 from simulation.test_simulation import SPECS, START_MS, a_world, act, model_of, quiesce

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from edgecron.base.errors import DatabaseBusy
-from edgecron.engine.adoption import Adoption
+from edgecron.engine.adopted import Adoption
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status

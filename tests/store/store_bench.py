@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import Cause, Reason, Status
 from edgecron.model.claim import Outcome
 from edgecron.model.run import Execution

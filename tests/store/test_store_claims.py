@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.planning.next_fire import NextFire
 from edgecron.planning.times import compile_spec

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason, Status
 from edgecron.model.claim import Outcome, Output, OutputChunk, Stream
 from edgecron.store.contract import Ended, Granted

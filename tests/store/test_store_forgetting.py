@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from store_bench import Bench, outcome_of
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.base.values import replace
 from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec

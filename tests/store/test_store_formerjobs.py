@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from edgecron.client import Client
-from edgecron.formats.document import Wanted
+from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome
 from edgecron.model.options import Job

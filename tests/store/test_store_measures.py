@@ -10,8 +10,14 @@ from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.base.errors import DatabaseBusy
 from edgecron.model.choices import Status
-from edgecron.model.measures import Active, Histogram, histogram_of
-from edgecron.model.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
+from edgecron.model.measures import (
+    DURATION_STEPS_MS,
+    LATE_STEPS_MS,
+    Active,
+    Histogram,
+    histogram_of,
+    step_of,
+)
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.store import open_store
 from edgecron.store.contract import Granted

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.base.timetext import from_ms, to_ms
-from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor
-from edgecron.model.hold import Hold
+from edgecron.base.units import from_ms, to_ms
+from edgecron.model.choices import Cause, Hold, Overlap, Reason, Status, WaitsFor
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Fire

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from store_bench import Bench
 
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import JobKind
+from edgecron.model.engine import Offers
 from edgecron.model.options import Job
-from edgecron.model.queues import Offers
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import Seat
 from support.offering import come

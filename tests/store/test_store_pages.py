@@ -7,8 +7,8 @@ from itertools import cycle, product
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.model.browsing import RunPage
 from edgecron.model.choices import Cause, Overlap, Status
+from edgecron.model.listing import RunPage
 from edgecron.model.run import Execution
 from edgecron.store.pages import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
 from support.clock import FakeClock

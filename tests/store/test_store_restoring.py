@@ -14,7 +14,7 @@ import pytest
 from edgecron.base.errors import Conflict, DatabaseUnusable, InvalidInput, NotFound, SchemaTooNew
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.client.copies import Restored
+from edgecron.client.restore import Restored
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt, Reason, Status
 from edgecron.model.run import Execution

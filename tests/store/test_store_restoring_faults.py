@@ -24,7 +24,7 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.client import copy_places as places
 from edgecron.client import restore as restore_module
-from edgecron.client.copies import Restored, prepare_restore
+from edgecron.client.restore import Restored, prepare_restore
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt
 from edgecron.store.connection import Database

@@ -8,7 +8,7 @@ import pytest
 from store_bench import Bench, OpenStore
 
 from edgecron.base.errors import AlreadyExists, NotFound
-from edgecron.base.timetext import from_ms
+from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap, Reason, Status
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec

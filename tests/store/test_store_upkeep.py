@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from store_bench import Bench, OpenStore
 
-from edgecron.base.timetext import from_ms, to_ms
-from edgecron.model.hold import Hold
+from edgecron.base.units import from_ms, to_ms
+from edgecron.model.choices import Hold
 from edgecron.planning.corrections import KeptTimes, Retimed
 from edgecron.planning.next_fire import NextFire
 from edgecron.planning.trust import HOUR_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.base.timetext import parse_instant, to_ms
+from edgecron.base.units import parse_instant, to_ms
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from edgecron.base.timetext import format_instant, to_ms
+from edgecron.base.units import format_instant, to_ms
 from edgecron.client import Client
 from edgecron.engine.core import Engine
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Status

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.tui.facts import Cells, Fact, Row, Title, laid_out
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 
 ROWS: list[Row] = [
     Fact("when", "every 15m"),

@@ -14,7 +14,7 @@ from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
 from edgecron.base.errors import NotFound
-from edgecron.formats.document_keys import schedule_table
+from edgecron.formats.document_writing import schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.form import ScheduleForm

@@ -12,7 +12,7 @@ from textual.color import Color
 from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
-from edgecron.base.timetext import to_ms
+from edgecron.base.units import to_ms
 from edgecron.tui.list_view import LineView
 from edgecron.tui.themes import DARK, LIGHT, TEXT_STYLES
 from support.scene import Scene, make_scene

@@ -7,7 +7,7 @@ from textual.keys import _character_to_key
 
 from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config import Config
-from edgecron.formats.config_actions import ACTIONS, read_keys
+from edgecron.formats.config_keys import ACTIONS, read_keys
 from edgecron.tui.keys import IN_LISTS, IN_OUTPUT, keys_of, label_of, labels_of
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.output_text import OutputText, Place, Selection, selected_text, whole_text
 from edgecron.tui.wrapping import Mark, letter_at, marked, window
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 
 LETTERS = st.text(st.sampled_from("ab漢e\u0301 "), max_size=30)
 

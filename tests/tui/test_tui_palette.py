@@ -10,8 +10,8 @@ from pilot import Seen, watch
 
 from edgecron.client import Client
 from edgecron.formats.config import Config
-from edgecron.formats.config_actions import ACTIONS
-from edgecron.model.ranking import rank_of
+from edgecron.formats.config_keys import ACTIONS
+from edgecron.model.filters import rank_of
 from edgecron.tui.help import help_lines
 from edgecron.tui.key_line import footer_spans
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of

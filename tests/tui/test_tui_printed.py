@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.output_text import OutputText, find_matches
 from edgecron.tui.wrapping import wrap
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 

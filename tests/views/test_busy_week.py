@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.errors import UnknownTimezone
-from edgecron.base.timetext import from_ms, to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.model.measures import Recurrence
 from edgecron.triggers import combine, dump_trigger, load_zone, parse_trigger
-from edgecron.views.busy_tally import WeekHeat, WeekTally
-from edgecron.views.busy_week import week_from
+from edgecron.views.busy import WeekHeat, WeekTally
+from edgecron.views.busy_shapes import week_from
 from support.clock import FakeClock
 from support.offering import let_vanish
 from support.specs import SEED, make_spec

@@ -10,7 +10,7 @@ from textwrap import wrap
 
 from edgecron.base.values import NamedTuple
 from edgecron.cli.screen import paint
-from edgecron.views.letters import display_width
+from edgecron.views.phrases import display_width
 
 WIDEST = 96  # of prose: longer lines are hard to read
 _FENCE = "```"

@@ -1,7 +1,7 @@
-"""[defaults]: what new schedules have unless they say otherwise.
+"""What other rooms read from the configuration: defaults of new schedules, and the retention.
 
-They are the texts of options, and stand in for those that were not given: see `option_defaults`.
-A schedule that is there already is never looked at again for them.
+[defaults] holds the texts of options. They stand in for options that a new schedule does not have.
+edgecron never applies them to a schedule that exists.
 """
 
 from __future__ import annotations
@@ -51,3 +51,29 @@ def default_policies(options: Options) -> Policies:
             what = f"{_SECTION}{name}"
             fields[option.field or ""] = read_policy(option, str(text), what=what)
     return Policies(**fields)
+
+
+_MS = 1000
+# By setting: the field, and how many of the setting's are one of the field's.
+_FIELDS = {
+    "output_age": ("output_age_s", _MS),
+    "output_bytes": ("output_bytes", 1),
+    "history_age": ("history_age_s", _MS),
+    "history_count": ("history_count", 1),
+    "database_bytes": ("database_bytes", 1),
+}
+
+
+def retention_values(config: Config) -> dict[str, int | None]:
+    """The fields of a Retention that are set, by name; None is without limit.
+
+    What is not set is left out, so that its default holds. Raises InvalidInput for a variable that
+    can't be read.
+    """
+    found: dict[str, int | None] = {}
+    for name, (field, divisor) in _FIELDS.items():
+        key = f"retention.{name}"
+        if config.find(key) is not None:
+            value = config.get(key)
+            found[field] = None if value is None else max(1, value // divisor)
+    return found

@@ -16,8 +16,7 @@ from edgecron.base.values import dataclass
 from edgecron.model.measures import Recurrence
 from edgecron.planning.times import load_triggers
 from edgecron.triggers import EveryTrigger, Triggers, combine
-from edgecron.views.busy_shapes import Shape, Shapes, counts_of
-from edgecron.views.busy_week import DAYS, HOURS, Week
+from edgecron.views.busy_shapes import DAYS, HOURS, Shape, Shapes, Week, counts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

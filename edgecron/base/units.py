@@ -1,11 +1,11 @@
-"""Durations and instants as text: `1h30m`, `2026-11-20T08:00:00Z`. No clock, no zone."""
+"""Durations, instants and sizes as text: `1h30m`, `2026-11-20T08:00:00Z`, `256KiB`."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
 
-from edgecron.base.errors import InvalidDuration, UnreadableTime
+from edgecron.base.errors import InvalidDuration, InvalidInput, UnreadableTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -21,7 +21,6 @@ _UNIT_MS = {
     "mo": 30 * _DAY_MS,
 }
 _PART = re.compile(r"(\d{1,12})(ms|mo|s|m|h|d|w)", re.ASCII | re.IGNORECASE)
-_MILLISECOND = timedelta(milliseconds=1)
 # 100 years: beyond it a datetime sum could overflow, and no schedule means it.
 MAX_DURATION_MS = 100 * 366 * 86_400_000
 
@@ -117,3 +116,26 @@ def parse_instant(text: str) -> datetime:
 
 def _short(text: str) -> str:
     return repr(text) if len(text) <= 80 else f"{text[:60]!r}... ({len(text)} long)"
+
+
+_SIZE = re.compile(r"(\d{1,15})\s?([A-Za-z]*)", re.ASCII)
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
+_UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
+_MOST_BYTES = 2**62
+
+
+def parse_size(text: str, *, what: str) -> int:
+    """Bytes of `256KiB` (1024) or `1GB` (1000), or of a number alone; at least one.
+
+    Raises InvalidInput, naming `what` it is of.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    unit = None if found is None else _UNITS.get(found[2].lower())
+    size = 0 if found is None or unit is None else int(found[1]) * unit
+    if not 1 <= size <= _MOST_BYTES:
+        raise InvalidInput(
+            f"{what} is {text[:60]!r}, expected a size of at least one byte",
+            hint="write a number and a unit, such as 256KiB, 10MB or 1GB",
+        )
+    return size

@@ -1,0 +1,128 @@
+"""What a document says, as frozen values, and what is wrong with a document."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+
+from edgecron.base.errors import InvalidDocument
+from edgecron.base.values import dataclass
+from edgecron.formats.toml import find_too_deep
+from edgecron.model.schedule import ScheduleSpec
+
+SCHEDULES = "schedules"  # the one table of a document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A schedule as a document has it.
+
+    `enabled` None leaves it as it is. `limit` is its group and how many of that run at once, None
+    being no limit; where `limit` itself is None, the group's limit stays. `is_declared` is what a
+    program says at each of its starts: an `at` may have passed, and nothing comes of it, and what
+    is changed goes on from where its schedule began, however often it is. `is_portable` is what a
+    file says on any machine: an `at` may have passed, and an upstream may be missing.
+    """
+
+    spec: ScheduleSpec
+    enabled: bool | None = None
+    limit: tuple[str, int | None] | None = None
+    is_declared: bool = False
+    is_portable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The schedules that a document wants, in its order, and its text."""
+
+    wanted: tuple[Wanted, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that is wrong, with the schedule and the key where they are known."""
+
+    message: str
+    hint: str | None = None
+    schedule: str | None = None
+    key: str | None = None
+
+
+def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
+    """The error that tells problems of a document, each with its line as far as that is found."""
+    lines = find_lines(text)
+    told = sorted(((_line_of(one, lines), one) for one in problems), key=lambda two: two[0] or 0)
+    count = len(problems)
+    wrong = "one thing is" if count == 1 else f"{count} things are"
+    return InvalidDocument(
+        f"{wrong} wrong with the schedules, and none of them is taken over",
+        problems=[
+            {
+                "schedule": one.schedule,
+                "key": one.key,
+                "line": line,
+                "message": one.message,
+                "hint": one.hint,
+            }
+            for line, one in told
+        ],
+    )
+
+
+def _line_of(problem: Problem, lines: Mapping[tuple[str, ...], int]) -> int | None:
+    if problem.schedule is None:
+        return None if problem.key is None else lines.get((problem.key,))
+    table = (SCHEDULES, problem.schedule)
+    own = None if problem.key is None else lines.get((*table, problem.key))
+    return own or lines.get(table)
+
+
+_HEADING = re.compile(r"\s*\[(?P<names>[^\[\]#]+)\]")
+_KEY = re.compile(r"\s*(?P<key>[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')\s*[.=]")
+_FENCES = ('"""', "'''")
+
+
+def find_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line, from 1, of each table that a heading names, and of a heading and a key below it.
+
+    It tells people where to look: a document that is written very strangely may have lines that
+    are not found.
+    """
+    found: dict[tuple[str, ...], int] = {}
+    heading: tuple[str, ...] = ()
+    fence: str | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if fence is not None:
+            fence = None if fence in line else fence
+            continue
+        if match := _HEADING.match(line):
+            heading = _names(match["names"])
+            for depth in range(1, len(heading) + 1):
+                found.setdefault(heading[:depth], number)
+        elif match := _KEY.match(line):
+            found.setdefault((*heading, *_names(match["key"])), number)
+        fence = _opened(line)
+    return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names of a dotted key, as TOML has them; none where it can't be read alone."""
+    if find_too_deep(f"{text} = 0") is not None:
+        return ()  # It only looks like a heading: it stands in a text of several lines.
+    try:
+        table = tomllib.loads(f"{text} = 0")
+    except tomllib.TOMLDecodeError:
+        return ()
+    names = []
+    inner: object = table
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(inner.items()))
+        names.append(name)
+    return tuple(names)
+
+
+def _opened(line: str) -> str | None:
+    """The quotes of a text that goes on in the next line."""
+    return next((fence for fence in _FENCES if line.count(fence) == 1), None)
