@@ -20,7 +20,7 @@ ALL: tuple[Mutation, ...] = (
                 new="WHERE id = :id AND revision = :revision\n               AND on_boot",
             ),
         ),
-        hunt=Hunt(tests=(CLOCKS,), says=fails("I4")),
+        hunt=Hunt(tests=(_CLAIMS,), says="test_two_engines_decide_a_boot_once"),
     ),
     Mutation(
         name="clock-trust",

@@ -61,7 +61,7 @@ class Bench:
         """Look, decide and claim at once."""
         return self.claim(self.decide(self.look()))
 
-    def fire_boot(self, boot_id: str) -> ClaimBatch:
+    def decide_boot(self, boot_id: str) -> list[BootDecision]:
         wanted = self.store.find_boot_due(self.seat.queues, boot_id=boot_id)
         fire = Fire(
             plan_ms=self.now,
@@ -70,11 +70,17 @@ class Bench:
             source="on boot",
             fire_key=f"boot:{boot_id}",
         )
-        decisions = [
+        return [
             BootDecision(schedule_id=one.id, revision=one.revision, fire=fire, spec=one.spec)
             for one in self.store.load_schedules(wanted)
         ]
+
+    def claim_boot(self, decisions: Sequence[BootDecision], boot_id: str) -> ClaimBatch:
         return self.store.claim_boot(decisions, boot_id=boot_id, seat=self.seat, now_ms=self.now)
+
+    def fire_boot(self, boot_id: str) -> ClaimBatch:
+        """Decide and claim at once."""
+        return self.claim_boot(self.decide_boot(boot_id), boot_id)
 
     def fill(self) -> ClaimBatch:
         return self.store.claim_queued(seat=self.seat, now_ms=self.now)

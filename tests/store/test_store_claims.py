@@ -356,9 +356,12 @@ def test_two_engines_decide_a_boot_once(make_store: OpenStore, clock: FakeClock)
     first, second = Bench(make_store, clock), Bench(make_store, clock)
     first.add(make_spec("backup", "on boot", overlap=Overlap.ALLOW))
 
-    batches = [first.fire_boot("boot-2"), second.fire_boot("boot-2")]
+    seen_by_first, seen_by_second = first.decide_boot("boot-2"), second.decide_boot("boot-2")
+    won = first.claim_boot(seen_by_first, "boot-2")
+    clock.advance_ms(MINUTE)
+    lost = second.claim_boot(seen_by_second, "boot-2")
 
-    assert [batch.advanced for batch in batches] == [1, 0]
+    assert (len(seen_by_second), won.advanced, lost.advanced) == (1, 1, 0)
     assert first.statuses() == ["running"]
 
 
