@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgecron.base.errors import DatabaseBusy
-from edgecron.base.units import to_ms
+from edgecron.base.units import format_ms, to_ms
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason, Status
 from edgecron.store.connection import Database
@@ -141,6 +141,34 @@ def test_what_waits_under_an_adopted_supervisor_is_revoked_and_queued_again(stor
     assert EventKind.REQUEUED in [event.kind for event in story.world.events]
     assert story.statuses("late") == ["success"]
     assert story.bodies("late") == 1
+
+
+@pytest.mark.failure(17)
+def test_what_a_supervisor_that_does_not_answer_may_still_start_is_left_to_it(story: Story) -> None:
+    story.add("slow", "@hourly", lasts_s=90)
+    story.after_s(3600)
+    orphan = story.world.supervisors[story.engine.live.supervisor_id]
+    # It stands still: what it was sent is not in its journal yet.
+    story.world.wait_chance = 1.0
+    story.add("late", f"at {format_ms(story.world.clock.now_ms() + 1000)}", lasts_s=5)
+    story.after_s(1)
+    [(token, claim)] = orphan.waiting.items()
+    orphan.waiting.clear()
+    del orphan.journal[token]
+    orphan.is_stopped = True
+    story.world.kill_engine(story.key)
+    story.world.wait_chance = 0.0
+    story.key = story.world.start_engine()
+    story.after_s(1)
+
+    orphan.is_stopped = False
+    story.world.take(orphan, claim)
+    story.after_s(31)
+    story.after_s(31)
+
+    assert EventKind.REQUEUED not in [event.kind for event in story.world.events]
+    assert [body.token for body in story.world.bodies if body.schedule == "late"] == [token]
+    assert story.statuses("late") == ["success"]
 
 
 def test_a_row_that_could_not_be_queued_again_after_its_revocation_is_later(story: Story) -> None:

@@ -54,7 +54,8 @@ ALL: tuple[Mutation, ...] = (
         ),
         # A second end of a run writes its retry again, which the database refuses.
         hunt=Hunt(
-            tests=(POLICIES, CRASHES), says=rf"{fails('I[268]')}|UNIQUE constraint failed: executions"
+            tests=(POLICIES, CRASHES),
+            says=rf"{fails('I[268]')}|UNIQUE constraint failed: executions",
         ),
     ),
     Mutation(

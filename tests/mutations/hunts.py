@@ -12,9 +12,6 @@ EVERY_CALL = (
 POLICIES = (
     f"{_SIMULATION}/test_simulated_policies.py::test_every_policy_keeps_its_word_whatever_happens"
 )
-BY_HAND = (
-    f"{_SIMULATION}/test_simulation_by_hand.py::test_what_is_moved_held_and_filled_is_decided_once"
-)
 NEEDS = (
     f"{_SIMULATION}/test_simulated_needs.py"
     "::test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever"
@@ -31,7 +28,6 @@ TAKE_OVER = (
     f"{_SIMULATION}/test_simulated_stories.py"
     "::test_whatever_happens_at_any_point_of_a_story_it_ends_well[take-over-stall]"
 )
-LATE_START = TAKE_OVER.replace("take-over-stall", "late-start-deaf")
 LOST_START = TAKE_OVER.replace("take-over", "lost-start")
 LIVES = f"{_SIMULATION}/test_simulated_lives.py::test_no_life_of_a_few_seeds_breaks_an_invariant"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .hunts import BY_HAND, CRASHES, CROWDS, NEEDS, POLICIES, fails
+from .hunts import CRASHES, CROWDS, NEEDS, POLICIES, fails
 from .mutation import Edit, Hunt, Mutation
 
 _LIMITS = "tests/engine/test_engine_limits.py"
@@ -104,7 +104,10 @@ ALL: tuple[Mutation, ...] = (
                 new="elif False:",
             ),
         ),
-        hunt=Hunt(tests=(BY_HAND,), says="not in sequence"),
+        hunt=Hunt(
+            tests=("tests/engine/test_engine_backfill.py",),
+            says="test_a_backfill_takes_part_in_retries_and_the_next_run_waits",
+        ),
     ),
     Mutation(
         name="pause-of-what-waits",

@@ -71,7 +71,7 @@ class SimSupervisor:
     boot_id: str
     engine_key: str | None  # None once its engine has gone
     is_alive: bool = True
-    is_stopped: bool = False  # by SIGSTOP: it ends nobody
+    is_stopped: bool = False  # by SIGSTOP: it ends nobody, and answers nobody
     journal: dict[str, Body | None] = field(default_factory=dict)
     waiting: dict[str, Claim] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
@@ -524,7 +524,7 @@ class World:
         """What `adopt_supervisor` does, of a supervisor that may not answer."""
         self.maybe_crash("before the revocation")
         supervisor = self.supervisors.get(supervisor_id)
-        if supervisor is None or not self.is_alive(supervisor):
+        if supervisor is None or not self.is_alive(supervisor) or supervisor.is_stopped:
             return None
         if self.random.random() < self.fault_chance:
             return None
