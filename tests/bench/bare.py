@@ -58,11 +58,11 @@ class BareLoop:
 
     def __init__(self, database: Path, next_of: Callable[[int, int], int]) -> None:
         self.connection = apsw.Connection(str(database))
+        self.connection.set_busy_timeout(30_000)
         self.connection.execute("PRAGMA journal_mode = WAL").fetchall()
         self.connection.execute("PRAGMA synchronous = FULL")
         self.connection.execute("PRAGMA foreign_keys = ON")
         self.connection.execute("PRAGMA temp_store = MEMORY")
-        self.connection.set_busy_timeout(30_000)
         self.connection.execute(
             """INSERT OR IGNORE INTO engines
                    (id, key, pid, boot_id, queues, version, started_at)
@@ -75,12 +75,22 @@ class BareLoop:
 
     def claim(self, now_ms: int, limit: int) -> list[Claimed]:
         """Look, and claim what is due in one transaction."""
-        execute = self.connection.execute
-        claimed = []
         due = self.look(now_ms, limit)
         if not due:
             return []
-        execute("BEGIN IMMEDIATE")
+        self.connection.execute("BEGIN IMMEDIATE")
+        return self._claim_all(due, now_ms)
+
+    def claim_among_others(self, now_ms: int, limit: int) -> list[Claimed]:
+        """The same beside others who claim: what is due is read in the transaction."""
+        if not self.look(now_ms, 1):
+            return []
+        self.connection.execute("BEGIN IMMEDIATE")
+        return self._claim_all(self.look(now_ms, limit), now_ms)
+
+    def _claim_all(self, due: list[tuple[int, ...]], now_ms: int) -> list[Claimed]:
+        execute = self.connection.execute
+        claimed = []
         for schedule_id, revision, plan_ms, run_ms, decided_ms, _paused, planned, source in due:
             next_ms = self._next_of(schedule_id, plan_ms)
             execute(

@@ -10,8 +10,11 @@ from edgecron.base.clock import Clock
 from edgecron.base.paths import state_dir
 from edgecron.engine.core import Engine
 from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.loop import Loop
 from edgecron.engine.place import EnginePlace
+from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.wake import ring_engines
+from edgecron.engine.walwatch import WalWatch
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Status
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
@@ -20,7 +23,7 @@ from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 
 
 class InstantRunner:
-    """Says of all that it is given that it went well, unless it `keeps` it running.
+    """Says of all that it is given that it went well.
 
     It reports no end while `holds_ends` says so. `seen` hears of each batch of claims. It holds a
     supervisor's lock, so that nobody judges what it runs.
@@ -32,7 +35,6 @@ class InstantRunner:
         seen: Callable[[Sequence[Claim]], object],
         *,
         folder: Path,
-        keeps: bool,
         holds_ends: Callable[[], bool],
     ) -> None:
         self.supervisor_id = os.urandom(8).hex()
@@ -43,7 +45,6 @@ class InstantRunner:
         self.failure = None
         self._clock = clock
         self._seen = seen
-        self._keeps = keeps
         self._holds_ends = holds_ends
         self._outcomes: list[Outcome] = []
         self._fds = os.pipe()
@@ -57,8 +58,6 @@ class InstantRunner:
 
     def start(self, claims: Sequence[Claim]) -> None:
         self._seen(claims)
-        if self._keeps:
-            return
         now_ms = self._clock.now_ms()
         self._outcomes += [
             Outcome(
@@ -96,7 +95,7 @@ class InstantRunner:
 
 
 class EngineRig:
-    """An engine on a database, stepped by hand. Others see that it lives."""
+    """An engine on a database, stepped by hand or run by its loop. Others see that it lives."""
 
     def __init__(
         self,
@@ -105,7 +104,6 @@ class EngineRig:
         *,
         places: int = 100_000,
         seen: Callable[[Sequence[Claim]], object] = lambda claims: None,
-        keeps: bool = False,
     ) -> None:
         folder = prepare_state_dir(state_dir(database))
         key = os.urandom(8).hex()
@@ -116,7 +114,7 @@ class EngineRig:
             store=self.store,
             clock=clock,
             start_runner=lambda: InstantRunner(
-                clock, seen, folder=folder, keeps=keeps, holds_ends=lambda: self.holds_ends
+                clock, seen, folder=folder, holds_ends=lambda: self.holds_ends
             ),
             liveness=KernelLiveness(folder, boot_id=clock.boot_id()),
             key=key,
@@ -125,11 +123,23 @@ class EngineRig:
             max_running=places,
             report=lambda event: None,
             ring_peers=lambda: ring_engines(folder),
-            announce=lambda: None,
+            announce=lambda: ring_engines(folder, but=key, is_new=True),
             adopt=_adopt_nobody,
         )
+        sleeper = system_sleeper(clock)
+        self.loop = Loop(
+            self.engine,
+            clock=clock,
+            sleeper=sleeper,
+            doorbell=self._place.doorbell,
+            report=lambda event: None,
+            wal_watch=WalWatch(database),
+        )
+        self._sleeper = sleeper
 
     def close(self) -> None:
+        self.loop.close()
+        self._sleeper.close()
         self.engine.close()
         self.store.close()
         self._place.close()
