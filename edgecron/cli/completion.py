@@ -74,7 +74,7 @@ def _words(cli: Session, kind: str) -> Iterable[str]:
 
 def _words_of(path: Path, kind: str) -> Iterable[str]:
     from edgecron.cli.grammar import Kind
-    from edgecron.store.glancing import glance_at_active_runs, glance_at_names, glance_at_runs
+    from edgecron.store.completion import glance_at_active_runs, glance_at_names, glance_at_runs
 
     if kind == Kind.NAME:
         return filter(_is_plain, glance_at_names(path))

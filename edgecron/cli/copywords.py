@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
-    from edgecron.store.copying import Contents
+    from edgecron.store.copies import Contents
 
 _LEAST_STEPS = 50  # below it is done before it could be read
 _PARTS = 100

@@ -33,6 +33,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.session import Session
+from edgecron.store.retention_rows import find_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,7 +221,7 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     if args.dry_run:
         cli.put("nothing was removed")
         return
-    after = cli.local_client().store.find_size() if args.compact else pruned.after
+    after = find_size(cli.local_client().store) if args.compact else pruned.after
     used_bytes, free_bytes = after
     text = f"the database holds {size_words(used_bytes)}"
     if pruned.removed:

@@ -30,7 +30,7 @@ from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
     from edgecron.client.restore import Restoration, Restored
-    from edgecron.store.copying import StoredCommand
+    from edgecron.store.copies import StoredCommand
 
 USAGE = "FILE [--skip-missed] [--take-over] [--yes] [--json]"
 _MOST_NAMED = 5

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule
     from edgecron.planning.times import CompiledSpec
-    from edgecron.store.pendingapply import PendingApply
+    from edgecron.store.pending_apply import PendingApply
 
 
 class Applying(Compiling):
@@ -96,7 +96,7 @@ class Applying(Compiling):
 
     def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
         from edgecron.client.slicing import apply_lock, steps_to_json
-        from edgecron.store.pendingapply import PendingApply
+        from edgecron.store.pending_apply import PendingApply
 
         with apply_lock(self.path) as is_ours:
             # Everything that can be refused is refused before anything is written.
@@ -189,7 +189,7 @@ class Applying(Compiling):
         from edgecron.formats.document_writing import spec_table
         from edgecron.model.choices import Reason
         from edgecron.planning.next_fire import fresh_fire
-        from edgecron.store.changing import Retiming
+        from edgecron.store.schedule_changes import Retiming
 
         now_ms = self._clock.now_ms()
         schedule, wanted = step.schedule, step.wanted

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgecron.base.errors import AlreadyExists
 from edgecron.base.values import dataclass
 from edgecron.client.copy_places import partial_file, put_in_place, resolve_target
-from edgecron.store.copying import Contents, Progress, copy_database
+from edgecron.store.copies import Contents, Progress, copy_database
 
 _CHUNK_BYTES = 1024 * 1024
 

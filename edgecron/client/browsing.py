@@ -27,7 +27,7 @@ class Browsing(Reading):
         Changes made through this Client do not count. Raises DatabaseGone where another file
         has taken the place of the one that is open.
         """
-        self.store.database.check_file()
+        self.store.check_file()
         return self.store.change_mark
 
     def schedule_order(
@@ -42,10 +42,10 @@ class Browsing(Reading):
         What has nothing to be sorted by comes last, either way; equals come by name.
         """
         from edgecron.model.listing import SortBy
-        from edgecron.store.browsing import find_order, find_order_of
+        from edgecron.store.schedule_lines import find_order, find_order_of
 
         sort = sort or SortBy.NAME
-        database = self.store.database
+        database = self.store
         if matches is None:
             return find_order(database, sort, is_descending=is_descending)
         return find_order_of(
@@ -62,21 +62,21 @@ class Browsing(Reading):
         For a screen of them: each costs some reads. What can't be read of a schedule is told in
         its `trigger_error`.
         """
-        from edgecron.store.browsing import find_lines
+        from edgecron.store.schedule_lines import find_lines
 
-        return find_lines(self.store.database, ids)
+        return find_lines(self.store, ids)
 
     def first_schedule_lines(self, limit: int) -> list[ScheduleLine]:
         """The lines of the schedules whose names come first, before any order is known."""
-        from edgecron.store.browsing import find_first_lines
+        from edgecron.store.schedule_lines import find_first_lines
 
-        return find_first_lines(self.store.database, limit=limit)
+        return find_first_lines(self.store, limit=limit)
 
     def run_bounds(self) -> RunBounds:
         """The first and the last id of all runs."""
-        from edgecron.store.pages import find_bounds
+        from edgecron.store.history import find_bounds
 
-        return find_bounds(self.store.database)
+        return find_bounds(self.store)
 
     def run_page(
         self,
@@ -95,7 +95,7 @@ class Browsing(Reading):
         can't be read is named in the page, and the next run takes its place: less than `limit` is
         the end.
         """
-        from edgecron.store.pages import Wanted, find_page
+        from edgecron.store.history import Wanted, find_page
 
         wanted = Wanted(
             schedule_ids=schedule_ids,
@@ -105,31 +105,31 @@ class Browsing(Reading):
             before_id=before_id,
             after_id=after_id,
         )
-        return find_page(self.store.database, wanted, limit=limit)
+        return find_page(self.store, wanted, limit=limit)
 
     def names_of_all(self) -> list[tuple[int, str]]:
         """(id, name) of every schedule, removed ones included; see `schedule_ids_named`."""
-        from edgecron.store.browsing import find_names
+        from edgecron.store.schedule_lines import find_names
 
-        return find_names(self.store.database)
+        return find_names(self.store)
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
         """The ids of the schedules, removed ones included, whose names a filter lets through.
 
         Of many it takes a tenth of the memory that all their names do.
         """
-        from edgecron.store.browsing import find_ids_named
+        from edgecron.store.schedule_lines import find_ids_named
 
-        return find_ids_named(self.store.database, matches.matches_name)
+        return find_ids_named(self.store, matches.matches_name)
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         """The names of the schedules that are nearest to what somebody has typed, equals by
         name. Without a letter all are."""
         from edgecron.model.filters import rank_of
-        from edgecron.store.browsing import find_nearest_names
+        from edgecron.store.schedule_lines import find_nearest_names
 
         return find_nearest_names(
-            self.store.database,
+            self.store,
             lambda name: rank_of(name, letters) if letters else 0,
             limit=limit,
         )
@@ -147,11 +147,11 @@ class Browsing(Reading):
         One that comes between two statements of a question, or after it, ends nothing.
         """
         if self._open_store is not None:
-            self._open_store.database.interrupt()
+            self._open_store.interrupt()
 
     def lock_waits(self) -> int:
         """How often another's lock was waited for: while it grows, it is. From any thread."""
-        return 0 if self._open_store is None else self._open_store.database.lock_waits
+        return 0 if self._open_store is None else self._open_store.lock_waits
 
     def database_sizes(self) -> tuple[int, int]:
         """How many bytes the database file and its log have; 0 for one that is not there."""

@@ -13,7 +13,7 @@ from edgecron.client.opening import Opened
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.times import CompiledSpec
-    from edgecron.store.changing import Retiming
+    from edgecron.store.schedule_changes import Retiming
 
 
 class Compiling(Opened):

@@ -16,8 +16,15 @@ from edgecron.formats.document_plan import APPLY
 from edgecron.model.listing import Idle, find_idle, standing_of
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
-from edgecron.store.damage import is_repairable, orphan_words
-from edgecron.store.standings import Ailing
+from edgecron.store.damage import (
+    find_damage,
+    find_damage_within,
+    find_orphans,
+    is_repairable,
+    is_write_locked,
+    orphan_words,
+)
+from edgecron.store.schedule_lists import Ailing
 from edgecron.views.times import distance
 
 _LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
@@ -41,11 +48,11 @@ def check_integrity(
     unread: tuple[str, ...] = ()
     try:
         if is_deep or sum(client.database_sizes()) <= _SMALL_BYTES:
-            damage = store.find_damage(is_deep=is_deep)
+            damage = find_damage(store, is_deep=is_deep)
         else:
             until_ms = clock.monotonic_ms() + _MOMENT_MS
-            damage, unread = store.find_damage_within(lambda: clock.monotonic_ms() > until_ms)
-        orphans = {orphan_words(one): one for one in store.find_orphans()} if damage else {}
+            damage, unread = find_damage_within(store, lambda: clock.monotonic_ms() > until_ms)
+        orphans = {orphan_words(one): one for one in find_orphans(store.rows)} if damage else {}
     except DatabaseUnusable as error:
         # A page that can't be read at all; what else there is may be well.
         return [problem("integrity", error.message, hint=error.hint)]
@@ -69,7 +76,7 @@ def check_access(client: Client) -> list[Finding]:
     """Whether whoever has something to write gets the chance to, and nobody reads without end."""
     path = client.path
     found = []
-    if client.store.is_write_locked(wait_s=_LOCK_WAIT_S):
+    if is_write_locked(client.path, wait_s=_LOCK_WAIT_S):
         found.append(
             warning(
                 "database",
@@ -78,7 +85,7 @@ def check_access(client: Client) -> list[Finding]:
                 hint=f"it is a stalled engine or another program; who has it open: fuser {path}",
             )
         )
-    unmoved_bytes = client.store.find_unmoved_bytes()
+    unmoved_bytes = client.store.unmoved_bytes
     if unmoved_bytes > LONG_LOG_BYTES:
         found.append(
             warning(

@@ -25,7 +25,7 @@ class Explaining(Reading):
         A whole minute means all of it, else a second does. By what was recorded where something
         was, else by what the schedule said at that time.
         """
-        from edgecron.store.explaining import find_deciding
+        from edgecron.store.explanations import find_deciding
         from edgecron.views.explanation import explain, last_of
 
         check_aware("the time", at)
@@ -36,7 +36,7 @@ class Explaining(Reading):
             run
             for scope in schedule.spec.scopes
             for run in find_deciding(
-                self.store.database, schedule.id, scope, from_ms=at_ms, to_ms=last_of(at_ms)
+                self.store, schedule.id, scope, from_ms=at_ms, to_ms=last_of(at_ms)
             )
         ]
         return explain(
@@ -51,10 +51,10 @@ class Explaining(Reading):
     def triggers_at(self, name: str, at: datetime) -> list[Trigger]:
         """The triggers that a schedule had at a time; none where they can't be read any more."""
         from edgecron.planning.times import load_triggers
-        from edgecron.store.explaining import find_revision
+        from edgecron.store.explanations import find_revision
 
         schedule = self.store.get_schedule(name)
-        found = find_revision(self.store.database, schedule.id, at_ms=to_ms(at))
+        found = find_revision(self.store, schedule.id, at_ms=to_ms(at))
         try:
             return load_triggers(str(found.columns.get("compiled"))) if found is not None else []
         except InvalidInput:
@@ -62,11 +62,11 @@ class Explaining(Reading):
 
     def _words_at(self, schedule: Schedule, at_ms: int) -> Words:
         from edgecron.planning.times import load_timing
-        from edgecron.store.explaining import find_revision
+        from edgecron.store.explanations import find_revision
         from edgecron.store.rows import spec_of
         from edgecron.views.explanation import Words
 
-        found = find_revision(self.store.database, schedule.id, at_ms=at_ms)
+        found = find_revision(self.store, schedule.id, at_ms=at_ms)
         if found is None or found.is_newest:
             revision, written_at = schedule.revision, schedule.updated_at
             spec, compiled = schedule.spec, self.store.compiled_of(schedule)

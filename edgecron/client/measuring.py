@@ -19,7 +19,7 @@ class Measuring(Reading):
         With `per_schedule` also how long and late the runs of each schedule were.
         """
         from edgecron.model.measures import Measures
-        from edgecron.store.measures import (
+        from edgecron.store.statistics import (
             count_active,
             find_by_schedule,
             find_durations,
@@ -28,7 +28,7 @@ class Measuring(Reading):
             find_measured,
         )
 
-        database = self.store.database
+        database = self.store
         return Measures(
             schedules=find_measured(database, now_ms=self._clock.now_ms()),
             active=count_active(database),

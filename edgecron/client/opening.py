@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Self
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.paths import database_path, state_dir
 from edgecron.base.units import from_ms
+from edgecron.store.forks import loading
 
 if TYPE_CHECKING:
     from edgecron.planning.retention import Retention
-    from edgecron.store import SqliteStore
+    from edgecron.store.sqlite import SqliteStore
 
 BUSY_WAIT_S = 30.0  # for another's lock, before DatabaseBusy is raised
 TRIES = 20  # of a change that others keep making first
@@ -68,7 +69,8 @@ class Opened:
     def store(self) -> SqliteStore:
         """The open store."""
         if self._open_store is None:
-            from edgecron.store import open_store
+            with loading:  # A fork while this thread imports leaves the child waiting forever.
+                from edgecron.store.sqlite import open_store
 
             self._open_store = open_store(
                 self.path,
@@ -87,12 +89,12 @@ class Opened:
             if opened is None:
                 yield
             else:
-                with opened.database.waiting_at_most(self._busy_wait_s):
+                with opened.waiting_at_most(self._busy_wait_s):
                     yield
         finally:
             self._busy_wait_s = before
             if opened is None and self._open_store is not None:
-                self._open_store.database.wait_at_most(before)
+                self._open_store.wait_at_most(before)
 
     @property
     def place(self) -> str:

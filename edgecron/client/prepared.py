@@ -6,7 +6,7 @@ from edgecron.base.values import dataclass
 from edgecron.formats.document_plan import Step
 from edgecron.planning.next_fire import Missed
 from edgecron.planning.times import CompiledSpec
-from edgecron.store.changing import Retiming
+from edgecron.store.schedule_changes import Retiming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

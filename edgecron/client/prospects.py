@@ -77,13 +77,13 @@ class LookingAhead(Writing):
 
     def behind(self, name: str | None = None, *, limit: int = 5) -> list[Behind]:
         """The schedules, or this one, that engines at work can't keep up with, the worst first."""
-        from edgecron.store.prospects import find_outrun
+        from edgecron.store.explanations import find_outrun
         from edgecron.views.outlook import Behind
 
         now_ms, states = self._clock.now_ms(), self.engines()
         found: list[Behind] = []
         for _, each, queue, skipped, first_ms in find_outrun(
-            self.store.database,
+            self.store,
             since_ms=now_ms - _RECENT_MS,
             least=_LEAST_SKIPPED,
             schedule_id=None if name is None else self.store.get_schedule(name).id,

@@ -109,10 +109,10 @@ class Reading(Opened):
         from heapq import merge
 
         from edgecron.planning.forecast import in_order
-        from edgecron.store.browsing import find_nearest_names
+        from edgecron.store.schedule_lines import find_nearest_names
 
         names = find_nearest_names(
-            self.store.database,
+            self.store,
             lambda name: 0 if wanted.matches_name(name) else None,
             limit=_MOST_NAMED + 1,
         )
@@ -308,10 +308,10 @@ class Reading(Opened):
     def late_places(self) -> LatePlaces:
         """Which late runs hold the places for late runs, and how many wait for one."""
         from edgecron.planning.overlap import late_limit
-        from edgecron.store.prospects import find_late
+        from edgecron.store.explanations import find_late
         from edgecron.views.outlook import LatePlaces
 
-        held_by, waiting = find_late(self.store.database, now_ms=self._clock.now_ms())
+        held_by, waiting = find_late(self.store, now_ms=self._clock.now_ms())
         working = [one.info for one in self.engines() if one.is_working and one.info.queues]
         limits = [late_limit(one.max_running) for one in working if one.max_running is not None]
         places = sum(limits) if len(limits) == len(working) else None

@@ -42,8 +42,8 @@ from edgecron.engine.health import find_holder
 from edgecron.engine.owner import find_stranger
 from edgecron.model.choices import Reason
 from edgecron.planning.trust import is_trusted, resolve_mark_ms
-from edgecron.store import SqliteStore, open_store, restoring
-from edgecron.store.copying import (
+from edgecron.store import copies
+from edgecron.store.copies import (
     Contents,
     Progress,
     StoredCommand,
@@ -53,6 +53,7 @@ from edgecron.store.copying import (
     read_contents,
     read_copy,
 )
+from edgecron.store.sqlite import SqliteStore, open_store
 from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.holders import find_holders
 
@@ -159,9 +160,9 @@ class Restoration:
             # Opened anew: what follows goes by the new seed.
             store = open_store(self._partial, now_ms=now_ms, must_exist=True)
             try:
-                cancelled = restoring.cancel_all_queued(store.database, now_ms=now_ms)
-                interrupted = restoring.interrupt_all_running(store.database, now_ms=now_ms)
-                due = restoring.find_due_names(store.database, now_ms=now_ms)
+                cancelled = copies.cancel_all_queued(store, now_ms=now_ms)
+                interrupted = copies.interrupt_all_running(store, now_ms=now_ms)
+                due = copies.find_due_names(store, now_ms=now_ms)
                 skipped = []
                 if skip_missed:
                     _refuse_untrusted(store, self._clock)
@@ -197,7 +198,7 @@ class Restoration:
     def _renew_identity(self, *, boot_id: str, now_ms: int) -> None:
         store = open_store(self._partial, now_ms=now_ms, must_exist=True)
         try:
-            restoring.renew_identity(store.database, boot_id=boot_id, now_ms=now_ms)
+            copies.renew_identity(store, boot_id=boot_id, now_ms=now_ms)
         finally:
             store.close()
 

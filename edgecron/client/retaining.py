@@ -43,14 +43,16 @@ class Retaining(Reading):
         A dry run removes nothing, and says what would go. Raises NotFound.
         """
         from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
+        from edgecron.store.retention import prune
+        from edgecron.store.retention_rows import find_size
 
         schedule_id = None if name is None else self._past_id(name)
         retention = retention or self.retention
         is_trusted = self.clock_state().is_trusted
         limits = limits_at(retention, self._clock.now_ms(), is_trusted=is_trusted)
-        before = Kept(*self.store.find_size())
+        before = Kept(*find_size(self.store))
         done: list[Removed] = []
-        slices = self.store.prune(limits, schedule_id=schedule_id, is_trial=dry_run)
+        slices = prune(self.store, limits, schedule_id=schedule_id, is_trial=dry_run)
         for removed in slices:
             if removed is None or not removed.count:
                 continue
@@ -62,17 +64,17 @@ class Retaining(Reading):
         return Pruned(
             removed=tuple(done),
             before=before,
-            after=Kept(*self.store.find_size()),
+            after=Kept(*find_size(self.store)),
             has_ages=is_trusted,
         )
 
     def repair_orphans(self) -> list[Orphans]:
         """Repair rows that refer to what is missing, where that loses no history; what was
         repaired. Engines continue meanwhile."""
-        from edgecron.store.damage import Orphans
+        from edgecron.store.damage import Orphans, repair_orphans
 
         counts: dict[tuple[str, str], int] = {}
-        for one in self.store.repair_orphans():
+        for one in repair_orphans(self.store):
             key = (one.table, one.parent)
             counts[key] = counts.get(key, 0) + one.row_count
             self.store.tidy()
@@ -86,9 +88,10 @@ class Retaining(Reading):
         Raises NotFound.
         """
         from edgecron.planning.retention import Forgotten
+        from edgecron.store.old_definitions import forget
 
-        ids = self.store.find_all_named(name) or [self._past_id(name)]
-        found = [self.store.forget(one, is_trial=dry_run) for one in ids]
+        ids = self.store.find_ids_of_name(name) or [self._past_id(name)]
+        found = [forget(self.store, one, is_trial=dry_run) for one in ids]
         return Forgotten(
             removed=sum(one.removed for one in found),
             kept=sum(one.kept for one in found),
@@ -101,10 +104,12 @@ class Retaining(Reading):
         All of it is written anew, once, under one lock: nothing else can be written meanwhile.
         Raises Conflict where an engine is alive, which must not wait so long.
         """
+        from edgecron.store.whole_file import compact
+
         alive = [state for state in self.engines() if state.is_alive]
         if alive:
             raise Conflict(
                 f"an engine is running, pid {alive[0].info.pid}, and could write nothing meanwhile",
                 hint="stop it first; what is free is filled again before the file grows",
             )
-        self.store.compact()
+        compact(self.store)

@@ -33,7 +33,7 @@ class Tallying(Reading):
         Removed schedules are among them. Raises NotFound.
         """
         from edgecron.model.measures import EndedRun
-        from edgecron.store.tallies import (
+        from edgecron.store.statistics import (
             find_ended,
             find_ended_of,
             find_named_page,
@@ -45,7 +45,7 @@ class Tallying(Reading):
         check_aware("since", since)
         since_ms = to_ms(since)
         schedule_id = None if name is None else self._past_id(name)
-        database = self.store.database
+        database = self.store
         if schedule_id is None and limit is not None:
             names = find_named_page(database, since_ms=since_ms, after=after, limit=limit)
             each = MOST_RUNS // max(1, len(names))

@@ -31,7 +31,7 @@ class Writing(Compiling, Reading):
     def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
         """Make several schedules in one transaction: all, or none and an error."""
         from edgecron.planning.next_fire import fresh_fire
-        from edgecron.store.changing import Retiming
+        from edgecron.store.schedule_changes import Retiming
 
         now_ms = self._clock.now_ms()
         made = []

@@ -18,7 +18,7 @@ from edgecron.embedding.run import Run
 from edgecron.embedding.travel_commands import Play, performer
 from edgecron.embedding.travel_engine import Driving, Setting
 from edgecron.embedding.travel_waiting import JourneyWaits
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
 
 if TYPE_CHECKING:
     from typing import Literal

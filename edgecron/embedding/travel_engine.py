@@ -15,7 +15,7 @@ from edgecron.embedding.travel_stage import Lasts, Stage
 from edgecron.engine.core import Engine
 from edgecron.model.choices import Reason
 from edgecron.model.claim import Outcome, Output
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 
 if TYPE_CHECKING:

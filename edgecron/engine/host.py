@@ -29,8 +29,8 @@ from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim
 from edgecron.model.engine import Offers
 from edgecron.planning.retention import Retention
 from edgecron.planning.trust import CLOCK_WAIT_MS
-from edgecron.store import open_store
 from edgecron.store.contract import RunningRow
+from edgecron.store.sqlite import open_store
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.supervisor.runner import Runner
 from edgecron.triggers.zones import local_history, one_local_zone

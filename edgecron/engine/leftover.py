@@ -14,7 +14,7 @@ from edgecron.base.errors import DatabaseGone, EdgecronError, SchemaTooNew
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import ring_engines
 from edgecron.model.claim import Outcome
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.runner import Runner
 

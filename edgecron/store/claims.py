@@ -1,20 +1,71 @@
-"""Claims: from a due schedule to its rows, each plan time decided once."""
+"""Claim due schedules: write their rows, decide each plan time once, and number the claims.
+
+A claim's fence is larger than every earlier one of its schedule. It is at least the time of the
+claim in milliseconds, so it also grows if the number before it is lost: in a restored backup, or if
+the schedule is removed and created again.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from edgecron.model.choices import Reason
 from edgecron.planning.next_fire import Fire, FirePlan, Missed
 from edgecron.planning.overlap import LATE_CAUSES
-from edgecron.store.aftermath import follow_up_replaced
 from edgecron.store.connection import Database
-from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
-from edgecron.store.fencing import give_fences
-from edgecron.store.firerows import count_planned, give_back_runs
+from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Granted, Seat
 from edgecron.store.fires import FireWriter
-from edgecron.store.ledger import Ledger
-from edgecron.store.queued import has_waiting
+from edgecron.store.follow_ups import follow_up_replaced
+from edgecron.store.limits import RunCounts
+from edgecron.store.queue_order import has_waiting
+from edgecron.store.skipped_rows import count_planned, give_back_runs
+
+
+def give_fences(
+    database: Database,
+    granted: Sequence[Granted],
+    *,
+    now_ms: int,
+    fenced: Collection[int] = (),
+) -> tuple[Granted, ...]:
+    """Give these claims their fences, inside the claiming transaction.
+
+    Their rows have the time of the claim. It is right for the first claim of each schedule in
+    `fenced`, whose row has it too: these cost no statement of their own.
+    """
+    unused = set(fenced)
+    late = []
+    for place, grant in enumerate(granted):
+        if grant.schedule_id in unused:
+            unused.remove(grant.schedule_id)
+        else:
+            late.append(place)
+    if not late:
+        return tuple(granted)
+    counts = Counter(granted[place].schedule_id for place in late)
+    following = {
+        schedule_id: fence - counts[schedule_id]
+        for schedule_id, fence in database.returning_all(
+            """UPDATE schedules
+               SET fence = max(schedules.fence, :now - 1) + (:counts ->> CAST(id AS TEXT))
+               WHERE id IN (SELECT key FROM json_each(:counts)) RETURNING id, fence""",
+            {"now": now_ms, "counts": json.dumps(counts)},
+        )
+    }
+    found = list(granted)
+    changed = []
+    for place in late:
+        grant = found[place]
+        following[grant.schedule_id] += 1
+        fence = following[grant.schedule_id]
+        if fence != grant.fence:
+            found[place] = grant._replace(fence=fence)
+            changed.append({"id": grant.execution_id, "fence": fence})
+    if changed:
+        database.change_many("UPDATE executions SET fence = :fence WHERE id = :id", changed)
+    return tuple(found)
 
 
 def claim_due(
@@ -28,10 +79,10 @@ def claim_due(
         fenced = {id_ for id_, fence in advanced.items() if fence == now_ms}
         if not ours:
             return ClaimBatch()
-        ledger = Ledger(database, seat, (one.plan.due.schedule_id for one in ours))
+        counts = RunCounts(database, seat, (one.plan.due.schedule_id for one in ours))
         wanted = [fire for one in ours for fire in one.plan.fires for _ in one.spec.scopes]
-        direct = _may_start_at_once(database, wanted, ledger, seat, now_ms)
-        writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
+        direct = _may_start_at_once(database, wanted, counts, seat, now_ms)
+        writer = FireWriter(database, seat, counts, now_ms=now_ms, direct=direct)
         for decision in ours:
             plan = decision.plan
             will_run = writer.write(
@@ -59,10 +110,10 @@ def claim_boot(
 ) -> ClaimBatch:
     """Carry out boot fires inside one transaction; see `Store.claim_boot`."""
     with database.transaction():
-        ledger = Ledger(database, seat, (d.schedule_id for d in decisions))
+        counts = RunCounts(database, seat, (d.schedule_id for d in decisions))
         wanted = [decision.fire for decision in decisions for _ in decision.spec.scopes]
-        direct = _may_start_at_once(database, wanted, ledger, seat, now_ms)
-        writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
+        direct = _may_start_at_once(database, wanted, counts, seat, now_ms)
+        writer = FireWriter(database, seat, counts, now_ms=now_ms, direct=direct)
         advanced = 0
         for decision in decisions:
             found = _decide_boot(database, decision, boot_id, now_ms)
@@ -106,11 +157,11 @@ def _batch_of(
 
 
 def _may_start_at_once(
-    database: Database, wanted: Sequence[Fire], ledger: Ledger, seat: Seat, now_ms: int
+    database: Database, wanted: Sequence[Fire], counts: RunCounts, seat: Seat, now_ms: int
 ) -> bool:
     """Whether there are places for all; else all wait: priority decides then, and not arrival."""
     late = sum(fire.cause in LATE_CAUSES for fire in wanted)
-    has_places = len(wanted) <= ledger.places and late <= ledger.late_places
+    has_places = len(wanted) <= counts.places and late <= counts.late_places
     return has_places and not has_waiting(database, seat, now_ms)
 
 

@@ -1,4 +1,4 @@
-"""A connection to the one SQLite file: opened and closed, its transactions, its log."""
+"""Database: one SQLite connection with its transactions and its log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from pathlib import Path
 import apsw
 
 from edgecron.base.errors import DatabaseUnusable
+from edgecron.store.database_file import (
+    MOUNTS,
+    check_sqlite_version,
+    configure,
+    identity_of,
+    look_at,
+    open_file,
+    prepare_file,
+)
 from edgecron.store.forks import close_in_children, is_spoiled
-from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
-from edgecron.store.opening import check_sqlite_version, configure, open_file
-from edgecron.store.place import MOUNTS, identity_of, look_at, prepare_file
+from edgecron.store.sqlite_errors import emptied, gone, translated_errors
 from edgecron.store.statements import Statements
-from edgecron.store.translating import emptied, gone, translated_errors
-from edgecron.store.turns import Turns
+from edgecron.store.wal import Logs, may_be_lost, refuse_lost_log
+from edgecron.store.writer_queue import WriterQueue
 
 _LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
 _MORE_THAN_VERSIONS = 2**32  # that SQLite tells: they have 32 bits
@@ -46,6 +53,8 @@ class Database(Statements):
         DatabaseUnusable, and is left as it is. `mounts` is the system's table of mounts.
         """
         super().__init__(path)
+        self.seed = b""  # of jitter and H; `read_identity` reads it
+        self.uuid = ""
         self.wal_pages = 0  # of the log, after our latest commit
         self._data_version = -1
         self._renewals = 0
@@ -56,7 +65,7 @@ class Database(Statements):
         if may_be_lost(path):
             refuse_lost_log(path, patience_s=busy_wait_s)
         self.identity = identity_of(path)
-        self._turns = Turns(path, self.identity, most_s=busy_wait_s)
+        self._turns = WriterQueue(path, self.identity, most_s=busy_wait_s)
         if is_spoiled(self.identity):
             raise DatabaseUnusable(
                 f"database {path} was in use when this process was forked",
@@ -108,6 +117,15 @@ class Database(Statements):
         _LEFT_TO_PARENT.append(self._connection)
         return False
 
+    def read_identity(self) -> None:
+        """Read the seed and the UUID of the database. Raises DatabaseUnusable if they are lost."""
+        row = self.row("SELECT seed, uuid FROM meta")
+        if row is None:
+            raise DatabaseUnusable(
+                f"database {self.path} has lost its seed", hint="restore a backup"
+            )
+        self.seed, self.uuid = bytes(row[0]), str(row[1])
+
     @property
     def lock_waits(self) -> int:
         """How often another's lock was waited for, some milliseconds each time."""
@@ -119,8 +137,8 @@ class Database(Statements):
         return self._was_locked
 
     @property
-    def data_version(self) -> int:
-        """A number that changes when another connection has committed, and with `renew`."""
+    def change_mark(self) -> int:
+        """A number that changes when another connection commits, and with `renew`."""
         self.check_file()
         self._logs.check()
         found = self.row("PRAGMA data_version")

@@ -1,4 +1,4 @@
-"""What passes between an engine and its store; `protocol` says what is asked and answered."""
+"""Values that pass between an engine and its store; `protocol` declares the calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engines that this database has seen; whether one lives is what its kernel lock says."""
+"""Record engines. Whether one is alive is what its kernel lock says, not these rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from edgecron.store.connection import Database
 from edgecron.store.contract import EnginePresence
 from edgecron.store.offers import note_vanished, offers_text
 from edgecron.store.rows import engine_of
+from edgecron.store.statements import seldom
 
 _KEPT_STOPPED = 50  # of those that took a queue, and of those for a run of their own
 # One that never looked at any queue, for a run of its own, is no presence.
 _IS_PRESENCE = "(queues != '[]' OR seen_at IS NOT NULL)"
 
 
+@seldom
 def register_engine(
     database: Database,
     *,
@@ -32,6 +34,7 @@ def register_engine(
 
     Safe to repeat where COMMIT raised: the key says that it is the same engine.
     """
+    database.keep_little()
     with database.transaction():
         database.change(
             f"""DELETE FROM engines WHERE stopped_at IS NOT NULL AND id <= iif({_IS_PRESENCE},
@@ -113,6 +116,7 @@ def note_presence(database: Database, engine_id: int, *, now_ms: int) -> None:
         )
 
 
+@seldom
 def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
     """When the engines that took one of these queues were there, newest first, but for one."""
     return [

@@ -1,4 +1,4 @@
-"""One schedule's decision carried out: a row for each fire and range, in each of its scopes."""
+"""Write what becomes of one schedule's fires and missed ranges, in each of its scopes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import Admission, running_limit
 from edgecron.store.connection import Database
 from edgecron.store.contract import Broken, Decided, Granted, Seat
-from edgecron.store.firerows import (
+from edgecron.store.limits import RunCounts, ScopeKey
+from edgecron.store.needs import Needs, deadline_ms
+from edgecron.store.overlap_replace import (
+    count_late,
+    keep_turn,
+    note_covered,
+    replace_oldest,
+    replace_waiting,
+    take_over_catch_up,
+)
+from edgecron.store.row_batches import RowBatch, shape_of
+from edgecron.store.skipped_rows import (
     fire_columns,
     give_back_unmet,
     is_of_slow_engine,
@@ -18,17 +29,6 @@ from edgecron.store.firerows import (
     overlapped,
     record_held,
     record_missed,
-)
-from edgecron.store.ledger import Ledger, ScopeKey
-from edgecron.store.needs import Needs, deadline_ms
-from edgecron.store.newrows import NewRows, shape_of
-from edgecron.store.replacing import (
-    count_late,
-    keep_turn,
-    note_covered,
-    replace_oldest,
-    replace_waiting,
-    take_over_catch_up,
 )
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
@@ -42,11 +42,11 @@ class FireWriter:
     """
 
     def __init__(
-        self, database: Database, seat: Seat | None, ledger: Ledger, *, now_ms: int, direct: bool
+        self, database: Database, seat: Seat | None, counts: RunCounts, *, now_ms: int, direct: bool
     ) -> None:
         self._database = database
         self._seat = seat
-        self._ledger = ledger
+        self._counts = counts
         self._now_ms = now_ms
         self._direct = direct
         self._needs = Needs(database, now_ms=now_ms)
@@ -54,7 +54,7 @@ class FireWriter:
         # Replaced before they started: what follows is to be written.
         self.withdrawn: list[int] = []
         self.broken: list[Broken] = []
-        self._rows = NewRows(database, now_ms=now_ms)
+        self._rows = RowBatch(database, now_ms=now_ms)
 
     def flush(self) -> None:
         """Write all rows now, for what reads or writes rows of the same schedules next."""
@@ -144,10 +144,10 @@ class FireWriter:
                 self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms
             )
         if taken is not None:
-            self._ledger.count_anew(key)
+            self._counts.count_anew(key)
         if self._joins_catch_ups(key, spec, fire):
             fire = fire._replace(cause=Cause.CATCH_UP, in_sequence=True)
-        admission = self._ledger.admit(key, spec, fire, direct=direct)
+        admission = self._counts.admit(key, spec, fire, direct=direct)
         if admission is Admission.SKIP:
             span = overlapped(fire, before)
             if before is not None:
@@ -192,7 +192,7 @@ class FireWriter:
         """Whether a fire is live, and could meet only a waiting catch-up of its schedule."""
         if fire.fire_key or not _may_be_skipped(spec, fire, CatchUp.ONCE):
             return False
-        occupancy = self._ledger.occupancy(key)
+        occupancy = self._counts.occupancy(key)
         return occupancy.queued == 1 and occupancy.active == 1 and not occupancy.backfilling
 
     def _joins_catch_ups(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
@@ -202,7 +202,7 @@ class FireWriter:
         """
         if not _may_be_skipped(spec, fire, CatchUp.ALL):
             return False
-        occupancy = self._ledger.occupancy(key)
+        occupancy = self._counts.occupancy(key)
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
         if occupancy.active < limit:
             return False
@@ -220,7 +220,7 @@ class FireWriter:
         is_unlimited = running_limit(policies.overlap, policies.max_running) is None
         if is_unlimited and not fire.in_sequence:
             return WaitsFor.PLACE  # Others of it keep it from nothing.
-        occupancy = self._ledger.occupancy(key)
+        occupancy = self._counts.occupancy(key)
         is_alone = occupancy.active == 1 and not occupancy.backfilling
         return WaitsFor.PLACE if is_alone else WaitsFor.EARLIER_RUN
 
@@ -230,7 +230,7 @@ class FireWriter:
         One that waits for a condition replaces what waits, too; what runs when that has come true.
         """
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
-        count = self._ledger.occupancy(key).active - limit
+        count = self._counts.occupancy(key).active - limit
         if spec.policies.catch_up is CatchUp.ALL:
             # Those run in sequence, and overlap discards none of them.
             count -= count_late(self._database, key)
@@ -246,7 +246,7 @@ class FireWriter:
         self._rows.decided.extend(withdrawn)
         keep_turn(self._database, by, withdrawn)
         self.withdrawn.extend(one.execution_id for one in withdrawn)
-        self._ledger.count_anew(key)
+        self._counts.count_anew(key)
         self.has_replaced = self.has_replaced or not is_owed
 
     def _record_skipped(

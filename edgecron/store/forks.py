@@ -1,9 +1,9 @@
-"""What a fork does to open databases: nobody uses one meanwhile, and the child closes its copies.
+"""Protect open databases from a fork: none is in use meanwhile, and the child closes its copies.
 
-SQLite keeps in memory, for each file, what a process has locked of it. A child that is forked takes
-that for its own, and has no such lock with the kernel. What it opened anew would share the memory
-of what it has inherited: it would read and write without a lock, or wait without end for a
-transaction that is its parent's (both measured).
+SQLite keeps in memory which locks a process has on a file. A forked child believes that these locks
+are its own, although the kernel gave them to the parent. If it opened the file again, it would
+share that memory: it would read and write without locks, or wait forever for a transaction of its
+parent (both measured).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Forked(Protocol):
         """Close it in the child, which changes no file; False where it is in a transaction."""
 
 
-# Held by a thread that loads a module. A child would wait without end for the import of a thread
-# that it does not have.
+# A thread holds it while it imports the store: a child forked meanwhile would wait forever for the
+# import of a thread that it does not have.
 loading = RLock()
 _changing = RLock()
 _known: WeakSet[Forked] = WeakSet()

@@ -1,6 +1,6 @@
-"""Bringing a database to the schema this edgecron knows, inside one `BEGIN IMMEDIATE`.
+"""Bring a database to this edgecron's schema, in one `BEGIN IMMEDIATE`.
 
-A script that has landed never changes, since databases have run it: what is new takes a new one.
+A script that has landed never changes, because databases have run it. Add a new script instead.
 """
 
 from __future__ import annotations
@@ -11,13 +11,24 @@ from typing import Any
 
 import apsw
 
+import edgecron
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.connection import Database
-from edgecron.store.forks import loading
-from edgecron.store.identity import new_uuid
-from edgecron.store.opening import APPLICATION_ID
+from edgecron.store.damage import find_orphans, is_repairable, orphan_words, repair
+from edgecron.store.database_file import APPLICATION_ID
 from edgecron.store.rows import SPEC_COLUMNS
-from edgecron.store.translating import too_new
+from edgecron.store.sqlite_errors import too_new
+from edgecron.store.whole_file import keep_copy, rebuilding
+
+
+def new_uuid() -> str:
+    """A random UUID, version 4. The module `uuid` makes the same, and loads 400 KB for it."""
+    digits = bytearray(os.urandom(16))
+    digits[6] = digits[6] & 0x0F | 0x40
+    digits[8] = digits[8] & 0x3F | 0x80
+    text = digits.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
 
 SCRIPTS = (
     "0001_foundation.sql",
@@ -110,9 +121,6 @@ def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> No
     it, and DatabaseUnusable where it can't be copied or brought up to date: it is then as before.
     """
     if _version_of(database) != SCHEMA_VERSION:
-        with loading:
-            from edgecron.store.whole import rebuilding
-
         with rebuilding(database), database.transaction():
             _bring_up(database, now_ms=now_ms, seed=seed)
     database.expect_version(SCHEMA_VERSION)
@@ -139,8 +147,6 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
     if version == SCHEMA_VERSION:
         return
     if version > 0:
-        from edgecron.store.copies import keep_copy
-
         # It differs with the columns that a version has, and is made again below.
         database.change(_DROP_EDITED)
         refuse_planted(database)
@@ -163,8 +169,6 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
 
 def _repair_orphans(database: Database) -> None:
     """Repair rows that refer to missing ones, if that loses no history; the copy still has them."""
-    from edgecron.store.damage import find_orphans, is_repairable, orphan_words, repair
-
     orphans = find_orphans(database.rows)
     lasting = [one for one in orphans if not is_repairable(one)]
     if lasting:
@@ -174,8 +178,6 @@ def _repair_orphans(database: Database) -> None:
 
 
 def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
-    import edgecron
-
     database.change(f"PRAGMA application_id = {APPLICATION_ID}")
     database.change(
         """INSERT INTO meta (id, uuid, seed, created_at, created_by)

@@ -1,7 +1,7 @@
-"""What queued rows wait for besides a place: a condition, until its deadline.
+"""Let queued rows wait for a condition until its deadline.
 
-Nothing polls: what makes a condition true wakes the rows that wait for it, in its own
-transaction, and they are judged again right before they start.
+Nothing polls. What makes a condition true wakes the waiting rows in its own transaction, and each
+is checked again right before it starts.
 """
 
 from __future__ import annotations

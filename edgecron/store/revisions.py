@@ -1,7 +1,7 @@
-"""What schedules said at each of their revisions: engines run what was decided with.
+"""Store what each schedule said at each revision, and where it came from.
 
-Only a change of a schedule's words stores a snapshot. A pause, a resume and a reschedule bump the
-revision alone: at such a revision the newest snapshot before it holds.
+Engines run a fire as its revision said. Only a change of the definition stores a snapshot: a pause,
+a resume and a reschedule only raise the revision, and the newest earlier snapshot still holds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgecron.base.errors import Unreadable
+from edgecron.model.choices import GLOBAL_SCOPE
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.connection import Database
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.rows import spec_of
@@ -108,3 +110,71 @@ def write_revision(
             "snapshot": json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
         },
     )
+
+
+def mark_broken(
+    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
+) -> bool:
+    """Stop a schedule whose stored trigger can't be read, and keep the reason with it."""
+    with database.transaction():
+        return note_broken(database, schedule_id, revision=revision, error=error, now_ms=now_ms)
+
+
+def note_broken(
+    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
+) -> bool:
+    """The same inside the caller's transaction; False where it is another revision by now."""
+    changed = database.change(
+        """UPDATE schedules SET trigger_error = :error, next_plan_at = NULL,
+               next_run_at = NULL, next_source = NULL, updated_at = :now
+           WHERE id = :id AND revision = :revision""",
+        {"id": schedule_id, "revision": revision, "error": error, "now": now_ms},
+    )
+    return changed == 1
+
+
+def find_imported(database: Database) -> list[tuple[int, str, str]]:
+    """(schedule, source, imprint) of every import, those of removed schedules as well."""
+    return database.rows(
+        "SELECT schedule_id, source, imprint FROM imported_entries ORDER BY schedule_id"
+    )
+
+
+def find_imported_before(database: Database) -> list[tuple[int, ScheduleSpec]]:
+    """The schedules that an older version imported, as their crontab lines said then."""
+    rows = database.rows(
+        """SELECT r.schedule_id, r.snapshot FROM schedule_revisions AS r
+           WHERE r.revision = 1 AND r.origin = 'crontab'
+               AND r.schedule_id NOT IN (SELECT schedule_id FROM imported_entries)
+           ORDER BY r.schedule_id"""
+    )
+    found = []
+    for schedule_id, snapshot in rows:
+        try:
+            found.append((schedule_id, spec_of(columns_of(snapshot), (GLOBAL_SCOPE,))))
+        except Unreadable:
+            continue  # Its line is taken for a new one.
+    return found
+
+
+def is_noted(database: Database, schedule_id: int) -> bool:
+    """Whether it is noted which line a schedule came from; else its first definition says so."""
+    row = database.row(
+        "SELECT 1 FROM imported_entries WHERE schedule_id = :id", {"id": schedule_id}
+    )
+    return row is not None
+
+
+def note_imported(database: Database, rows: Sequence[tuple[int, str, str]]) -> None:
+    """Keep the source and imprint of imported schedules; what was known of them is replaced."""
+    with database.transaction():
+        database.change_many(
+            """INSERT INTO imported_entries (schedule_id, source, imprint)
+               VALUES (:id, :source, :imprint)
+               ON CONFLICT (schedule_id) DO UPDATE
+                   SET source = excluded.source, imprint = excluded.imprint""",
+            [
+                {"id": schedule_id, "source": source, "imprint": imprint}
+                for schedule_id, source, imprint in rows
+            ],
+        )

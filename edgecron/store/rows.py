@@ -1,4 +1,4 @@
-"""Rows to values and back: the only place that knows how a value lies in columns."""
+"""Turn rows into values and back. No other module knows how a value lies in columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionTyp
 from edgecron.model.reports import read_progress
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.store.sense import texts_of, unreadable
+from edgecron.store.sqlite_errors import texts_of, unreadable
 
 # The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
 _JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)

@@ -1,4 +1,4 @@
-"""Schedules, read."""
+"""Read schedules."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from contextlib import suppress
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import Unreadable
+from edgecron.base.errors import NotFound, Unreadable
 from edgecron.base.units import to_ms
 from edgecron.model.listing import SchedulePage
+from edgecron.model.measures import Recurrence
 from edgecron.model.schedule import Schedule
 from edgecron.store.connection import Database
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
-from edgecron.store.sense import unreadable
-from edgecron.store.standings import IDLE_COLUMNS, page_where
+from edgecron.store.schedule_lists import IDLE_COLUMNS, page_where
+from edgecron.store.sqlite_errors import unreadable
 
 if TYPE_CHECKING:
     from edgecron.model.listing import Choice
+
 
 _IDLE_NAMES = ("is_done", "is_active", "gone_upstreams")
 _OWN_COLUMNS = (*(name for name in SPEC_COLUMNS if name != "compiled"), *KEPT_COLUMNS)
@@ -67,6 +69,20 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
     """The schedule of this name, or None."""
     found = _find(database, " WHERE name = :name AND deleted_at IS NULL", {"name": name})
     return found[0] if found else None
+
+
+def get_schedule(database: Database, name: str) -> Schedule:
+    """The schedule of this name. Raises NotFound, which suggests a similar name."""
+    found = find_schedule(database, name)
+    if found is None:
+        from difflib import get_close_matches  # 2 ms, and few names are misspelled
+
+        close = get_close_matches(name, find_names(database), n=1)
+        raise NotFound(
+            f"there is no schedule {name!r}",
+            hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+        )
+    return found
 
 
 def find_id(database: Database, name: str) -> int | None:
@@ -231,6 +247,12 @@ def find_names_in_queue(database: Database, queue: str) -> list[str]:
     return [row[0] for row in rows]
 
 
+def find_ids_of_name(database: Database, name: str) -> list[int]:
+    """The ids of all schedules of a name: the present one and those that were removed."""
+    rows = database.rows("SELECT id FROM schedules WHERE name = :name ORDER BY id", {"name": name})
+    return [row[0] for row in rows]
+
+
 def is_unchanged(database: Database, schedule: Schedule) -> bool:
     """Whether a schedule is still there as it was read."""
     found = database.rows(
@@ -257,12 +279,12 @@ def is_decided_early(database: Database, schedule: Schedule, *, now_ms: int) -> 
     return bool(found)
 
 
-def has_active(database: Database, schedule_id: int) -> bool:
-    """Whether runs of a schedule go on or wait."""
+def has_active(database: Database, schedule: Schedule) -> bool:
+    """Whether a schedule has queued or running runs."""
     found = database.rows(
         """SELECT 1 FROM executions INDEXED BY executions_active
            WHERE schedule_id = :id AND status IN ('queued', 'running') LIMIT 1""",
-        {"id": schedule_id},
+        {"id": schedule.id},
     )
     return bool(found)
 
@@ -318,3 +340,35 @@ def _raise_first_unreadable(database: Database, where: str, params: dict[str, An
             database.rows(f"{_SELECT} WHERE id = :id", {"id": schedule_id})
         except Unreadable as error:
             raise unreadable("schedule", error, name=name.decode(errors="replace")) from error
+
+
+def find_recurring(
+    database: Database, *, after_id: int, limit: int
+) -> tuple[list[Recurrence], int | None]:
+    """The schedules after an id that have times to come, and the id after which the next page
+    begins; None: this is the last one."""
+    rows = database.rows(
+        """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
+               max_runs - planned_count, after_end_ms, jitter_s
+           FROM schedules
+           WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
+               AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)
+               AND vanished_at IS NULL
+           ORDER BY id LIMIT :limit""",
+        {"after": after_id, "limit": limit},
+    )
+    following = rows[-1][0] if len(rows) == limit else None
+    return [_recurrence_of(row) for row in rows], following
+
+
+def _recurrence_of(row: tuple[Any, ...]) -> Recurrence:
+    return Recurrence(
+        compiled=row[1],
+        next_plan_ms=row[2],
+        next_run_ms=row[3],
+        paused_until_ms=row[4],
+        until_ms=row[5],
+        runs_left=row[6],
+        after_end_ms=row[7],
+        jitter_ms=round(row[8] * 1000),
+    )

@@ -1,4 +1,4 @@
-"""Statements, run over a connection: by the process that opened it, for the schema they are of."""
+"""Run statements over one connection, in the process that opened it and for its schema."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from _thread import RLock  # what `threading` gives, which takes 1 ms to load
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from edgecron.base.errors import DatabaseUnusable
-from edgecron.store.translating import too_new, translated_errors
+from edgecron.store.sqlite_errors import too_new, translated_errors
+
+if TYPE_CHECKING:
+    from typing import Concatenate, ParamSpec, TypeVar
+
+    _P = ParamSpec("_P")
+    _S = TypeVar("_S", bound="Statements")
+    _R = TypeVar("_R")
 
 Params = Mapping[str, Any]
 
@@ -157,3 +164,13 @@ def _drained(found: apsw.Cursor) -> list[tuple[Any, ...]]:
     except BaseException:  # an interrupt, too
         found.close(True)
         raise
+
+
+def seldom(ask: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+    """Keep no compiled statement of a function that an engine calls once in its life."""
+
+    def asked(database: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with database.seldom():
+            return ask(database, *args, **kwargs)
+
+    return asked

@@ -18,7 +18,7 @@ from edgecron.engine.walwatch import WalWatch
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Status
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
-from edgecron.store import SqliteStore, open_store
+from edgecron.store.sqlite import SqliteStore, open_store
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 
 

@@ -19,6 +19,7 @@ from edgecron.client import Client
 from edgecron.client import doctor_contents as contents
 from edgecron.client.doctor_files import Room, judge_space
 from edgecron.engine.wake import Doorbell
+from edgecron.store.damage import find_damage_within
 from edgecron.supervisor.files import prepare_state_dir
 from support.cli import Edgecron, Said
 from support.places import small_disk
@@ -660,7 +661,7 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
     every = contents.check_integrity(story.client, is_deep=False, command=str)
     monkeypatch.setattr(contents, "_MOMENT_MS", -1)
     nothing = contents.check_integrity(story.client, is_deep=False, command=str)
-    damage, unread = story.client.store.find_damage_within(lambda: False)
+    damage, unread = find_damage_within(story.client.store, lambda: False)
 
     assert [one.message for one in every] == ["no damage found"]
     assert damage == []

@@ -24,8 +24,8 @@ from edgecron.model.listing import (
     standing_of,
     state_of,
 )
-from edgecron.store.browsing import find_order_of
 from edgecron.store.connection import Database
+from edgecron.store.schedule_lines import find_order_of
 from support.clock import FakeClock
 from support.offering import let_vanish
 from support.specs import make_spec
@@ -135,7 +135,7 @@ def test_an_order_holds_what_matches(client: Client, sort: SortBy) -> None:
         return keys.state == "active"
 
     found = find_order_of(
-        client.store.database, sort, is_descending=False, matches=is_active, now=client.now()
+        client.store, sort, is_descending=False, matches=is_active, now=client.now()
     )
 
     assert {line.standing.name for line in client.schedule_lines(found)} == {
@@ -345,7 +345,7 @@ def test_an_interrupt_ends_the_question_that_is_being_answered(client: Client) -
 
     with pytest.raises(QueryInterrupted, match="was interrupted"):
         find_order_of(
-            client.store.database,
+            client.store,
             SortBy.RUNS,
             is_descending=False,
             matches=interrupt,
@@ -363,7 +363,7 @@ def test_an_interrupt_ends_nothing_that_begins_after_it(tmp_path: Path) -> None:
 
     assert len(client.schedule_order()) == 1
 
-    database = client.store.database
+    database = client.store
     client.close()
     client.interrupt()
     database.interrupt()
@@ -374,7 +374,7 @@ def test_a_filter_that_raises_leaves_the_database_usable(client: Client) -> None
 
     with pytest.raises(ZeroDivisionError):
         find_order_of(
-            client.store.database,
+            client.store,
             SortBy.NAME,
             is_descending=False,
             matches=lambda keys: 1 / 0 > 1,

@@ -215,8 +215,8 @@ def test_a_histogram_rises_from_step_to_step_to_its_count(story: Story) -> None:
 
 @pytest.fixture
 def crowded(story: Story) -> Story:
-    with story.client.store.database.transaction():
-        database = story.client.store.database
+    with story.client.store.transaction():
+        database = story.client.store
         names = [row[0] for row in database.rows("SELECT name FROM pragma_table_info('schedules')")]
         columns = ", ".join(name for name in names if name not in ("id", "name"))
         database.change(

@@ -73,5 +73,5 @@ def test_an_engine_goes_on_once_a_damage_has_healed(place: Place, name: str) -> 
     assert code == 0
     runs = [run for run in place.runs("often") if run.started_at is not None]
     assert len(place.effects()) == len(set(place.effects())) == len(runs)
-    [(verdict,)] = place.client.store.database.rows("PRAGMA integrity_check")
+    [(verdict,)] = place.client.store.rows("PRAGMA integrity_check")
     assert verdict == "ok"

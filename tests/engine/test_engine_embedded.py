@@ -120,7 +120,7 @@ def test_what_is_offered_is_put_down_when_it_changes_and_not_when_it_is_said_ane
 
     with program(tmp_path / "edge.db", {}, offers=lambda: frozenset(offers)) as host:
         host.engine.step()
-        host.engine._store._database._connection.exec_trace = trace  # type: ignore[attr-defined]
+        host.engine._store._connection.exec_trace = trace  # type: ignore[attr-defined]
         host.engine.step()
         said_anew = len(said)
         offers.append("callable sweep")

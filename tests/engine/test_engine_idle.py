@@ -11,7 +11,7 @@ import pytest
 from edgecron.engine.events import EventKind
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.sleep import SAFETY_MS
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
 from simulation.world import SimLiveness
 from support.story import Story
 
@@ -43,7 +43,7 @@ def traced(story: Story) -> list[str]:
         return True
 
     _, store = story.world.engines[story.key]
-    store._database._connection.exec_trace = trace
+    store._connection.exec_trace = trace
     return asked
 
 

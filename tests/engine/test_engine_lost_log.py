@@ -29,7 +29,7 @@ def assert_each_fire_is_one(place: Place) -> None:
 
     assert effects == plans
     assert set(plans.values()) == {1}
-    [(verdict,)] = place.client.store.database.rows("PRAGMA integrity_check")
+    [(verdict,)] = place.client.store.rows("PRAGMA integrity_check")
     assert verdict == "ok"
 
 

@@ -259,7 +259,7 @@ def test_a_sleeping_engine_is_woken_for_what_waits(place: Place) -> None:
 
 def store_needs(story: Story, name: str, needs: str) -> None:
     """As a later version may have written it, or somebody's hand."""
-    database = story.client.store._database
+    database = story.client.store
     with database.transaction():
         database.change(
             "UPDATE schedules SET needs = :needs WHERE name = :name", {"name": name, "needs": needs}
@@ -338,7 +338,7 @@ def test_an_end_is_written_whoever_of_its_followers_can_not_be_read(story: Story
     story.add("up", "every 10m")
     story.add("odd", "after up")
     story.add("next", "after up")
-    database = story.client.store._database
+    database = story.client.store
     with database.transaction():
         database.change(
             """UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.kind', 'container')

@@ -34,8 +34,8 @@ def test_a_rehearsal_changes_nothing_and_what_is_due_fires_once(story: Story) ->
 def test_a_rehearsal_tells_nothing_of_what_it_finds_broken(story: Story) -> None:
     story.add("broken", "every 1m")
     story.engine.step()
-    with story.client.store.database.transaction():
-        story.client.store.database.change("DELETE FROM schedule_revisions")
+    with story.client.store.transaction():
+        story.client.store.change("DELETE FROM schedule_revisions")
     story.engine.step()
     before = everything(story.client.path)
 
@@ -51,24 +51,24 @@ def test_a_rehearsal_waits_for_nobody_who_writes(story: Story) -> None:
     story.add("one", "every 1m")
     story.engine.step()
 
-    with story.client.store.database.transaction():
+    with story.client.store.transaction():
         story.engine.rehearse(START_MS + MINUTE_MS)
 
     story.after_s(60)
     assert story.statuses("one") == ["success"]
-    [failures] = story.client.store.database.row("SELECT lock_failures FROM meta") or ()
+    [failures] = story.client.store.row("SELECT lock_failures FROM meta") or ()
     assert failures == 0
 
 
 def test_what_is_undone_can_be_done_after_it(tmp_path: Path) -> None:
     with Client(tmp_path / "e.db") as one, Client(tmp_path / "e.db") as other:
-        database = one.store.database
+        database = one.store
         with one.store.rehearsal():
             database.change("UPDATE meta SET lock_failures = 7")
         assert database.row("SELECT lock_failures FROM meta") == (0,)
 
         with (
-            other.store.database.transaction(),
+            other.store.transaction(),
             pytest.raises(DatabaseBusy),
             one.store.rehearsal(),
         ):

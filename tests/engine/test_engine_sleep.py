@@ -22,7 +22,7 @@ from edgecron.engine.wake import ring_engines
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store import SqliteStore
+from edgecron.store.sqlite import SqliteStore
 from edgecron.supervisor.runner import Runner
 from simulation.world import SimLiveness
 from support.sleepy import START_MS, ScriptedSleeper, Sleepy

@@ -46,13 +46,13 @@ ALL: tuple[Mutation, ...] = (
                 new="",
             ),
             Edit(
-                file="store/newrows.py",
+                file="store/row_batches.py",
                 old="                   ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at,"
                 " fire_key, attempt)\n                       DO NOTHING\n",
                 new="",
             ),
             Edit(
-                file="store/firerows.py",
+                file="store/skipped_rows.py",
                 old="           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key,"
                 " attempt) DO NOTHING\n",
                 new="",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .hunts import CRASHES, EVERY_CALL, POLICIES, fails
 from .mutation import Edit, Hunt, Mutation
 
-_ENDING = "store/ending.py"
-_AFTER = "store/aftermath.py"
+_ENDING = "store/ends.py"
+_AFTER = "store/follow_ups.py"
 
 # The trigger of the database, and what it is told from a planted one by.
 _NO_TRIGGER = tuple(

@@ -7,7 +7,7 @@ from .mutation import Edit, Hunt, Mutation
 
 _LIMITS = "tests/engine/test_engine_limits.py"
 _NO_LIMIT = f"{_LIMITS}::test_no_limit_is_ever_passed_whatever_comes_together"
-_LEDGER = "store/ledger.py"
+_LEDGER = "store/limits.py"
 
 ALL: tuple[Mutation, ...] = (
     Mutation(
@@ -98,7 +98,7 @@ ALL: tuple[Mutation, ...] = (
                 new="",
             ),
             Edit(
-                file="store/queued.py",
+                file="store/queue.py",
                 old="elif row.cause is Cause.BACKFILL and is_behind("
                 "cause=row.cause, occupancy=occupancy):",
                 new="elif False:",
@@ -115,7 +115,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("26",),
         edits=(
             Edit(
-                file="store/inorder.py",
+                file="store/queue_order.py",
                 old="(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL\n"
                 "    AND (s.paused_until IS NULL OR s.paused_until <= :now)))",
                 new="TRUE",
@@ -129,7 +129,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17",),
         edits=(
             Edit(
-                file="store/queued.py",
+                file="store/queue.py",
                 old="        unmet = self._needs.find_unmet(row.needs, row.cause)\n"
                 "        if unmet is not None:\n",
                 new="        unmet = None\n        if unmet is not None:\n",

@@ -15,7 +15,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6", "I7", "23"),
         edits=(
             Edit(
-                file="store/ending.py",
+                file="store/ends.py",
                 old="s.ok_codes, s.kill_grace_s, e.started_at\n"
                 "           FROM executions AS e INDEXED",
                 new="s.ok_codes, s.kill_grace_s, e.heartbeat_at\n"

@@ -15,7 +15,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("16",),
         edits=(
             Edit(
-                file="store/opening.py",
+                file="store/database_file.py",
                 old='connection.execute("PRAGMA synchronous = FULL", can_cache=False)',
                 new='connection.execute("PRAGMA synchronous = NORMAL", can_cache=False)',
             ),
@@ -63,7 +63,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I19", "62"),
         edits=(
             Edit(
-                file="store/place.py",
+                file="store/database_file.py",
                 old="    os.fchmod(descriptor, 0o600)\n",
                 new="    os.fchmod(descriptor, 0o644)\n",
             ),

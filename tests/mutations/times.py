@@ -83,7 +83,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17",),
         edits=(
             Edit(
-                file="store/looking.py",
+                file="store/due.py",
                 old="AND next_run_at <= :now\n",
                 new="AND next_run_at <= :now + 500\n",
             ),
@@ -96,7 +96,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17",),
         edits=(
             Edit(
-                file="store/inorder.py",
+                file="store/queue_order.py",
                 old="AND e.priority = :priority AND e.due_at <= :now\n",
                 new="AND e.priority = :priority AND e.due_at <= :now + 500\n",
             ),

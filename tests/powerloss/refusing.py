@@ -108,7 +108,7 @@ class RefusingWorld(PoweredWorld):
         self._let_people_act()
         for _, store in self.engines.values():
             if self.clock.now_ms() % 4_000 < _STEP_MS:
-                store.database.wal_pages = _LONG_LOG_PAGES  # It is to be moved, by a checkpoint.
+                store.wal_pages = _LONG_LOG_PAGES  # It is to be moved, by a checkpoint.
         if self.clock.now_ms() >= self._ends_ms() and self.loop is not None:
             self.faults.heal()
             self.loop.stop()

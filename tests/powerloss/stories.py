@@ -14,8 +14,9 @@ from edgecron.client import Client
 from edgecron.model.choices import CatchUp, OnInterrupt, Overlap, Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention, limits_at
-from edgecron.store import open_store
 from edgecron.store.connection import Database
+from edgecron.store.retention import prune
+from edgecron.store.sqlite import open_store
 from powerloss.faults import Op
 from powerloss.laboratory import DATABASE, read_content
 from powerloss.world import PoweredWorld, Returned
@@ -218,7 +219,7 @@ def pruned_story(world: PoweredWorld) -> None:
     world.mark(PRUNING)
     store = open_store(world.path, now_ms=world.clock.now_ms())
     limits = limits_at(Retention(history_count=1), world.clock.now_ms(), is_trusted=True)
-    removed = [one for one in store.prune(limits, schedule_id=None, is_trial=False) if one]
+    removed = [one for one in prune(store, limits, schedule_id=None, is_trial=False) if one]
     store.close()
     assert sum(one.count for one in removed if one.kind == "run") >= 5
     world.mark(Returned(call="prune"))

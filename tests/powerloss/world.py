@@ -15,7 +15,7 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Claim, Outcome
-from edgecron.store import SqliteStore
+from edgecron.store.sqlite import SqliteStore
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.remains import forget
@@ -167,7 +167,7 @@ class PoweredWorld(World):
 
     def _choose_sync(self, store: SqliteStore) -> None:
         if self._synchronous is not None:
-            store._database.rows(f"PRAGMA synchronous = {self._synchronous}")
+            store.rows(f"PRAGMA synchronous = {self._synchronous}")
 
     def tidy(self, key: str) -> None:
         """What an engine does before it sleeps, and the checkpoint that a long log gets."""
@@ -179,7 +179,7 @@ class PoweredWorld(World):
         except Crash:
             self.kill_engine(key)
             return
-        store.checkpoint()
+        store.move_log()
         self.mark(Returned(call="checkpoint"))
 
     def take_up(self, *, for_ms: int) -> None:

@@ -23,8 +23,8 @@ from edgecron.model.choices import COMMAND_QUEUE, OnShutdown, Reason
 from edgecron.model.engine import EngineInfo
 from edgecron.planning.retention import UNLIMITED, Retention
 from edgecron.planning.trust import CLOCK_WAIT_MS
-from edgecron.store import SqliteStore, open_store
 from edgecron.store.contract import RunningRow
+from edgecron.store.sqlite import SqliteStore, open_store
 from edgecron.supervisor.command_runner import CommandRunner
 from edgecron.supervisor.verdicts import Interrupted
 from simulation.links import Link

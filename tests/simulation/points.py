@@ -19,7 +19,7 @@ import apsw
 import pytest
 
 from edgecron.engine import adoption, peers
-from edgecron.store import turns
+from edgecron.store import writer_queue
 from edgecron.supervisor import journal
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def watching(machine: Machine) -> Iterator[None]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "urandom", machine.ids.randbytes)
-            patch.setattr(turns, "time", naps)
+            patch.setattr(writer_queue, "time", naps)
             patch.setattr(peers, "time", naps)
             patch.setattr(journal, "os", Disk(machine))
             patch.setattr(adoption, "Control", ask)

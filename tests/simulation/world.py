@@ -22,9 +22,10 @@ from edgecron.model.claim import Claim, Outcome, Output
 from edgecron.model.reports import Reported
 from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.planning.trust import CLOCK_WAIT_MS
-from edgecron.store import SqliteStore, open_store
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, RunningRow
+from edgecron.store.retention import prune
+from edgecron.store.sqlite import SqliteStore, open_store
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.runner import Lease
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
@@ -295,7 +296,7 @@ class World:
         limits = limits_at(retention, self.clock.now_ms(), is_trusted=True)
         store = open_store(self.path, now_ms=self.clock.now_ms())
         try:
-            for _ in self.archiving(store.prune(limits, schedule_id=None, is_trial=False)):
+            for _ in self.archiving(prune(store, limits, schedule_id=None, is_trial=False)):
                 if self.random.random() < 0.1:
                     return
         finally:

@@ -16,7 +16,8 @@ import apsw
 import pytest
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
-from edgecron.store import copies, open_store
+from edgecron.store import whole_file
+from edgecron.store.sqlite import open_store
 from support.olddatabases import everything, make_version_1, version_of
 from support.places import fill, small_disk
 
@@ -171,7 +172,7 @@ def test_room_that_runs_out_leaves_all_as_it_was(
         make_version_1(path)
         before = everything(path)
         # Others may take the room after it was looked at.
-        monkeypatch.setattr(copies, "_need_space", lambda _path: None)
+        monkeypatch.setattr(whole_file, "_need_space", lambda _path: None)
         filler = leave_room(disk, room)
 
         with pytest.raises(DatabaseUnusable, match="no space left"):
@@ -275,10 +276,10 @@ def test_kill_9_half_way_leaves_all_as_it_was(old: Path, statement: str) -> None
 LOADED = """
     import sys
     from pathlib import Path
-    from edgecron.store import open_store
+    from edgecron.store.sqlite import open_store
 
     open_store(Path(sys.argv[1]), now_ms=0)
-    heavy = {"edgecron.store.copies", "uuid", "importlib.resources", "filecmp", "pkgutil"}
+    heavy = {"uuid", "importlib.resources", "filecmp", "pkgutil"}
     print(*heavy.intersection(sys.modules))
 """
 

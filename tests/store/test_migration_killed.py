@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
 from support.olddatabases import everything, make_version_1, version_of
 
 pytestmark = [pytest.mark.failure(68), pytest.mark.failure(15)]

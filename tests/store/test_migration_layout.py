@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
 from support.olddatabases import make_unreleased, make_version_1, script
 
 NOW_MS = 1_795_200_000_000

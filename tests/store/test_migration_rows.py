@@ -14,8 +14,8 @@ from edgecron.base.errors import DatabaseUnusable, SchemaTooNew
 from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.planning.times import load_triggers
-from edgecron.store import open_store
 from edgecron.store.connection import Database
+from edgecron.store.sqlite import open_store
 from support.clock import FakeClock
 from support.olddatabases import everything, make_unreleased, make_version_1, version_of
 

@@ -23,9 +23,10 @@ from edgecron.base.errors import (
     NotFound,
     SchemaTooNew,
 )
-from edgecron.store import open_store, opening
+from edgecron.store import database_file
 from edgecron.store.connection import Database
-from edgecron.store.opening import APPLICATION_ID
+from edgecron.store.database_file import APPLICATION_ID
+from edgecron.store.sqlite import open_store
 from support.places import unwritable_folder
 
 NOW_MS = 1_795_161_600_000
@@ -503,7 +504,7 @@ def test_a_file_that_another_thread_is_in_unseen_at_a_fork_is_refused_in_the_chi
 ) -> None:
     """As where the garbage collector frees a cursor."""
     store = open_store(path, now_ms=NOW_MS)
-    connection = store.database.connection
+    connection = store.connection
     inside, ended = threading.Event(), threading.Event()
 
     def hold() -> bool:
@@ -545,7 +546,7 @@ def test_a_file_that_is_in_a_transaction_at_a_fork_is_refused_in_the_child(path:
 
 
 def test_an_sqlite_that_is_too_old_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_LEAST_SQLITE", (9, 0, 0))
+    monkeypatch.setattr(database_file, "_LEAST_SQLITE", (9, 0, 0))
 
     with pytest.raises(DatabaseUnusable, match="SQLite is"):
         Database(path)

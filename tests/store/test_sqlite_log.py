@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.store import SqliteStore, open_store
 from edgecron.store.connection import Database
+from edgecron.store.sqlite import SqliteStore, open_store
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 
@@ -15,7 +15,7 @@ START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 def _write_often(path: Path) -> int:
     """The log's size in bytes after many small commits, of some twenty megabytes together."""
     store = open_store(path, now_ms=START_MS)
-    store.database.rows("PRAGMA synchronous = OFF")  # For speed: the log is the same.
+    store.rows("PRAGMA synchronous = OFF")  # For speed: the log is the same.
     for number in range(4000):
         store.register_engine(
             key=f"{number:016x}", pid=1, boot_id="b", queues=("command",), now_ms=START_MS
@@ -43,21 +43,21 @@ def test_a_log_that_a_reader_without_end_keeps_from_being_moved_is_measured(
 ) -> None:
     path = tmp_path / "e.db"
     store = open_store(path, now_ms=START_MS)
-    store.database.rows("PRAGMA synchronous = OFF")
+    store.rows("PRAGMA synchronous = OFF")
     store.tidy()
-    store.database.checkpoint()
+    store.move_log()
     reader = Database(path, must_exist=True)
 
-    before = store.find_unmoved_bytes()
+    before = store.unmoved_bytes
     reader.rows("BEGIN")
     reader.rows("SELECT count(*) FROM executions")
     measured = []
     for keys in (range(300), range(300, 600)):
         _write_much(store, keys)
-        measured.append(store.find_unmoved_bytes())
+        measured.append(store.unmoved_bytes)
     reader.rows("COMMIT")
-    store.database.checkpoint()
-    after = store.find_unmoved_bytes()
+    store.move_log()
+    after = store.unmoved_bytes
 
     assert before == after == 0
     assert 100_000 < measured[0] < measured[1]

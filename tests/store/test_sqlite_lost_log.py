@@ -15,7 +15,8 @@ import pytest
 
 from edgecron.base.errors import DatabaseGone, LogLost
 from edgecron.base.paths import state_dir
-from edgecron.store import SqliteStore, logfiles, open_store
+from edgecron.store import wal
+from edgecron.store.sqlite import SqliteStore, open_store
 
 pytestmark = pytest.mark.failure(53)
 
@@ -86,7 +87,7 @@ def keys_of(path: Path) -> list[str]:
     """The engines on record, as somebody sees them who opens the database next."""
     store = open_store(path, now_ms=NOW_MS)
     keys = [engine.key for engine in store.find_engines()]
-    [(verdict,)] = store.database.rows("PRAGMA integrity_check")
+    [(verdict,)] = store.rows("PRAGMA integrity_check")
     store.close()
     assert verdict == "ok"
     return keys
@@ -142,7 +143,7 @@ def test_the_kernel_is_not_asked_about_a_database_that_was_closed_in_good_order(
 ) -> None:
     open_store(path, now_ms=NOW_MS).close()
     os.mkfifo(tmp_path / "locks")  # who reads it waits for ever
-    monkeypatch.setattr(logfiles, "_LOCKS", tmp_path / "locks")
+    monkeypatch.setattr(wal, "_LOCKS", tmp_path / "locks")
 
     assert keys_of(path) == []
 
@@ -177,7 +178,7 @@ def test_it_is_noticed_where_the_kernel_calls_the_device_by_another_number(
     locks = Path("/proc/locks").read_text(encoding="ascii")
     other, count = re.subn(rf"(READ +{holder.pid}) [0-9a-f]+:[0-9a-f]+:", r"\1 fffe:ff:", locks)
     assert count
-    monkeypatch.setattr(logfiles, "_LOCKS", tmp_path / "locks")
+    monkeypatch.setattr(wal, "_LOCKS", tmp_path / "locks")
     (tmp_path / "locks").write_text(other, encoding="ascii")
 
     with pytest.raises(LogLost, match=f"deleted while pid {holder.pid} has it open"):
@@ -211,7 +212,7 @@ def test_it_goes_on_once_the_others_have_let_go_too(
 def test_where_another_program_has_begun_another_log_ours_is_not_written_over_it(
     store: SqliteStore, path: Path, stack: ExitStack
 ) -> None:
-    store.database.checkpoint()
+    store.move_log()
     register(store, "only in the log")
     lose(path, ("-wal", "-shm"))
     foreign = hold(path, stack, kind="foreign")
@@ -264,7 +265,7 @@ def test_a_database_that_takes_its_place_while_it_is_saved_is_not_taken_for_it(
             reader.communicate()
         return True
 
-    store.database.connection.set_busy_handler(replace_meanwhile)
+    store.connection.set_busy_handler(replace_meanwhile)
     lose(path, ("-wal", "-shm"))
 
     with pytest.raises(DatabaseGone):

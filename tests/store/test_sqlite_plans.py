@@ -11,14 +11,15 @@ from store_bench import Bench, OpenStore
 
 from edgecron.model.choices import Overlap, Status
 from edgecron.planning.retention import MIB, Retention, limits_at
-from edgecron.store import SqliteStore
+from edgecron.store import retention
 from edgecron.store.contract import Seat
-from edgecron.store.explaining import find_deciding, find_revision
-from edgecron.store.inorder import Blocked
+from edgecron.store.explanations import find_deciding, find_revision
+from edgecron.store.history import Wanted, find_page, find_page_ids
 from edgecron.store.needs import wake_for_success, wake_schedule
-from edgecron.store.pages import Wanted, find_page, find_page_ids
-from edgecron.store.replacing import replace_oldest
-from edgecron.store.tallies import find_ended, find_output_sizes
+from edgecron.store.overlap_replace import replace_oldest
+from edgecron.store.queue_order import Blocked
+from edgecron.store.sqlite import SqliteStore
+from edgecron.store.statistics import find_ended, find_output_sizes
 from support.clock import FakeClock
 from support.offering import come
 from support.specs import make_spec
@@ -30,7 +31,7 @@ OFFERS = frozenset({"callable poll", "command s1"})
 
 def within(store: SqliteStore, call: Callable[[], object]) -> object:
     """Call in a transaction, as all that writes is."""
-    with store._database.transaction():
+    with store.transaction():
         return call()
 
 
@@ -58,11 +59,9 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "claim_queued, late": lambda store, bench: store.claim_queued(
         seat=SEAT, now_ms=bench.now + 86_400_000
     ),
-    "blocked": lambda store, bench: Blocked().find_all_keys(store._database),
-    "wake": lambda store, bench: within(store, lambda: wake_for_success(store._database, "s1")),
-    "wake a schedule": lambda store, bench: within(
-        store, lambda: wake_schedule(store._database, 3)
-    ),
+    "blocked": lambda store, bench: Blocked().find_all_keys(store),
+    "wake": lambda store, bench: within(store, lambda: wake_for_success(store, "s1")),
+    "wake a schedule": lambda store, bench: within(store, lambda: wake_schedule(store, 3)),
     "bring_back_queued": lambda store, bench: store.bring_back_queued(
         now_ms=bench.now - 1, ahead_ms=bench.now - 1
     ),
@@ -84,15 +83,13 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "is_decided_early": lambda store, bench: store.is_decided_early(
         bench.store.get_schedule("s3"), now_ms=bench.now
     ),
-    "find_ended": lambda store, bench: find_ended(store.database, None, since_ms=0, limit=9),
-    "find_ended of one": lambda store, bench: find_ended(store.database, 3, since_ms=0, limit=9),
-    "find_output_sizes": lambda store, bench: find_output_sizes(
-        store.database, 3, since_ms=0, limit=9
-    ),
+    "find_ended": lambda store, bench: find_ended(store, None, since_ms=0, limit=9),
+    "find_ended of one": lambda store, bench: find_ended(store, 3, since_ms=0, limit=9),
+    "find_output_sizes": lambda store, bench: find_output_sizes(store, 3, since_ms=0, limit=9),
     "find_deciding": lambda store, bench: find_deciding(
-        store.database, 3, ("global", ""), from_ms=bench.now, to_ms=bench.now + 59_999
+        store, 3, ("global", ""), from_ms=bench.now, to_ms=bench.now + 59_999
     ),
-    "find_revision": lambda store, bench: find_revision(store.database, 3, at_ms=bench.now),
+    "find_revision": lambda store, bench: find_revision(store, 3, at_ms=bench.now),
     "has_queued": lambda store, bench: store.has_queued(),
     "find_running": lambda store, bench: store.find_running(),
     "finish": lambda store, bench: bench.end(*bench.fill().granted),
@@ -105,10 +102,10 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         schedule_id=3, statuses=(Status.FAILED, Status.SKIPPED), before_id=500
     ),
     "failures after": lambda store, bench: find_page(
-        store.database, Wanted(statuses=(Status.FAILED,), reasons=("exit",), after_id=50), limit=9
+        store, Wanted(statuses=(Status.FAILED,), reasons=("exit",), after_id=50), limit=9
     ),
     "a page of many": lambda store, bench: find_page(
-        store.database, Wanted(range(1, 2000), statuses=(Status.FAILED,), before_id=500), limit=9
+        store, Wanted(range(1, 2000), statuses=(Status.FAILED,), before_id=500), limit=9
     ),
     "successes": lambda store, bench: store.find_executions(statuses=(Status.SUCCESS,)),
     "one execution": lambda store, bench: store.find_execution(5),
@@ -125,19 +122,19 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
 
 def prune(store: SqliteStore, bench: Bench, schedule_id: int | None) -> None:
     """A pass in which most limits are passed."""
-    with store._database.transaction():
-        store._database.change(
+    with store.transaction():
+        store.change(
             """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
                    dropped_bytes, dropped_after)
                SELECT id, 'raw', zeroblob(100), 100, 0, 0, 0 FROM executions WHERE id < 600
                ON CONFLICT DO NOTHING"""
         )
-    retention = Retention(
+    kept = Retention(
         output_age_s=1, output_bytes=1, history_age_s=60, history_count=2, database_bytes=MIB
     )
-    limits = limits_at(retention, bench.now + 300_000, is_trusted=True)
-    assert any(store.prune(limits, schedule_id=schedule_id, is_trial=True))
-    assert any(store.prune(limits, schedule_id=schedule_id, is_trial=False))
+    limits = limits_at(kept, bench.now + 300_000, is_trusted=True)
+    assert any(retention.prune(store, limits, schedule_id=schedule_id, is_trial=True))
+    assert any(retention.prune(store, limits, schedule_id=schedule_id, is_trial=False))
 
 
 # What looks at every schedule, at a start or when clocks and zones change; at no history.
@@ -194,7 +191,7 @@ def full(request: pytest.FixtureRequest, make_store: OpenStore, clock: FakeClock
     clock.advance_ms(60_000)
     bench.claim(bench.decide([due for due in bench.look(limit=1000) if due.schedule_id > 300]))
     if request.param == "with statistics":
-        bench.store._database._connection.execute("ANALYZE")
+        bench.store._connection.execute("ANALYZE")
     return bench
 
 
@@ -218,7 +215,7 @@ def slow_parts(
     allowed: re.Pattern[str],
 ) -> dict[str, set[str]]:
     """What walks or sorts in the statements of calls, by their names."""
-    connection = full.store._database._connection
+    connection = full.store._connection
     slow: dict[str, set[str]] = {}
     for name, call in calls.items():
         statements: set[str] = set()
@@ -245,14 +242,14 @@ def slow_parts(
 def plan_of(bench: Bench, sql: str) -> list[str]:
     names = set(re.findall(r"(?<![:\w]):([a-z_0-9]+)", sql))
     params = dict.fromkeys(names)
-    rows = bench.store._database._connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+    rows = bench.store._connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
     return [row[3] for row in rows]
 
 
 def test_a_page_of_history_begins_where_the_one_before_it_ended(full: Bench) -> None:
     """`SCAN e` is allowed above for a first page alone: the next ones seek."""
     statements: list[str] = []
-    connection = full.store._database._connection
+    connection = full.store._connection
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
 
     full.store.find_executions(before_id=500, limit=3)
@@ -271,10 +268,10 @@ def test_of_some_schedules_each_is_read_from_where_its_page_begins(
 ) -> None:
     """What is sorted is a page of each of them, never all that they ever ran."""
     statements: list[str] = []
-    connection = full.store._database._connection
+    connection = full.store._connection
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
 
-    find_page_ids(full.store.database, Wanted((1, 2, 3), statuses, before_id=500), limit=2)
+    find_page_ids(full.store, Wanted((1, 2, 3), statuses, before_id=500), limit=2)
 
     connection.exec_trace = None
     firsts, page = statements
@@ -299,9 +296,7 @@ def test_of_some_schedules_each_is_read_from_where_its_page_begins(
         ),
         (lambda store: store.find_waiting(limit=20), "executions_owed"),
         (
-            lambda store: replace_oldest(
-                store._database, (3, "global", ""), count=0, by=0, now_ms=0
-            ),
+            lambda store: replace_oldest(store, (3, "global", ""), count=0, by=0, now_ms=0),
             "executions_active",
         ),
     ],
@@ -311,7 +306,7 @@ def test_what_is_active_is_found_without_the_past(
 ) -> None:
     """It is little, and may be sorted; the newest of it may lie far back."""
     statements: list[str] = []
-    connection = full.store._database._connection
+    connection = full.store._connection
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
 
     call(full.store)

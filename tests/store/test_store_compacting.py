@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import DatabaseFull
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
+from edgecron.store.whole_file import compact
 from support.places import fill, small_disk
 
 MIB = 1024 * 1024
@@ -18,14 +19,15 @@ MIB = 1024 * 1024
 COMPACT = """
 import resource, sys
 from pathlib import Path
-from edgecron.store import open_store
+from edgecron.store.sqlite import open_store
+from edgecron.store.whole_file import compact
 
 def most_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 store = open_store(Path(sys.argv[1]), now_ms=0)
 before = most_kib()
-store.compact()
+compact(store)
 print(most_kib() - before)
 store.close()
 """
@@ -34,8 +36,8 @@ store.close()
 def make_large(path: Path, *, mib: int) -> None:
     """A database that holds so much."""
     store = open_store(path, now_ms=0)
-    with store.database.transaction():
-        store.database.change_many(
+    with store.transaction():
+        store.change_many(
             """INSERT INTO engines (key, pid, boot_id, queues, version, started_at)
                VALUES (hex(randomblob(:half)), 1, 'boot', '[]', '0.1.0', 0)""",
             [{"half": MIB // 2}] * mib,
@@ -60,14 +62,14 @@ def test_without_room_for_it_the_database_stays_as_it_was(tmp_path: Path) -> Non
         path = disk / "edgecron.db"
         make_large(path, mib=1)
         store = open_store(path, now_ms=0)
-        with store.database.transaction():
-            store.database.change("UPDATE meta SET next_prune_at = 1 WHERE id = 1")
+        with store.transaction():
+            store.change("UPDATE meta SET next_prune_at = 1 WHERE id = 1")
         filler = fill(disk)
 
         with pytest.raises(DatabaseFull):
-            store.compact()
+            compact(store)
         os.unlink(filler)
 
-        assert store.database.rows("PRAGMA integrity_check") == [("ok",)]
-        assert store.database.rows("SELECT next_prune_at FROM meta") == [(1,)]
+        assert store.rows("PRAGMA integrity_check") == [("ok",)]
+        assert store.rows("SELECT next_prune_at FROM meta") == [(1,)]
         store.close()

@@ -14,7 +14,10 @@ from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Kind, Reason, Removed, Retention, limits_at, sum_of
 from edgecron.planning.times import compile_spec
-from edgecron.store.explaining import find_revision
+from edgecron.store import retention
+from edgecron.store.explanations import find_revision
+from edgecron.store.old_definitions import forget
+from edgecron.store.retention_rows import find_size
 from support.specs import make_spec
 
 MINUTE_MS = 60_000
@@ -50,7 +53,7 @@ def run_once(bench: Bench) -> int:
 def prune(bench: Bench, *, is_trial: bool = False) -> list[Removed]:
     limits = limits_at(KEEP, bench.now, is_trusted=True)
     done: list[Removed] = []
-    for removed in bench.store.prune(limits, schedule_id=None, is_trial=is_trial):
+    for removed in retention.prune(bench.store, limits, schedule_id=None, is_trial=is_trial):
         done = done if removed is None else sum_of(done, removed)
     return done
 
@@ -61,7 +64,7 @@ def described(bench: Bench, schedule_id: int, *revisions: int) -> list[str | Non
 
 
 def size_of(bench: Bench) -> int:
-    used_bytes, _ = bench.store.find_size()
+    used_bytes, _ = find_size(bench.store)
     return used_bytes
 
 
@@ -107,7 +110,7 @@ def test_what_a_waiting_retry_began_with_stays(bench: Bench) -> None:
     describe(bench, "backup", "later")
 
     prune(bench)
-    found = bench.store.forget(schedule.id, is_trial=False)
+    found = forget(bench.store, schedule.id, is_trial=False)
 
     assert (found.removed, found.kept) == (0, 1)
     [retry] = [run for run in bench.rows() if run.status is Status.QUEUED]
@@ -159,7 +162,7 @@ def test_of_a_time_whose_words_went_nothing_else_is_said(bench: Bench) -> None:
     describe(bench, "backup", "now")
     prune(bench)
 
-    database = bench.store.database
+    database = bench.store
     before = find_revision(database, schedule.id, at_ms=between_ms - 1)
     between = find_revision(database, schedule.id, at_ms=between_ms)
     now = find_revision(database, schedule.id, at_ms=bench.now)
@@ -189,11 +192,11 @@ def test_what_is_forgotten_is_nowhere_in_the_files(
         edit(bench, "backup", lambda _: spec)
     assert b"hunter2" in everything_in(tmp_path)
 
-    found = bench.store.forget(schedule.id, is_trial=False)
+    found = forget(bench.store, schedule.id, is_trial=False)
 
     assert (found.removed, found.kept, found.is_log_empty) == (1, 0, True)
     assert b"hunter2" not in everything_in(tmp_path)
-    assert bench.store.database.rows("PRAGMA integrity_check") == [("ok",)]
+    assert bench.store.rows("PRAGMA integrity_check") == [("ok",)]
 
 
 def everything_in(folder: Path) -> bytes:

@@ -19,9 +19,10 @@ from edgecron.model.measures import (
     step_of,
 )
 from edgecron.planning.retention import Retention, limits_at
-from edgecron.store import open_store
 from edgecron.store.contract import Granted
-from edgecron.store.measures import (
+from edgecron.store.retention import prune
+from edgecron.store.sqlite import open_store
+from edgecron.store.statistics import (
     count_active,
     find_by_schedule,
     find_durations,
@@ -82,7 +83,7 @@ def test_runs_are_counted_by_how_long_they_took_and_how_late_they_were(bench: Be
     run_once(bench, duration_ms=40, late_ms=700)
     run_once(bench, duration_ms=400_000_000)
 
-    durations, late = find_durations(bench.store.database), find_lateness(bench.store.database)
+    durations, late = find_durations(bench.store), find_lateness(bench.store)
 
     assert up_to(durations, DURATION_STEPS_MS) == {10: 1, 50: 1, None: 1}
     assert durations.sum_ms == 400_000_049
@@ -98,8 +99,8 @@ def test_ends_of_one_transaction_are_all_counted(bench: Bench) -> None:
 
     bench.end(*granted)
 
-    assert find_durations(bench.store.database).counts[0] == 3
-    assert find_lateness(bench.store.database).counts[-1] == 3
+    assert find_durations(bench.store).counts[0] == 3
+    assert find_lateness(bench.store).counts[-1] == 3
 
 
 def test_a_run_that_never_started_is_measured_by_neither(bench: Bench) -> None:
@@ -111,7 +112,7 @@ def test_a_run_that_never_started_is_measured_by_neither(bench: Bench) -> None:
 
     bench.store.finish([outcome], now_ms=bench.now)
 
-    database = bench.store.database
+    database = bench.store
     assert find_measured(database, now_ms=bench.now)[0].failed == 1
     assert find_durations(database).counts[-1] == 0
     assert find_lateness(database).counts[-1] == 0
@@ -125,8 +126,8 @@ def test_what_was_caught_up_says_nothing_of_how_punctual_an_engine_is(bench: Ben
 
     [row] = [row for row in bench.rows() if row.id == grant.execution_id]
     assert row.cause == "catch_up"
-    assert find_lateness(bench.store.database).counts[-1] == 0
-    assert find_durations(bench.store.database).counts[-1] == 1
+    assert find_lateness(bench.store).counts[-1] == 0
+    assert find_durations(bench.store).counts[-1] == 1
 
 
 def test_a_late_finish_of_a_lost_execution_is_not_measured(bench: Bench) -> None:
@@ -137,7 +138,7 @@ def test_a_late_finish_of_a_lost_execution_is_not_measured(bench: Bench) -> None
 
     assert bench.end(grant) == [False]
 
-    assert find_durations(bench.store.database).counts[-1] == 1
+    assert find_durations(bench.store).counts[-1] == 1
 
 
 def test_no_count_falls_when_runs_and_their_schedule_are_removed_for_good(bench: Bench) -> None:
@@ -149,12 +150,12 @@ def test_no_count_falls_when_runs_and_their_schedule_are_removed_for_good(bench:
         bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
     bench.add(make_spec("stays"))
     run_once(bench, duration_ms=70)
-    database = bench.store.database
+    database = bench.store
     before = find_durations(database), find_lateness(database)
     bench.clock.advance_ms(YEAR_MS)
 
     limits = limits_at(Retention(history_age_s=86_400), bench.now, is_trusted=True)
-    for _ in bench.store.prune(limits, schedule_id=None, is_trial=False):
+    for _ in prune(bench.store, limits, schedule_id=None, is_trial=False):
         pass
 
     assert database.rows("SELECT name FROM schedules") == [("stays",)]
@@ -171,21 +172,21 @@ def test_what_is_active_is_told_by_what_it_waits_for(bench: Bench) -> None:
     bench.claim([one for one in bench.decide(bench.look()) if one.spec.name != "queued"])
     bench.run("queued")
 
-    assert count_active(bench.store.database) == Active(running=1, queued=1, owed=1)
+    assert count_active(bench.store) == Active(running=1, queued=1, owed=1)
 
 
 def test_counts_that_somebody_wrote_by_hand_break_nothing(bench: Bench) -> None:
     bench.add()
-    with bench.store.database.transaction():
-        bench.store.database.change(
+    with bench.store.transaction():
+        bench.store.change(
             """UPDATE schedules SET duration_counts = '{"10": "x", "50": -3, "zz": 2}',
                    late_counts = '[1, null]'"""
         )
 
     run_once(bench, duration_ms=9)
 
-    assert find_durations(bench.store.database).counts[-1] >= 1
-    find_lateness(bench.store.database)
+    assert find_durations(bench.store).counts[-1] >= 1
+    find_lateness(bench.store)
 
 
 # Another's lock.
@@ -200,10 +201,10 @@ def _find_it_taken(tmp_path: Path, times: int) -> None:
         with (
             other.database.transaction(),
             pytest.raises(DatabaseBusy),
-            store.database.transaction(),
+            store.transaction(),
         ):
             pass
-    with store.database.transaction():
+    with store.transaction():
         pass
     before = find_lock_failures(other.database)
     store.register_engine(key="k", pid=1, boot_id="b", queues=(), now_ms=0)
@@ -228,7 +229,7 @@ def test_a_claim_that_found_the_database_locked_is_counted_for_its_schedule(
 ) -> None:
     bench.add(make_spec("poll", "* * * * *"))
     bench.add(make_spec("idle", "0 0 1 1 *"))
-    other, claims = make_store(), bench.store.database
+    other, claims = make_store(), bench.store
     is_held, may_go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -254,18 +255,18 @@ def test_locks_that_were_found_are_counted_again_where_their_transaction_is_roll
     make_store: OpenStore, tmp_path: Path
 ) -> None:
     other, store = make_store(), open_store(tmp_path / "edgecron.db", now_ms=0, busy_wait_s=0.001)
-    with other.database.transaction(), pytest.raises(DatabaseBusy), store.database.transaction():
+    with other.database.transaction(), pytest.raises(DatabaseBusy), store.transaction():
         pass
 
     def write_and_fail() -> None:
-        with store.database.transaction():
-            store.database.change("UPDATE meta SET trusted_high_at = 1")
+        with store.transaction():
+            store.change("UPDATE meta SET trusted_high_at = 1")
             raise RuntimeError("rolled back")
 
     with pytest.raises(RuntimeError):
         write_and_fail()
-    with store.database.transaction():
-        store.database.change("UPDATE meta SET trusted_high_at = 1")
+    with store.transaction():
+        store.change("UPDATE meta SET trusted_high_at = 1")
 
     assert find_lock_failures(other.database) == 1
     store.close()

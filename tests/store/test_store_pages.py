@@ -10,7 +10,7 @@ from store_bench import Bench, OpenStore
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.model.listing import RunPage
 from edgecron.model.run import Execution
-from edgecron.store.pages import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
+from edgecron.store.history import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -71,7 +71,7 @@ def test_a_page_has_what_is_wanted_and_lies_next_to_where_it_begins(
     full: Bench, before_id: int | None, after_id: int | None
 ) -> None:
     everything = full.rows()[::-1]
-    database = full.store.database
+    database = full.store
 
     for statuses, schedules, causes, reasons in product(STATUSES, SCHEDULES, CAUSES, REASONS):
         wanted = Wanted(schedules, statuses, causes, reasons, before_id, after_id)
@@ -84,7 +84,7 @@ def test_a_page_has_what_is_wanted_and_lies_next_to_where_it_begins(
 
 def test_pages_up_and_down_are_the_same_runs(full: Bench) -> None:
     everything = [run.id for run in full.rows()]
-    database = full.store.database
+    database = full.store
     down: list[int] = []
     up: list[int] = []
 
@@ -99,16 +99,16 @@ def test_pages_up_and_down_are_the_same_runs(full: Bench) -> None:
 def test_the_bounds_are_the_first_and_the_last_id(full: Bench) -> None:
     everything = [run.id for run in full.rows()]
 
-    assert find_bounds(full.store.database) == (everything[0], everything[-1])
+    assert find_bounds(full.store) == (everything[0], everything[-1])
 
 
 def test_the_bounds_of_nothing_are_nothing(bench: Bench) -> None:
-    assert find_bounds(bench.store.database) == (0, 0)
+    assert find_bounds(bench.store) == (0, 0)
 
 
 def test_the_causes_of_a_page_are_values(full: Bench) -> None:
     wanted = Wanted(causes=(Cause.MANUAL.value, "'); DROP TABLE executions; --"))
 
-    page = find_page(full.store.database, wanted, limit=3).runs
+    page = find_page(full.store, wanted, limit=3).runs
 
     assert {run.cause for run in page} == {Cause.MANUAL}

@@ -28,7 +28,7 @@ from edgecron.client.restore import Restored, prepare_restore
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt
 from edgecron.store.connection import Database
-from edgecron.store.turns import Turns
+from edgecron.store.writer_queue import WriterQueue
 from edgecron.supervisor.files import prepare_state_dir
 from support.clock import FakeClock
 from support.places import small_disk
@@ -196,7 +196,7 @@ def test_an_engine_that_starts_while_the_copy_is_made_ready_is_noticed(
     assert names(client) == ["first", "later"]
 
 
-class Late(Turns):
+class Late(WriterQueue):
     """One that finds another file in the place of its own, once it gets the lock."""
 
     holder: apsw.Connection

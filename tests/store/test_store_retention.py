@@ -19,7 +19,9 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
-from edgecron.store import removing
+from edgecron.store import retention_rows
+from edgecron.store.damage import repair_orphans
+from edgecron.store.retention import prune as prune_slices
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -41,7 +43,7 @@ def prune(
     limits = limits_at(retention, bench.now, is_trusted=True)
     schedule_id = None if name is None else bench.store.get_schedule(name).id
     done: list[Removed] = []
-    for removed in bench.store.prune(limits, schedule_id=schedule_id, is_trial=is_trial):
+    for removed in prune_slices(bench.store, limits, schedule_id=schedule_id, is_trial=is_trial):
         done = done if removed is None else sum_of(done, removed)
     return done
 
@@ -144,12 +146,12 @@ def test_of_a_run_that_printed_nothing_no_output_is_said_to_be_gone(bench: Bench
 def test_the_oldest_output_goes_until_the_rest_is_within_the_bytes(bench: Bench) -> None:
     bench.add()
     ids = live(bench, 200, printed=80)
-    [(total,)] = bench.store._database.rows("SELECT sum(length(chunks)) FROM outputs")
+    [(total,)] = bench.store.rows("SELECT sum(length(chunks)) FROM outputs")
 
     removed = prune(bench, keep(output_bytes=total // 2))
 
     gone = [id_ for id_ in ids if bench.store.find_output(id_).removed_at]  # type: ignore[union-attr]
-    [(rest,)] = bench.store._database.rows("SELECT sum(length(chunks)) FROM outputs")
+    [(rest,)] = bench.store.rows("SELECT sum(length(chunks)) FROM outputs")
     assert gone == ids[: len(gone)]
     assert total * 0.48 < rest <= total // 2
     assert counts(removed) == {(Kind.OUTPUT, Reason.BYTES): len(gone)}
@@ -171,7 +173,7 @@ def test_the_last_output_of_a_schedule_outlives_the_age(bench: Bench) -> None:
 def test_the_oldest_runs_go_until_the_database_is_small_enough(bench: Bench) -> None:
     bench.add()
     ids = live(bench, 5, printed=1)
-    big = bench.store._database
+    big = bench.store
     with big.transaction():
         # A past of many rows, made at once.
         big.change(
@@ -182,11 +184,11 @@ def test_the_oldest_runs_go_until_the_database_is_small_enough(bench: Bench) -> 
                    :from + i * 60000 FROM n""",
             {"from": bench.now - 400 * DAY_S * 1000},
         )
-    assert removing.used_bytes(big) > 3 * MIB // 2
+    assert retention_rows.used_bytes(big) > 3 * MIB // 2
 
     removed = prune(bench, keep(database_bytes=MIB))
 
-    assert removing.used_bytes(big) <= MIB
+    assert retention_rows.used_bytes(big) <= MIB
     assert {one.reason for one in removed} == {Reason.BYTES}
     rows = left(bench)
     assert ids[-1] in rows
@@ -257,7 +259,7 @@ def test_what_is_removed_in_one_transaction_is_bounded(bench: Bench, make_store:
 
     sizes = []
     before = rows_of(peer)
-    for _ in bench.store.prune(limits, schedule_id=None, is_trial=False):
+    for _ in prune_slices(bench.store, limits, schedule_id=None, is_trial=False):
         now = rows_of(peer)
         sizes.append(before - now)
         before = now
@@ -269,23 +271,23 @@ def test_what_is_removed_in_one_transaction_is_bounded(bench: Bench, make_store:
 def test_outputs_without_a_run_are_repaired_in_slices(bench: Bench, make_store: OpenStore) -> None:
     bench.add()
     live(bench, 401, printed=1)
-    bench.store._database.rows("PRAGMA foreign_keys = OFF")
-    with bench.store._database.transaction():
-        bench.store._database.change("UPDATE outputs SET execution_id = execution_id + 1000000")
+    bench.store.rows("PRAGMA foreign_keys = OFF")
+    with bench.store.transaction():
+        bench.store.change("UPDATE outputs SET execution_id = execution_id + 1000000")
         for number in range(5):
-            bench.store._database.change(
+            bench.store.change(
                 """INSERT INTO outputs SELECT :id, encoding, zeroblob(1000000), stdout_bytes,
                        stderr_bytes, dropped_bytes, dropped_after, removed_at
                    FROM outputs LIMIT 1""",
                 {"id": 2_000_000 + number},
             )
-    bench.store._database.rows("PRAGMA foreign_keys = ON")
+    bench.store.rows("PRAGMA foreign_keys = ON")
     [kept] = live(bench, 1, printed=1)
     peer = make_store()
 
     slices = []
     before = outputs_of(peer)
-    for repaired in bench.store.repair_orphans():
+    for repaired in repair_orphans(bench.store):
         now = outputs_of(peer)
         assert before[0] - now[0] == repaired.row_count
         slices.append((before[0] - now[0], before[1] - now[1]))
@@ -295,11 +297,11 @@ def test_outputs_without_a_run_are_repaired_in_slices(bench: Bench, make_store: 
     assert max(size_bytes for _, size_bytes in slices) <= 2 * MIB
     assert sum(rows for rows, _ in slices) == 406
     assert bench.store.find_output(kept) is not None
-    assert list(bench.store.repair_orphans()) == []
+    assert list(repair_orphans(bench.store)) == []
 
 
 def test_small_tables_are_repaired_together(bench: Bench, make_store: OpenStore) -> None:
-    database = bench.store.database
+    database = bench.store
     database.rows("PRAGMA foreign_keys = OFF")
     with database.transaction():
         database.change("INSERT INTO schedule_scopes VALUES (99, 'tenant', 'a')")
@@ -307,9 +309,9 @@ def test_small_tables_are_repaired_together(bench: Bench, make_store: OpenStore)
     database.rows("PRAGMA foreign_keys = ON")
     peer = make_store()
 
-    repairs = bench.store.repair_orphans()
+    repairs = repair_orphans(bench.store)
     first = next(repairs)
-    left = peer.database.rows("SELECT 1 FROM pragma_foreign_key_check")
+    left = peer.rows("SELECT 1 FROM pragma_foreign_key_check")
     tables = {first.table, *(one.table for one in repairs)}
 
     assert left == []
@@ -317,14 +319,12 @@ def test_small_tables_are_repaired_together(bench: Bench, make_store: OpenStore)
 
 
 def outputs_of(store: Any) -> tuple[int, int]:
-    [(count, size_bytes)] = store._database.rows(
-        "SELECT count(*), sum(length(chunks)) FROM outputs"
-    )
+    [(count, size_bytes)] = store.rows("SELECT count(*), sum(length(chunks)) FROM outputs")
     return int(count), int(size_bytes)
 
 
 def rows_of(store: Any) -> int:
-    [(count,)] = store._database.rows(
+    [(count,)] = store.rows(
         "SELECT (SELECT count(*) FROM executions) + (SELECT count(*) FROM outputs)"
     )
     return int(count)
@@ -524,7 +524,7 @@ def test_a_removed_schedule_goes_when_its_runs_have_gone(bench: Bench) -> None:
 
     assert counts(removed) == {(Kind.RUN, Reason.AGE): 5, (Kind.SCHEDULE, Reason.AGE): 1}
     assert bench.store.find_removed("gone") is None
-    database = bench.store._database
+    database = bench.store
     assert database.rows("SELECT DISTINCT schedule_id FROM schedule_revisions") == [(2,)]
     assert database.rows("PRAGMA foreign_key_check") == []
 
@@ -541,8 +541,8 @@ def test_the_highest_id_of_a_schedule_stays_so_that_it_is_not_given_again(bench:
 
 def test_many_revisions_of_a_removed_schedule_go_in_several_transactions(bench: Bench) -> None:
     schedule = bench.add(make_spec("edited"))
-    with bench.store._database.transaction():
-        bench.store._database.change(
+    with bench.store.transaction():
+        bench.store.change(
             """WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
                INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
                SELECT 1, i, 0, 'test', '{}' FROM n"""
@@ -554,7 +554,7 @@ def test_many_revisions_of_a_removed_schedule_go_in_several_transactions(bench: 
     removed = prune(bench, keep(history_age_s=DAY_S))
 
     assert counts(removed)[Kind.SCHEDULE, Reason.AGE] == 1
-    [(revisions,)] = bench.store._database.rows("SELECT count(*) FROM schedule_revisions")
+    [(revisions,)] = bench.store.rows("SELECT count(*) FROM schedule_revisions")
     assert revisions == 1
 
 
@@ -567,16 +567,16 @@ def test_by_a_clock_that_can_not_be_trusted_nothing_is_too_old(bench: Bench) -> 
     later(bench, 30_000)
     limits = limits_at(keep(history_age_s=DAY_S, output_age_s=DAY_S), bench.now, is_trusted=False)
 
-    assert list(bench.store.prune(limits, schedule_id=None, is_trial=False)) == []
+    assert list(prune_slices(bench.store, limits, schedule_id=None, is_trial=False)) == []
     assert left(bench) == ids
 
 
 def test_what_a_clock_in_1970_has_written_is_not_taken_for_old(bench: Bench) -> None:
     bench.add()
     ids = live(bench, 3)
-    with bench.store._database.transaction():
-        bench.store._database.change("DROP TRIGGER executions_final")
-        bench.store._database.change(
+    with bench.store.transaction():
+        bench.store.change("DROP TRIGGER executions_final")
+        bench.store.change(
             "UPDATE executions SET plan_at = 60000 * id, finished_at = 60000 * id WHERE id < 3"
         )
 
@@ -588,9 +588,9 @@ def test_what_a_clock_in_1970_has_written_is_not_taken_for_old(bench: Bench) -> 
 def test_what_a_clock_that_was_behind_has_written_among_young_rows_stays(bench: Bench) -> None:
     bench.add()
     ids = live(bench, 20)
-    with bench.store._database.transaction():
-        bench.store._database.change("DROP TRIGGER executions_final")
-        bench.store._database.change(
+    with bench.store.transaction():
+        bench.store.change("DROP TRIGGER executions_final")
+        bench.store.change(
             """UPDATE executions SET plan_at = plan_at - 500 * 86400000,
                    finished_at = finished_at - 500 * 86400000 WHERE id BETWEEN 14 AND 17"""
         )
@@ -669,7 +669,7 @@ def test_a_pass_that_breaks_off_has_removed_less_and_leaves_it_sound(
     bench.add()
     live(bench, 700, printed=1)
     limits = limits_at(keep(history_count=2), bench.now, is_trusted=True)
-    passing = bench.store.prune(limits, schedule_id=None, is_trial=False)
+    passing = prune_slices(bench.store, limits, schedule_id=None, is_trial=False)
     done = [next(passing) for _ in range(4)]
     passing.close()  # type: ignore[attr-defined]
 
@@ -679,8 +679,8 @@ def test_a_pass_that_breaks_off_has_removed_less_and_leaves_it_sound(
     assert any(done)
     assert 2 < half < 700
     assert len(left(bench)) == 2
-    assert bench.store._database.rows("PRAGMA integrity_check") == [("ok",)]
-    assert bench.store._database.rows("PRAGMA foreign_key_check") == []
+    assert bench.store.rows("PRAGMA integrity_check") == [("ok",)]
+    assert bench.store.rows("PRAGMA foreign_key_check") == []
 
 
 def test_what_was_changed_since_it_was_looked_at_stays(bench: Bench, make_store: OpenStore) -> None:
@@ -689,7 +689,7 @@ def test_what_was_changed_since_it_was_looked_at_stays(bench: Bench, make_store:
     ids = live(bench, 10)
     now = bench.now
 
-    with bench.store._database.transaction():
-        removed = removing.remove_runs(bench.store._database, ids, now_ms=now)
+    with bench.store.transaction():
+        removed = retention_rows.remove_runs(bench.store, ids, now_ms=now)
 
     assert removed == ids[:-1]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from store_bench import Bench
 
 from edgecron.planning.retention import Retention, limits_at
-from edgecron.store import open_store
+from edgecron.store.retention import prune
+from edgecron.store.sqlite import open_store
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -41,7 +42,7 @@ RETENTIONS = st.builds(
 
 def make_past(bench: Bench, past: list[tuple[Any, ...]]) -> None:
     """Rows as engines would have left them, and the schedules that count them."""
-    database = bench.store._database
+    database = bench.store
     with database.transaction():
         for number, (hours, schedule, scope, status, key, printed) in enumerate(past, 1):
             bench.clock.advance_ms(hours * HOUR_MS + 1)
@@ -85,7 +86,7 @@ def make_past(bench: Bench, past: list[tuple[Any, ...]]) -> None:
 
 
 def rows_of(bench: Bench) -> dict[int, tuple[Any, ...]]:
-    rows = bench.store._database.rows(
+    rows = bench.store.rows(
         """SELECT e.id, e.schedule_id, e.scope_id, e.status, e.fire_key, e.plan_at, e.finished_at,
                length(o.chunks), o.removed_at
            FROM executions AS e LEFT JOIN outputs AS o ON o.execution_id = e.id"""
@@ -123,16 +124,16 @@ def test_what_is_left_is_within_the_limits_and_nothing_else_went(
         schedules = bench.store.find_schedules()
         limits = limits_at(retention, bench.now, is_trusted=True)
 
-        trial = list(bench.store.prune(limits, schedule_id=None, is_trial=True))
+        trial = list(prune(bench.store, limits, schedule_id=None, is_trial=True))
         assert rows_of(bench) == before
-        removed = list(bench.store.prune(limits, schedule_id=None, is_trial=False))
+        removed = list(prune(bench.store, limits, schedule_id=None, is_trial=False))
         after = rows_of(bench)
 
         assert sum_counts(trial) == sum_counts(removed)
         check_runs(before, after, limits)
         check_outputs(before, after, limits)
         check_schedules(bench, schedules, before, after)
-        assert bench.store._database.rows("PRAGMA foreign_key_check") == []
+        assert bench.store.rows("PRAGMA foreign_key_check") == []
         bench.store.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.store.opening import APPLICATION_ID
+from edgecron.store.database_file import APPLICATION_ID
 
 migrate = import_module("edgecron.store.migrate")
 _ROWS = Path(__file__).parent.parent / "store"

@@ -14,9 +14,9 @@ from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire
-from edgecron.store import SqliteStore
 from edgecron.store.connection import Database
 from edgecron.store.migrate import migrate
+from edgecron.store.sqlite import SqliteStore
 from edgecron.triggers.zones import load_zone
 from support.clock import FakeClock
 from support.household import (

@@ -189,7 +189,7 @@ def test_a_question_that_is_broken_off_is_not_answered_and_others_are(screen: Sc
     def slow(client: Client) -> object:
         has_begun.set()
         try:
-            return client.store.database.rows(
+            return client.store.rows(
                 """WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                    SELECT count(*) FROM n"""
             )
@@ -213,7 +213,7 @@ def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -
 
     def endless(client: Client) -> object:
         has_begun.set()
-        return client.store.database.rows(
+        return client.store.rows(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
         )
 
