@@ -79,7 +79,7 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     import json
 
     from edgecron.cli.elsewhere import lines_to
-    from edgecron.client.wire_faults import fault_of
+    from edgecron.client.resources import read_error
 
     line = lines_to(cli.config(), url, warn=cli.caution).open()
     try:
@@ -87,7 +87,7 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     finally:
         line.close()
     # No line of metrics begins so: it is an error, in the place of them.
-    error = fault_of(json.loads(found)["error"]) if found.startswith(b"{") else None
+    error = read_error(json.loads(found)["error"]) if found.startswith(b"{") else None
     if error is not None:
         raise error
     if per_schedule and _PER_SCHEDULE not in found:

@@ -12,6 +12,15 @@ from edgecron.base.errors import (
     ServerUnavailable,
     ServerUnheard,
 )
+from edgecron.base.values import NamedTuple
+
+
+class Reply(NamedTuple):
+    """The body of an answer, and the server's time in RFC 3339; None if it does not say it."""
+
+    body: bytes
+    time: str | None = None
+
 
 # Of what changes something, and was perhaps heard.
 NOT_KNOWN = "whether it was done is not known"
@@ -28,7 +37,7 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
     Raises AccessRefused where a token is wanted, ServerLost where it may be back soon, and
     ServerUnavailable where that is no edgecron, or one that we can't talk to.
     """
-    if status == 200:
+    if 200 <= status < 300:
         return body
     error = _error_in(body)
     if error is None and status in _BEHIND:

@@ -6,11 +6,17 @@ import threading
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from edgecron.base.errors import EdgecronError, QueryInterrupted, ServerLost, ServerUnheard
-from edgecron.base.units import from_ms
-from edgecron.client.remote_answers import LOOK, NOT_KNOWN
-from edgecron.client.wire_answers import question_text, read_answer
-from edgecron.client.wire_calls import get_call
+from edgecron.base.errors import (
+    EdgecronError,
+    InvalidInput,
+    QueryInterrupted,
+    ServerLost,
+    ServerUnavailable,
+    ServerUnheard,
+)
+from edgecron.base.units import from_ms, parse_instant, to_ms
+from edgecron.client.remote_answers import LOOK, NOT_KNOWN, Reply
+from edgecron.client.resources import question, read_answer, write_request
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
@@ -57,7 +63,7 @@ class Asking:
     def now(self) -> datetime:
         """Wall time of the other machine, aware, in UTC."""
         if not self._time.is_known:
-            self._ask("now")
+            self._ask("status", only=("now",))
         return from_ms(self._time.now_ms())
 
     def interrupt(self) -> None:
@@ -66,10 +72,14 @@ class Asking:
         self._line.interrupt()
 
     def _ask(self, name: str, /, **arguments: Any) -> Any:
-        call = get_call(name)
-        answered = read_answer(call, self._line.ask(call, question_text(call, arguments)))
-        self._time.note(answered.now_ms)
-        return answered.value
+        return self._read(name, self._line.ask(write_request(name, arguments)))
+
+    def _status(self, part: str) -> Any:
+        return self._ask("status", only=(part,))
+
+    def _read(self, name: str, reply: Reply) -> Any:
+        note_time(self._time, reply)
+        return read_answer(question(name), reply.body)
 
     def _ask_keyed(self, name: str, /, **arguments: Any) -> Any:
         """What is done once, however often it is asked: again where its answer was lost.
@@ -100,19 +110,28 @@ class Asking:
             pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
 
+def note_time(time: ServerTime, reply: Reply) -> None:
+    """Take the server's time from an answer. Raises ServerUnavailable if it is no time."""
+    if reply.time is None:
+        return
+    try:
+        time.note(to_ms(parse_instant(reply.time)))
+    except InvalidInput as error:
+        raise ServerUnavailable(f"the time of the answer can't be read: {error}") from error
+
+
 class Waiting:
     """A question whose answer is waited for, on a line of its own. For one thread."""
 
     def __init__(self, line: Line, time: ServerTime, name: str) -> None:
         self._line = line
         self._time = time
-        self._call = get_call(name)
+        self._name = name
         self.is_begun = False
 
     def begin(self, *, wait_s: float, **arguments: Any) -> None:
         """Ask: what is new is answered at once, and else None after `wait_s`."""
-        body = question_text(self._call, arguments)
-        self._line.begin(self._call, body, wait_s=wait_s)
+        self._line.begin(write_request(self._name, arguments, wait_ms=round(wait_s * 1000)))
         self.is_begun = True
 
     def fileno(self) -> int | None:
@@ -122,9 +141,9 @@ class Waiting:
     def finish(self, *, is_late: bool = False) -> Any:
         """The answer; where it is late, what is not there is not waited for."""
         self.is_begun = False
-        answered = read_answer(self._call, self._line.finish(is_late=is_late))
-        self._time.note(answered.now_ms)
-        return answered.value
+        reply = self._line.finish(is_late=is_late)
+        note_time(self._time, reply)
+        return read_answer(question(self._name), reply.body)
 
     def close(self) -> None:
         self.is_begun = False

@@ -10,6 +10,7 @@ from edgecron.base.errors import ServerLost
 from edgecron.client.remote_asking import Asking, Waiting
 
 if TYPE_CHECKING:
+    from edgecron.client.run_questions import Sizes
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
     from edgecron.model.listing import RunBounds, RunPage, ScheduleLine, SortBy
@@ -61,7 +62,7 @@ class Browsing(Asking):
         is_descending: bool = False,
         matches: Filter | None = None,
     ) -> array[int]:
-        found = self._ask("schedule_order", sort=sort, is_descending=is_descending, matches=matches)
+        found = self._ask("schedule_order", sort=sort, is_descending=is_descending, filter=matches)
         return array("q", found)
 
     def schedule_lines(self, ids: Sequence[int]) -> list[ScheduleLine]:
@@ -100,11 +101,10 @@ class Browsing(Asking):
         return found
 
     def names_of_all(self) -> list[tuple[int, str]]:
-        found: list[tuple[int, str]] = self._ask("names_of_all")
-        return found
+        return [(id_, name) for id_, name in self._ask("schedule_names")]
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
-        return array("q", self._ask("schedule_ids_named", matches=matches))
+        return array("q", self._ask("schedule_ids_named", filter=matches))
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         found: list[str] = self._ask("nearest_names", letters=letters, limit=limit)
@@ -119,8 +119,8 @@ class Browsing(Asking):
         return 0
 
     def database_sizes(self) -> tuple[int, int]:
-        found: tuple[int, int] = self._ask("database_sizes")
-        return found
+        sizes: Sizes = self._status("sizes").sizes
+        return sizes.database_bytes, sizes.wal_bytes
 
 
 def _is_readable(fileno: int | None) -> bool:

@@ -12,7 +12,7 @@ from edgecron.client.remote_asking import Asking, Waiting
 
 if TYPE_CHECKING:
     from edgecron.client.follow import LaterTold, Piece
-    from edgecron.client.wire_pieces import Begun, Printed
+    from edgecron.client.run_questions import Begun, Printed
     from edgecron.model.choices import Status
     from edgecron.model.run import Execution
 
@@ -33,7 +33,7 @@ class Following(Asking):
 
     def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
         waiting = Waiting(self._lines.open(), self._time, "await_begun")
-        told = self._ask("told_before", name=name, known=known)
+        told = self._ask("told_before", name=name, known=None if known is None else known.id)
         return RemoteLaterRuns(self._ask, waiting, told)
 
 
@@ -116,8 +116,9 @@ class RemoteFollower:
         return ready
 
     def _take(self, printed: Printed) -> list[Piece]:
-        self._position += sum(skipped + len(chunk.content) for skipped, chunk in printed.pieces)
-        return list(printed.pieces)
+        pieces: list[Piece] = [(skipped, chunk) for skipped, chunk in printed.chunks]
+        self._position += sum(skipped + len(chunk.content) for skipped, chunk in pieces)
+        return pieces
 
 
 class RemoteLaterRuns:

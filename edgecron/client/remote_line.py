@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING
 from edgecron import __version__
 from edgecron.base.errors import QueryInterrupted, ServerLost, ServerUnavailable, ServerUnheard
 from edgecron.base.values import NamedTuple
-from edgecron.client.remote_answers import LOOK, NOT_KNOWN, judge
+from edgecron.client.remote_answers import LOOK, NOT_KNOWN, Reply, judge
 from edgecron.client.remote_places import Server
-from edgecron.client.wire_calls import WRITES
-from edgecron.client.wire_version import WIRE
+from edgecron.client.resources import TIME_HEADER, Request
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from edgecron.client.wire_calls import Call
 
 CONNECT_S = 3.0
 ANSWER_S = 60.0  # between two parts of an answer; that nobody is there is noticed sooner, below
@@ -50,18 +47,18 @@ class HttpLine:
         self._is_interrupted = False
         self._may_be_heard = False  # what was asked last
 
-    def ask(self, call: Call, body: bytes) -> bytes:
+    def ask(self, request: Request) -> Reply:
         with self._lock:
             self._is_asking, self._is_interrupted = True, False
         try:
-            return self._ask(call, body)
+            return self._ask(request)
         except OSError as error:
             self.close()
             if self._is_interrupted:
                 raise QueryInterrupted(
                     f"what {self._server.url} was asked was broken off"
                 ) from None
-            raise self._lost(call, error) from error
+            raise self._lost(request, error) from error
         except ServerUnavailable:
             self.close()
             raise
@@ -76,7 +73,7 @@ class HttpLine:
             self._drop_stale()
             head = () if accept is None else (f"Accept: {accept}",)
             self._send_request(f"GET {self._server.base}{path}", head)
-            return self._receive()
+            return self._receive().body
         except OSError as error:
             self.close()
             raise ServerLost(f"{self._server.url} {_os_words(error)}") from error
@@ -84,22 +81,22 @@ class HttpLine:
             self.close()
             raise
 
-    def begin(self, call: Call, body: bytes, *, wait_s: float) -> None:
+    def begin(self, request: Request) -> None:
         try:
             self._drop_stale()
-            self._send(call, body, query=f"?wait_ms={round(wait_s * 1000)}")
+            self._send(request)
         except OSError as error:
             self.close()
-            raise self._lost(call, error) from error
+            raise self._lost(request, error) from error
 
     def fileno(self) -> int | None:
         return None if self._socket is None or self._rest else self._socket.fileno()
 
-    def finish(self, *, is_late: bool = False) -> bytes:
+    def finish(self, *, is_late: bool = False) -> Reply:
         if is_late and self._socket is not None:
             self._socket.settimeout(0)
         try:
-            content = self._receive()
+            reply = self._receive()
         except OSError as error:
             self.close()
             raise ServerLost(f"{self._server.url} {_os_words(error)}") from error
@@ -108,7 +105,7 @@ class HttpLine:
             raise
         if self._socket is not None:
             self._socket.settimeout(ANSWER_S)
-        return content
+        return reply
 
     def interrupt(self) -> None:
         with self._lock:
@@ -126,20 +123,20 @@ class HttpLine:
         if link is not None:
             link.close()
 
-    def _ask(self, call: Call, body: bytes) -> bytes:
+    def _ask(self, request: Request) -> Reply:
         self._drop_stale()
         was_open = self._socket is not None
         try:
-            self._send(call, body)
-            return self._receive(is_write=call.name in WRITES)
+            self._send(request)
+            return self._receive(is_write=request.is_write)
         except (BrokenPipeError, ConnectionResetError, _Unanswered):
             # It was given up by the server just when it was used again. What changes something is
             # not asked twice: it may have been heard.
-            if not was_open or self._is_interrupted or call.name in WRITES:
+            if not was_open or self._is_interrupted or request.is_write:
                 raise
         self.close()
-        self._send(call, body)
-        return self._receive(is_write=call.name in WRITES)
+        self._send(request)
+        return self._receive(is_write=request.is_write)
 
     def _drop_stale(self) -> None:
         """Close a connection that the server has closed, or on which something came unasked."""
@@ -149,14 +146,15 @@ class HttpLine:
             if self._rest or poller.poll(0):
                 self.close()
 
-    def _send(self, call: Call, body: bytes, *, query: str = "") -> None:
-        head = [
-            f"Edgecron-Wire: {WIRE}",
-            "Accept: application/json",
-            "Content-Type: application/json",
-            f"Content-Length: {len(body)}",
-        ]
-        self._send_request(f"POST {self._server.base}/api/v1/calls/{call.name}{query}", head, body)
+    def _send(self, request: Request) -> None:
+        head = ["Accept: application/json"]
+        if request.body is not None:
+            head += ["Content-Type: application/json", f"Content-Length: {len(request.body)}"]
+        if request.key is not None:
+            key = request.key.replace("\\", "\\\\").replace('"', '\\"')
+            head.append(f'Idempotency-Key: "{key}"')
+        what = f"{request.method} {self._server.base}{request.target}"
+        self._send_request(what, head, request.body or b"")
 
     def _send_request(self, what: str, head: Sequence[str], body: bytes = b"") -> None:
         self._may_be_heard = False
@@ -188,7 +186,7 @@ class HttpLine:
             self._socket = link
         return link
 
-    def _receive(self, *, is_write: bool = False) -> bytes:
+    def _receive(self, *, is_write: bool = False) -> Reply:
         reader = _Reader(self._socket, self._rest)
         head = reader.read_head()
         while 100 <= head.status < 200:
@@ -197,16 +195,17 @@ class HttpLine:
         self._rest = reader.rest
         if head.is_last:
             self.close()
-        return judge(
+        content = judge(
             self._server.url,
             status=head.status,
             body=body,
             has_token=self._token is not None,
             is_write=is_write,
         )
+        return Reply(content, head.headers.get(TIME_HEADER.lower()))
 
-    def _lost(self, call: Call, error: OSError) -> ServerLost:
-        if call.name in WRITES and self._may_be_heard:
+    def _lost(self, request: Request, error: OSError) -> ServerLost:
+        if request.is_write and self._may_be_heard:
             return ServerLost(
                 f"{self._server.url} {_os_words(error)}; {NOT_KNOWN}",
                 hint=LOOK,

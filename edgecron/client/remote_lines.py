@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from edgecron.client.wire_calls import Call
+    from edgecron.client.remote_answers import Reply
+    from edgecron.client.resources import Request
 
 
 class Line(Protocol):
     """One question at a time. For one thread, but for `interrupt`."""
 
-    def ask(self, call: Call, body: bytes) -> bytes:
-        """The body of the answer. Raises ServerUnavailable, and QueryInterrupted; ServerLost where
+    def ask(self, request: Request) -> Reply:
+        """Return the answer. Raises ServerUnavailable, and QueryInterrupted; ServerLost where
         it may be back soon."""
 
-    def begin(self, call: Call, body: bytes, *, wait_s: float) -> None:
-        """Ask what is answered at once where there is anything new, and else after `wait_s`."""
+    def begin(self, request: Request) -> None:
+        """Send a request whose answer waits for news."""
 
     def fileno(self) -> int | None:
         """What can be read from once the answer to what was begun comes; None: it is there."""
 
-    def finish(self, *, is_late: bool = False) -> bytes:
+    def finish(self, *, is_late: bool = False) -> Reply:
         """The answer to what was begun; where it is late, what is not there is not waited for."""
 
     def interrupt(self) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import ServerLost, ServerUnheard
-from edgecron.client.wire_calls import WRITES
 
 if TYPE_CHECKING:
+    from edgecron.client.remote_answers import Reply
     from edgecron.client.remote_lines import Line, Lines
-    from edgecron.client.wire_calls import Call
+    from edgecron.client.resources import Request
 
 _FIRST_PAUSE_S = 0.25
 _LAST_PAUSE_S = 5.0
@@ -42,7 +42,7 @@ class PatientLines:
     def open(self) -> PatientLine:
         return PatientLine(self._lines.open(), self)
 
-    def answered(self, call: Call, ask: Callable[[], bytes]) -> bytes:
+    def answered(self, request: Request, ask: Callable[[], Reply]) -> Reply:
         """What is answered at last.
 
         Raises ServerLost where nobody has ever answered, nobody waits any more, or where it was
@@ -53,7 +53,7 @@ class PatientLines:
             try:
                 answer = ask()
             except ServerLost as error:
-                may_be_done = call.name in WRITES and not isinstance(error, ServerUnheard)
+                may_be_done = request.is_write and not isinstance(error, ServerUnheard)
                 if may_be_done or not self.is_waited_for(error.message):
                     raise
                 time.sleep(pause_s)
@@ -81,29 +81,28 @@ class PatientLine:
     def __init__(self, line: Line, lines: PatientLines) -> None:
         self._line = line
         self._lines = lines
-        self._begun: tuple[Call, bytes] | None = None
+        self._begun: Request | None = None
 
-    def ask(self, call: Call, body: bytes) -> bytes:
-        return self._lines.answered(call, lambda: self._line.ask(call, body))
+    def ask(self, request: Request) -> Reply:
+        return self._lines.answered(request, lambda: self._line.ask(request))
 
-    def begin(self, call: Call, body: bytes, *, wait_s: float) -> None:
-        self._begun = call, body
+    def begin(self, request: Request) -> None:
+        self._begun = request
         try:
-            self._line.begin(call, body, wait_s=wait_s)
+            self._line.begin(request)
         except ServerLost:
             return  # There is nothing to wait for: `finish` is next, and asks.
 
     def fileno(self) -> int | None:
         return self._line.fileno()
 
-    def finish(self, *, is_late: bool = False) -> bytes:
+    def finish(self, *, is_late: bool = False) -> Reply:
         try:
             return self._line.finish(is_late=is_late)
         except ServerLost:
             if self._begun is None:
                 raise
-            # Asked so, it is answered at once, be it that there is nothing new.
-            return self.ask(*self._begun)
+            return self.ask(self._begun.without_wait())
 
     def interrupt(self) -> None:
         self._line.interrupt()

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.client.remote_asking import Asking
-from edgecron.model.listing import SchedulePage
+from edgecron.client.schedule_questions import View
+from edgecron.model.listing import RunPage, SchedulePage
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from edgecron.client.run_questions import ScheduleCounts
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
     from edgecron.formats.document_plan import Step
@@ -36,6 +38,20 @@ if TYPE_CHECKING:
 # How many fires to come are asked for at a time: most want few, and who wants many wants all.
 _PAGES = (32, 480, 4_500, 10_000)
 _MOST_SCHEDULES = 500
+_MOST_RUNS = 1000
+
+
+def _choice_fields(choice: Choice | None) -> dict[str, object]:
+    """A choice as the parameters of lists of schedules; those that choose nothing are left out."""
+    if choice is None:
+        return {}
+    fields = {
+        "word": choice.words,
+        "group": choice.group,
+        "failed": choice.is_failed,
+        "paused": choice.is_paused,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 class Reading(Asking):
@@ -44,28 +60,26 @@ class Reading(Asking):
     def schedules(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> list[Schedule]:
-        """In pages, however many are wanted: so that no answer is too large."""
-        found: list[Schedule] = []
-        chosen = {} if choice is None else {"choice": choice}
-        while limit is None or len(found) < limit:
-            size = _MOST_SCHEDULES if limit is None else min(limit - len(found), _MOST_SCHEDULES)
-            page: list[Schedule] = self._ask("schedules", after=after, limit=size, **chosen)
-            found += page
-            if len(page) < size:
-                break
-            after = page[-1].name
-        return found
+        page = self.schedule_page(after=after, limit=limit, choice=choice)
+        for name in page.unreadable:
+            self.schedule(name)  # raises what is wrong with it
+        return page.schedules
 
     def schedule_page(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> SchedulePage:
-        """In pages, as `schedules`."""
+        """In pages, however many are wanted: so that no answer is too large."""
         found = SchedulePage([], [])
-        chosen = {} if choice is None else {"choice": choice}
         count = 0
         while limit is None or count < limit:
             size = _MOST_SCHEDULES if limit is None else min(limit - count, _MOST_SCHEDULES)
-            page: SchedulePage = self._ask("schedule_page", after=after, limit=size, **chosen)
+            page: SchedulePage = self._ask(
+                "schedule_page",
+                after=after or None,
+                limit=size,
+                view=View.RECORD,
+                **_choice_fields(choice),
+            )
             found.schedules.extend(page.schedules)
             found.unreadable.extend(page.unreadable)
             names = page.names
@@ -76,8 +90,8 @@ class Reading(Asking):
         return found
 
     def count_schedules(self) -> tuple[int, int, int]:
-        found: tuple[int, int, int] = self._ask("count_schedules")
-        return found
+        counts: ScheduleCounts = self._status("counts").counts
+        return counts.schedules, counts.broken, counts.vanished
 
     def state(self, name: str) -> dict[str, str]:
         found: dict[str, str] = self._ask("state", name=name)
@@ -90,9 +104,9 @@ class Reading(Asking):
     def standings(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> list[Standing]:
-        given = {"after": after, "limit": limit, "choice": choice}
-        asked = {name: value for name, value in given.items() if value is not None}
-        found: list[Standing] = self._ask("standings", **asked)
+        found: list[Standing] = self._ask(
+            "standings", after=after, limit=limit, **_choice_fields(choice)
+        )
         return found
 
     def schedule(self, name: str) -> Schedule:
@@ -115,7 +129,7 @@ class Reading(Asking):
         while True:
             limit = next((size for size in _PAGES if size > skip), _PAGES[-1])
             page: list[UpcomingFire] = self._ask(
-                "next_fires", name=name, matches=matches, skip=skip, limit=limit
+                "next_fires", schedule=name, filter=matches, skip=skip, limit=limit
             )
             yield from page
             skip += len(page)
@@ -155,15 +169,23 @@ class Reading(Asking):
         limit: int = 20,
         with_former: bool = False,
     ) -> RunPage:
-        found: RunPage = self._ask(
-            "history_page",
-            name=name,
-            statuses=statuses,
-            causes=causes,
-            before_id=before_id,
-            limit=limit,
-            with_former=with_former,
-        )
+        found = RunPage([], [])
+        while len(found.runs) < limit:
+            size = min(limit - len(found.runs), _MOST_RUNS)
+            page: RunPage = self._ask(
+                "history_page",
+                schedule=name,
+                status=statuses,
+                cause=causes,
+                before=before_id,
+                limit=size,
+                former=with_former,
+            )
+            found.runs.extend(page.runs)
+            found.unreadable.extend(page.unreadable)
+            if len(page.runs) < size:
+                break
+            before_id = page.runs[-1].id
         return found
 
     def find_dependents(self, name: str) -> list[str]:
@@ -179,11 +201,11 @@ class Reading(Asking):
         return found
 
     def next_attempt(self, execution: Execution) -> Execution | None:
-        found: Execution | None = self._ask("next_attempt", execution=execution)
+        found: Execution | None = self._ask("next_attempt", execution_id=execution.id)
         return found
 
     def spec_of(self, execution: Execution) -> ScheduleSpec | None:
-        found: ScheduleSpec | None = self._ask("spec_of", execution=execution)
+        found: ScheduleSpec | None = self._ask("spec_of", execution_id=execution.id)
         return found
 
     def imported(self) -> list[Imported]:
@@ -194,8 +216,7 @@ class Reading(Asking):
         self._ask("note_imported", entries=entries)
 
     def removals(self, name: str) -> list[tuple[int, datetime]]:
-        found: list[tuple[int, datetime]] = self._ask("removals", name=name)
-        return found
+        return [(id_, at) for id_, at in self._ask("removals", name=name)]
 
     def removed_at(self, name: str) -> datetime | None:
         found: datetime | None = self._ask("removed_at", name=name)
@@ -206,11 +227,11 @@ class Reading(Asking):
         return found
 
     def active_counts(self) -> dict[Status, int]:
-        found: dict[Status, int] = self._ask("active_counts")
+        found: dict[Status, int] = self._status("active").active
         return found
 
     def late_places(self) -> LatePlaces:
-        found: LatePlaces = self._ask("late_places")
+        found: LatePlaces = self._status("late_places").late_places
         return found
 
     def engines(self) -> list[EngineState]:
@@ -219,11 +240,11 @@ class Reading(Asking):
 
     def clock_state(self) -> ClockState:
         """Whether the other machine's clock can be trusted, as its engines see it."""
-        found: ClockState = self._ask("clock_state")
+        found: ClockState = self._status("clock").clock
         return found
 
     def local_zone(self) -> str | None:
-        found: str | None = self._ask("local_zone")
+        found: str | None = self._status("local_zone").local_zone
         return found
 
     def twins(self) -> list[Twin]:
@@ -231,7 +252,7 @@ class Reading(Asking):
         return found
 
     def disk_problem(self) -> str | None:
-        found: str | None = self._ask("disk_problem")
+        found: str | None = self._status("disk_problem").disk_problem
         return found
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
@@ -239,7 +260,7 @@ class Reading(Asking):
         return found
 
     def is_supervised(self, execution: Execution) -> bool:
-        found: bool = self._ask("is_supervised", execution=execution)
+        found: bool = self._ask("is_supervised", execution_id=execution.id)
         return found
 
     def take_over(self) -> None:
@@ -268,7 +289,7 @@ class Reading(Asking):
         after: str | None = None,
         limit: int | None = None,
     ) -> Tallied:
-        found: Tallied = self._ask("tallies", name=name, since=since, after=after, limit=limit)
+        found: Tallied = self._ask("tallies", schedule=name, since=since, after=after, limit=limit)
         return found
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:

@@ -26,8 +26,7 @@ class Writing(Asking):
     """What changes schedules, and what is done about runs by hand."""
 
     def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
-        found: Schedule = self._ask("add", spec=spec, origin=origin)
-        return found
+        return self.add_all([spec], origin=origin)[0]
 
     def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
         found: list[Schedule] = self._ask("add_all", specs=specs, origin=origin)
@@ -51,7 +50,9 @@ class Writing(Asking):
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
     ) -> Schedule | None:
-        found: Schedule | None = self._ask("edit_once", schedule=schedule, spec=spec, origin=origin)
+        found: Schedule | None = self._ask(
+            "edit_once", name=schedule.name, schedule=schedule, spec=spec, origin=origin
+        )
         return found
 
     def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
@@ -66,8 +67,9 @@ class Writing(Asking):
         self._ask("limit_group", group=group, max_running=max_running)
 
     def remove(self, name: str) -> Schedule:
-        found: Schedule = self._ask("remove", name=name)
-        return found
+        schedule: Schedule = self._ask("schedule", name=name)
+        self._ask("remove", name=name)
+        return schedule
 
     def undo_removal(self, name: str | None = None) -> list[Schedule]:
         found: list[Schedule] = self._ask("undo_removal", name=name)
@@ -86,7 +88,7 @@ class Writing(Asking):
         return found
 
     def reschedule(self, name: str, run_at: datetime) -> Schedule:
-        found: Schedule = self._ask("reschedule", name=name, run_at=run_at)
+        found: Schedule = self._ask("reschedule", name=name, time=run_at)
         return found
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
@@ -102,7 +104,11 @@ class Writing(Asking):
         asked_at: datetime | None = None,
     ) -> list[Execution]:
         found: list[Execution] = self._ask_keyed(
-            "run_once", name=name, key=key, payload=payload, asked_at=asked_at or self.now()
+            "run_once",
+            name=name,
+            key=key,
+            payload_text=payload,
+            asked_at=asked_at or self.now(),
         )
         return found
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.units import parse_instant
+from edgecron.client.json_forms import INSTANT
+from edgecron.client.resources import API
 from edgecron.formats.option_texts import read_time
 from edgecron.http.answers import Answer, json_answer
-from edgecron.http.asking import API, Ask
+from edgecron.http.asking import Ask
 from edgecron.http.idempotency import find_key
 from edgecron.http.keyshapes import DEFAULT_ZONE, TIME, ZONE_OR_NULL
 from edgecron.http.schedules import payload_text
@@ -21,7 +24,18 @@ if TYPE_CHECKING:
 FIRE: Shape = {
     "type": "object",
     "properties": {
-        "payload": {"description": "any JSON value, null too, instead of the schedule's payload"}
+        "payload": {"description": "any JSON value, null too, instead of the schedule's payload"},
+        "payload_text": {
+            "type": "string",
+            "format": "json",
+            "description": "the same as text, which the job gets exactly as it is",
+        },
+        "asked_at": {
+            "type": "string",
+            "pattern": INSTANT["pattern"],
+            "format": "date-time",
+            "description": "of a request that is repeated, the server's time at the first one",
+        },
     },
     "additionalProperties": False,
 }
@@ -41,12 +55,13 @@ RESCHEDULE: Shape = {
 def fire(client: Client, ask: Ask) -> Answer:
     """Run it now, in each of its scopes, and once for a key; its next time does not change."""
     said = ask.content or {}
-    payload = payload_text(said["payload"]) if "payload" in said else None
+    payload = payload_text(said["payload"]) if "payload" in said else said.get("payload_text")
+    asked_at = parse_instant(said["asked_at"]) if "asked_at" in said else None
     name, key = ask.words["name"], find_key(ask.headers)
     if key is None:
         runs = client.run_now(name, payload=payload)
     else:
-        runs = client.run_once(name, key=key, payload=payload)
+        runs = client.run_once(name, key=key, payload=payload, asked_at=asked_at)
     headers = {"location": f"{ask.root}{API}/runs/{runs[0].id}"} if len(runs) == 1 else {}
     return json_answer({"runs": shown_runs(client, runs)}, status=202, headers=headers)
 

@@ -100,9 +100,18 @@ _LISTED_SCHEDULE: Mapping[str, Shape] = {
 _SCHEDULE: Mapping[str, Shape] = {
     **_LISTED_SCHEDULE,
     **{option.name: _shape(option) for option in JOB_OPTIONS},
+    "is_timezone_default": _TRUTH,
     "counts": {"type": "object", "additionalProperties": _COUNT},
     "last_success_at": nullable(_INSTANT),
     "last_error": nullable(_TEXT),
+    "next_source": nullable(_TEXT),
+    "decided_until": _INSTANT,
+    "last_execution_id": nullable(_COUNT),
+    "planned_count": _COUNT,
+    "pruned_until": nullable(_INSTANT),
+    "is_done": _TRUTH,
+    "is_active": _TRUTH,
+    "gone_upstreams": _TEXTS,
     "upcoming": _several("Fire"),
     "document": _ref("Document"),
 }
@@ -137,6 +146,14 @@ _RUN: Mapping[str, Shape] = {
     "wait_until": nullable(_INSTANT),
     "payload": {"description": "a JSON value, or null"},
     "progress": nullable(_record({"fraction": nullable(_SECONDS), "text": nullable(_TEXT)})),
+    "schedule_id": _COUNT,
+    "revision": _COUNT,
+    "priority": _INTEGER,
+    "queued_at": nullable(_INSTANT),
+    "claimed_at": nullable(_INSTANT),
+    "supervisor_id": nullable(_TEXT),
+    "cancel_requested_at": nullable(_INSTANT),
+    "fence": nullable(_COUNT),
 }
 _FIRE: Mapping[str, Shape] = {
     "schedule": _TEXT,
@@ -206,10 +223,6 @@ ANSWERS: Mapping[str, Shape] = {
             "engine": _choice(("working", "stalled", "none", "unknown")),
         }
     ),
-    "Answered": _record(
-        {"value": {}, "now_ms": _COUNT},
-        words="What a call answers, and the server's time in milliseconds since 1970.",
-    ),
     "Error": _record(
         {
             "error": {
@@ -218,6 +231,7 @@ ANSWERS: Mapping[str, Shape] = {
                     "code": _TEXT,
                     "message": _TEXT,
                     "hint": nullable(_TEXT),
+                    "type": {"type": "string", "description": "the name of the Python exception"},
                     "problems": {"type": "array", "items": _PROBLEM},
                 },
                 "required": ["code", "message", "hint"],

@@ -18,16 +18,19 @@ from starlette.types import Message, Receive, Scope, Send
 
 from edgecron.base.errors import EdgecronError
 from edgecron.base.tokens import check_token
+from edgecron.base.units import format_instant
+from edgecron.base.values import replace
 from edgecron.client import Client
+from edgecron.client.resources import TIME_HEADER
 from edgecron.http.answers import Answer
 from edgecron.http.asking import Ask, Later, Route
-from edgecron.http.calls import calls_route
 from edgecron.http.guarding import LOOPBACK, OPEN_PATHS, Guard, has_body
 from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
 from edgecron.http.openapi import openapi_route
 from edgecron.http.reading import read_ask
 from edgecron.http.refusing import Refused, error_answer
+from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
 from edgecron.http.sending import EventsResponse
 from edgecron.http.shares import SEAT, Seat
@@ -85,7 +88,7 @@ class Application:
         self._streams = Streams(opened, limits)
         self._watch = ChangeWatch(opened)
         self._guard = guard
-        described = (*routes, calls_route(self._watch))
+        described = (*routes, *resource_routes(self._watch))
         all_routes = (*described, openapi_route(described, has_token=guard.token is not None))
         self._routed = Starlette(
             routes=[self._route_of(path, handlers) for path, handlers in _by_path(all_routes)],
@@ -183,7 +186,12 @@ def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Route]]]:
 def _handled(route: Route, ask: Ask, client: Client) -> Answer | Later:
     if route.path not in OPEN_PATHS:  # That one tells itself what is the matter, and nothing more.
         need_database(client)
-    return route.handle(client, ask)
+    found = route.handle(client, ask)
+    time = {TIME_HEADER.lower(): format_instant(client.now())}
+    if isinstance(found, Answer):
+        return replace(found, headers={**found.headers, **time})
+    at_end = replace(found.at_end, headers={**found.at_end.headers, **time})
+    return replace(found, at_end=at_end)
 
 
 def _path_of(scope: Scope) -> str:
@@ -222,7 +230,7 @@ def _check_head(scope: Scope, limits: Limits) -> None:
 async def _read_body(request: Request, limits: Limits, route: Route) -> bytes:
     """All of a body. Raises Refused for one that is too large, or takes too long."""
     body = bytearray()
-    most_bytes = limits.call_bytes if route.is_of_ours else limits.body_bytes
+    most_bytes = limits.call_bytes if route.is_large else limits.body_bytes
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length[:20]) > most_bytes:
         raise _too_large(most_bytes)

@@ -10,8 +10,6 @@ from edgecron.client import Client
 from edgecron.http.answers import Answer
 from edgecron.http.shapes import Shape
 
-API = "/api/v1"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
@@ -36,6 +34,10 @@ class Ask:
         found = self.query.get(name)
         return found[0] if found else default
 
+    def is_on(self, name: str) -> bool:
+        """Whether a parameter that is true or false is given as true."""
+        return bool(self.first(name) == "true")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
@@ -58,25 +60,28 @@ class Parameter:
     shape: Shape
     words: str
     is_repeated: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """What a route takes and gives: the OpenAPI document says it, and the door checks it.
 
-    `answers` are the names of shapes by status, '' for an answer without a body; `refusals` are
+    `answers` are shapes or their names by status, '' for an answer without a body;
+    `words_of_path` are the shapes of words of the path that have no common one; `refusals` are
     the statuses beside these that are this operation's own.
     """
 
     name: str
     words: str
     tag: str
+    words_of_path: Mapping[str, Shape] = field(default_factory=dict)
     query: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
     body: Shape | None = None
     body_types: tuple[str, ...] = ("application/json",)
     is_body_needed: bool = False
-    answers: Mapping[int, str] = field(default_factory=dict)
+    answers: Mapping[int, str | Shape] = field(default_factory=dict)
     answer_headers: tuple[str, ...] = ()
     refusals: tuple[int, ...] = ()
 
@@ -85,14 +90,15 @@ class Operation:
 class Route:
     """Who answers a method of a path, which has its words in braces.
 
-    A route without an `operation` is not in the OpenAPI document, and checks its own requests.
-    One that `is_of_ours` is for edgecron's own clients, and takes larger bodies. One that
-    `is_streamed` gives the run of its path as events to who asks for these.
+    A route without an `operation` checks its own requests, and is in the OpenAPI document only if
+    it can `describe` itself. A route that `is_large` takes larger bodies. A route that
+    `is_streamed` sends the run of its path as events to a client that accepts these.
     """
 
     method: str
     path: str
     handle: Handler
     operation: Operation | None = None
-    is_of_ours: bool = False
+    describe: Callable[[], Operation] | None = None
+    is_large: bool = False
     is_streamed: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgecron.base.values import dataclass
-from edgecron.client.wire_calls import MOST_BYTES
+from edgecron.client.resources import MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

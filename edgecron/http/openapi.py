@@ -7,12 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
+from edgecron.client.json_forms import reference
+from edgecron.client.resources import API
 from edgecron.http.answers import JSON, Answer, json_answer
 from edgecron.http.answershapes import ANSWERS
-from edgecron.http.asking import API, Ask, Operation, Parameter, Route
+from edgecron.http.asking import Ask, Operation, Parameter, Route
 from edgecron.http.guarding import OPEN_PATHS
 from edgecron.http.keyshapes import ZONE
 from edgecron.http.reading import WORDS
+from edgecron.http.resources import schemas
+from edgecron.http.shapes import Shape
 from edgecron.http.streams import EVENTS
 from edgecron.triggers.zones import LOCAL, zone_names
 
@@ -72,8 +76,9 @@ def describe(routes: Iterable[Route], *, has_token: bool) -> dict[str, Any]:
     """The OpenAPI 3.1 document of those routes that have an operation."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        if route.operation is not None:
-            described = _operation(route, route.operation)
+        operation = route.describe() if route.describe is not None else route.operation
+        if operation is not None:
+            described = _operation(route, operation)
             if has_token and route.path in OPEN_PATHS:
                 described["security"] = []
             paths.setdefault(route.path, {})[route.method.lower()] = described
@@ -83,7 +88,11 @@ def describe(routes: Iterable[Route], *, has_token: bool) -> dict[str, Any]:
         "paths": paths,
         "security": [{"token": []}] if has_token else [],
         "components": {
-            "schemas": {**ANSWERS, "TimeZone": {**ZONE, "enum": [LOCAL, *sorted(zone_names())]}},
+            "schemas": {
+                **schemas(),
+                **ANSWERS,
+                "TimeZone": {**ZONE, "enum": [LOCAL, *sorted(zone_names())]},
+            },
             "responses": {str(status): _refusal(words) for status, words in _REFUSALS.items()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
@@ -107,7 +116,7 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
         "summary": operation.words,
         "tags": [operation.tag],
         "parameters": [
-            *(_path_word(word) for word in re.findall(r"{(\w+)}", route.path)),
+            *(_path_word(word, operation) for word in re.findall(r"{(\w+)}", route.path)),
             *(_parameter(one, "query") for one in operation.query),
             *(_parameter(one, "header") for one in operation.headers),
         ],
@@ -121,8 +130,9 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
     return described
 
 
-def _path_word(word: str) -> dict[str, Any]:
-    return {"name": word, "in": "path", "required": True, "schema": WORDS[word]}
+def _path_word(word: str, operation: Operation) -> dict[str, Any]:
+    schema = WORDS.get(word) or operation.words_of_path[word]
+    return {"name": word, "in": "path", "required": True, "schema": schema}
 
 
 def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
@@ -133,7 +143,7 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
         "name": parameter.name,
         "in": place,
         "description": parameter.words,
-        "required": False,
+        "required": parameter.is_required,
         "schema": shape,
     }
 
@@ -143,18 +153,19 @@ def _responses(route: Route, operation: Operation) -> dict[str, Any]:
     statuses = {*_ALWAYS, *operation.refusals, *(_WITH_BODY if operation.body else ())}
     for status in sorted(statuses):
         found[str(status)] = {"$ref": f"#/components/responses/{status}"}
-    for status, name in operation.answers.items():
-        found[str(status)] = _answer(name, operation, is_good=status < 400)
+    for status, shape in operation.answers.items():
+        found[str(status)] = _answer(shape, operation, is_good=status < 400)
     if route.is_streamed:
         found["200"]["content"][EVENTS] = {"schema": {"type": "string", "description": _EVENTS}}
         found["204"] = {"description": "there are no events after that one"}
     return dict(sorted(found.items()))
 
 
-def _answer(name: str, operation: Operation, *, is_good: bool) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": name or "nothing more is said"}
-    if name:
-        schema = {"$ref": f"#/components/schemas/{name}"}
+def _answer(shape: str | Shape, operation: Operation, *, is_good: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": "nothing more is said"}
+    if shape:
+        described["description"] = shape if isinstance(shape, str) else operation.words
+        schema = reference(shape) if isinstance(shape, str) else shape
         described["content"] = {JSON: {"schema": schema}}
     if is_good and operation.answer_headers:
         described["headers"] = {

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgecron.base.checks import has_too_many_levels, read_json
-from edgecron.client.wire_calls import NAMES as CALLS
 from edgecron.http.asking import Ask, Operation, Parameter
 from edgecron.http.keyshapes import NAME
 from edgecron.http.refusing import Refused
@@ -17,8 +16,8 @@ RUN_ID: Shape = {"type": "integer", "minimum": 1, "maximum": MOST_ID}
 WORDS: Mapping[str, Shape] = {
     "name": NAME,
     "id": RUN_ID,
-    "call": {"type": "string", "enum": list(CALLS)},
 }
+SWITCH: Shape = {"type": "string", "enum": ["true", "false"]}
 _MOST_DIGITS = 19
 
 
@@ -99,12 +98,13 @@ def _read_content(body: bytes, operation: Operation) -> Any:
         if operation.is_body_needed:
             raise Refused(400, "wrong_shape", "the body is missing, expected a JSON object")
         return None
-    content = _load(body)
+    content = load_content(body)
     check_shape(content, operation.body, where="the body")
     return content
 
 
-def _load(body: bytes) -> Any:
+def load_content(body: bytes) -> Any:
+    """Read a body as JSON. Raises Refused."""
     try:
         content = read_json(body)
     except RecursionError:

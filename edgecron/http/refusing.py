@@ -26,6 +26,7 @@ from edgecron.base.errors import (
     UnknownTimezone,
     UnreadableTime,
 )
+from edgecron.client.resources import error_object
 from edgecron.http.answers import Answer, json_answer
 
 RETRY_AFTER_S = 1
@@ -95,5 +96,7 @@ def error_answer(error: EdgecronError) -> Answer:
         code = error.code
         if isinstance(error, _SOON_OVER):
             headers = {"retry-after": str(RETRY_AFTER_S)}
-    body = {"code": code, "message": error.message, "hint": error.hint, **error.details}
+    body = {**error_object(error), "code": code}
+    if isinstance(error, Refused):
+        del body["type"]
     return json_answer({"error": body}, status=status, headers=headers)

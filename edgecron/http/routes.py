@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgecron.client.resources import API
+from edgecron.client.schedule_questions import View
 from edgecron.http import acts, coming, health, metrics, runs, schedules
 from edgecron.http.answers import JSON, MERGE_PATCH
-from edgecron.http.asking import API, Handler, Operation, Parameter, Route
+from edgecron.http.asking import Handler, Operation, Parameter, Route
 from edgecron.http.conditions import IF_MATCH, IF_NONE_MATCH
 from edgecron.http.idempotency import IDEMPOTENCY_KEY
 from edgecron.http.keyshapes import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
-from edgecron.http.reading import RUN_ID
+from edgecron.http.reading import RUN_ID, SWITCH
 from edgecron.http.shapes import Shape
-from edgecron.model.choices import Status
+from edgecron.model.choices import Cause, Status
 
 _ALL = f"{API}/schedules"
 _ONE = f"{API}/schedules/{{name}}"
@@ -25,6 +27,41 @@ def _limit(default: int, most: int) -> Parameter:
 
 
 _BEFORE = Parameter(name="before", shape=RUN_ID, words="runs older than this one")
+_CAUSE = Parameter(
+    name="cause",
+    shape={"type": "string", "enum": list(Cause)},
+    words="of these causes only",
+    is_repeated=True,
+)
+_FORMER = Parameter(
+    name="former", shape=SWITCH, words="runs of removed schedules of this name, too (false)"
+)
+_CHOICE = (
+    Parameter(
+        name="word",
+        shape={"type": "string", "minLength": 1, "maxLength": 200},
+        words="those with this word in name, group, description or job",
+        is_repeated=True,
+    ),
+    Parameter(name="group", shape={"type": "string", "maxLength": 200}, words="those of a group"),
+    Parameter(name="failed", shape=SWITCH, words="those whose last run failed (false)"),
+    Parameter(name="paused", shape=SWITCH, words="those that are paused (false)"),
+)
+_VIEW = Parameter(
+    name="view",
+    shape={"type": "string", "enum": list(View)},
+    words="the fields of list --json, or with `record` all that is known of each (list)",
+)
+_FILTER = Parameter(
+    name="filter",
+    shape={"type": "string", "maxLength": 1000},
+    words="those that this filter lets through, such as group:disk, as in the dashboard",
+)
+_SKIP = Parameter(
+    name="skip",
+    shape={"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
+    words="leave out the first so many (0)",
+)
 _STATUS = Parameter(
     name="status",
     shape={"type": "string", "enum": list(Status)},
@@ -69,7 +106,7 @@ _SCHEDULES = (
         name="listSchedules",
         words="Schedules, by name: the fields of list --json",
         tag="schedules",
-        query=(_limit(100, 1000), _AFTER),
+        query=(_limit(100, 1000), _AFTER, *_CHOICE, _VIEW),
         answers={200: "Schedules"},
         answer_headers=("Link",),
     ),
@@ -193,7 +230,7 @@ _SCHEDULES = (
         name="listRunsOfSchedule",
         words="Runs of a schedule, newest first: the fields of history --json",
         tag="runs",
-        query=(_limit(100, 1000), _BEFORE, _STATUS),
+        query=(_limit(100, 1000), _BEFORE, _STATUS, _CAUSE, _FORMER),
         answers={200: "Runs"},
         answer_headers=("Link",),
         refusals=(404,),
@@ -218,7 +255,7 @@ _RUNS = (
         name="listRuns",
         words="Runs, newest first: the fields of history --json",
         tag="runs",
-        query=(_limit(100, 1000), _BEFORE, _STATUS, _SCHEDULE),
+        query=(_limit(100, 1000), _BEFORE, _STATUS, _CAUSE, _SCHEDULE, _FORMER),
         answers={200: "Runs"},
         answer_headers=("Link",),
         refusals=(404,),
@@ -261,9 +298,10 @@ _RUNS = (
         f"{API}/next",
         coming.list_next,
         name="listNext",
-        words="Fires to come, of all schedules: the fields of next --json",
+        words="Fires to come, of all schedules or of some: the fields of next --json",
         tag="next",
-        query=(_limit(10, 1000),),
+        query=(_limit(10, 10_000), _SKIP, _SCHEDULE, _FILTER),
+        refusals=(404, 422),
         answers={200: "Fires"},
     ),
 )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgecron.base.units import format_ms
+from edgecron.client.record_forms import chunk_fields
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
 from edgecron.http.schedules import next_page, paged
 from edgecron.http.showing import shown_runs
-from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.views.json_objects import instant
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.model.claim import OutputChunk
     from edgecron.model.run import Execution
 
 _LIMIT = 100
@@ -29,7 +27,12 @@ def list_runs(client: Client, ask: Ask) -> Answer:
     before_id = ask.first("before")
     client.take_over()  # As for one run.
     found, unreadable = client.history_page(
-        name, statuses=statuses, before_id=before_id, limit=limit + 1
+        name,
+        statuses=statuses,
+        causes=tuple(Cause(text) for text in ask.query.get("cause", ())),
+        before_id=before_id,
+        limit=limit + 1,
+        with_former=ask.is_on("former"),
     )
     page = found[:limit]
     following = None
@@ -67,7 +70,7 @@ def get_output(client: Client, ask: Ask) -> Answer:
             "is_complete": run.status not in ACTIVE,
             "dropped_bytes": sum(skipped for skipped, _ in pieces),
             "removed_at": None if stored is None else instant(stored.removed_at),
-            "chunks": [chunk_object(chunk) for _, chunk in pieces],
+            "chunks": [chunk_fields(chunk) for _, chunk in pieces],
         }
     )
 
@@ -79,15 +82,3 @@ def find_run(client: Client, ask: Ask) -> Execution:
         return run
     client.take_over()  # It may have ended with no engine there to write it down.
     return client.execution(run.id)
-
-
-def chunk_object(chunk: OutputChunk) -> dict[str, Any]:
-    """A chunk: its bytes as `text` where they are UTF-8 by themselves, else as `base64`."""
-    shown: dict[str, Any] = {
-        "stream": chunk.stream.name.lower(),
-        "at": format_ms(chunk.at_ms),
-    }
-    try:
-        return shown | {"text": chunk.content.decode()}
-    except UnicodeDecodeError:
-        return shown | {"base64": b64encode(chunk.content).decode()}

@@ -9,6 +9,8 @@ from urllib.parse import quote, urlencode
 
 from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.base.values import replace
+from edgecron.client.record_forms import schedule_fields
+from edgecron.client.schedule_questions import View
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_values import Wanted, refuse
@@ -17,6 +19,7 @@ from edgecron.http.asking import Ask
 from edgecron.http.conditions import Conditions, is_known, read_conditions, revision_of
 from edgecron.http.keyshapes import DEFAULT_ZONE
 from edgecron.http.showing import document_of, listed_schedule, schedule_answer
+from edgecron.model.listing import Choice
 from edgecron.triggers import check_zone
 from edgecron.views.acts import kept_words
 
@@ -34,14 +37,21 @@ def list_schedules(client: Client, ask: Ask) -> Answer:
     limit: int = ask.first("limit", _LIMIT)
     after: str = ask.first("after", "")
     client.take_over()  # As for one schedule.
-    found = client.schedule_page(after=after, limit=limit + 1)
+    choice = Choice(
+        words=tuple(ask.query.get("word", ())),
+        group=ask.first("group"),
+        is_failed=ask.is_on("failed"),
+        is_paused=ask.is_on("paused"),
+    )
+    shown = schedule_fields if ask.first("view") == View.RECORD else listed_schedule
+    found = client.schedule_page(after=after, limit=limit + 1, choice=choice)
     names = found.names
     page, following = set(names[:limit]), None
     if len(names) > limit:
         following = next_page(ask, limit=limit, after=names[limit - 1])
     return paged(
         "schedules",
-        [listed_schedule(schedule) for schedule in found.schedules if schedule.name in page],
+        [shown(schedule) for schedule in found.schedules if schedule.name in page],
         following,
         unreadable=[name for name in found.unreadable if name in page],
     )

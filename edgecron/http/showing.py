@@ -16,14 +16,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.client.record_forms import run_fields, schedule_fields
 from edgecron.formats.document_writing import schedule_table
 from edgecron.http.answers import Answer, json_answer, json_bytes
 from edgecron.http.conditions import tag_of
 from edgecron.http.keyshapes import DEFAULT_ZONE
 from edgecron.views.json_objects import (
-    execution_object,
     fire_object,
-    schedule_details,
     schedule_object,
 )
 
@@ -52,9 +51,7 @@ def shown_schedule(client: Client, schedule: Schedule) -> dict[str, Any]:
     with suppress(InvalidInput, NotFound):  # What can't be read is told in its trigger_error.
         fires += islice(client.next_fires(schedule.name), _UPCOMING)
     zone = zone_of(schedule.spec)
-    return schedule_details(schedule, fires) | {
-        "timezone": zone,
-        "payload": payload_value(schedule.spec.job.payload),
+    return schedule_fields(schedule) | {
         "upcoming": [fire_object(fire) | {"timezone": zone} for fire in fires],
         "document": document_of(schedule),
     }
@@ -98,9 +95,7 @@ def shown_runs(client: Client, runs: Iterable[Execution]) -> list[dict[str, Any]
         if key not in zones:
             spec = client.spec_of(run)
             zones[key] = None if spec is None else zone_of(spec)
-        shown.append(
-            execution_object(run) | {"timezone": zones[key], "payload": payload_value(run.payload)}
-        )
+        shown.append(run_fields(run) | {"timezone": zones[key]})
     return shown
 
 

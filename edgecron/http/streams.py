@@ -22,11 +22,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError
+from edgecron.client.record_forms import chunk_fields
 from edgecron.http.answers import json_bytes
 from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
 from edgecron.http.refusing import error_answer, overloaded
-from edgecron.http.runs import chunk_object
 from edgecron.http.showing import shown_runs
 from edgecron.http.workers import Opened
 from edgecron.model.choices import ACTIVE, Status
@@ -180,7 +180,7 @@ class RunStream:
     def _output(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
         for dropped_bytes, chunk in pieces:
             self._position += dropped_bytes + len(chunk.content)
-            shown = chunk_object(chunk) | {"dropped_bytes": dropped_bytes}
+            shown = chunk_fields(chunk) | {"dropped_bytes": dropped_bytes}
             yield _event("output", shown, position=self._position)
 
     def _close(self) -> None:

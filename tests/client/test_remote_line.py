@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -23,6 +24,7 @@ from edgecron.client.remote import HttpLines, RemoteClient
 from edgecron.client.remote_answers import judge
 from edgecron.client.remote_places import read_server
 from edgecron.client.remote_time import ServerTime
+from edgecron.client.resources import RESOURCES, Resource, question
 from support.http import serving
 from support.remote import GOOD, answer_of, answering, asked_over_http, said
 from support.specs import make_spec
@@ -186,16 +188,20 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     assert read_token(str(file)) == TOKEN
 
 
-def test_another_version_is_refused_and_told(
+def test_a_resource_that_a_server_does_not_know_yet_is_told_as_one_of_an_older_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    later = RESOURCES["imported"]._replace(path="/later")
     with asked_over_http(tmp_path / "edge.db") as client:
-        monkeypatch.setattr("edgecron.client.remote_line.WIRE", "another")
+        monkeypatch.setitem(cast("dict[str, Resource]", RESOURCES), "imported", later)
+        question.cache_clear()
+        try:
+            with pytest.raises(ServerUnavailable, match="nothing to ask at this path") as caught:
+                client.imported()
+        finally:
+            question.cache_clear()
 
-        with pytest.raises(ServerUnavailable, match="do not understand each other") as caught:
-            client.schedules()
-
-    assert caught.value.hint == "use the same version on both machines"
+    assert "use the same version on both machines" in (caught.value.hint or "")
 
 
 def test_a_change_is_told_without_asking_again(tmp_path: Path) -> None:

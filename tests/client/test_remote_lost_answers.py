@@ -38,7 +38,7 @@ from support.remote import answer_of, answering, said
 from support.servers import wait_until
 from support.specs import make_spec
 
-ASKED = b"/calls/run_once "
+ASKED = b"/fire "
 NOT_KNOWN = "whether it was done is not known"
 SCOPES = (("device", "a"), ("device", "b"))
 
@@ -151,7 +151,7 @@ def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(
 ) -> None:
     place.add("job", "every 1d", "echo done")
     api = api_of(place.daemon("--http", "127.0.0.1:0"))
-    with LosingRelay(api.port, word=b"/calls/schedule ", times=1000) as relay:
+    with LosingRelay(api.port, word=b"GET /api/v1/schedules/", times=1000) as relay:
         ended = subprocess.run(
             [*PROGRAM, "--url", relay.url, "run", "job"],
             capture_output=True,

@@ -185,7 +185,7 @@ def test_what_changes_something_is_not_asked_again_where_it_may_have_been_heard(
 
     assert told == []
     assert [words.split()[1].rpartition(b"/")[2] for words in heard] == [
-        b"count_schedules",
+        b"status?only=counts",
         b"cancel",
     ]
 

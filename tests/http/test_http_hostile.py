@@ -206,8 +206,8 @@ PATHS = [
     "/api/v1/runs/-1", "/api/v1/runs/1e3", "/api/v1/runs/%D9%A1", "/api/v1/runs/0x10",
     "/api/v1/runs/1%00", "/api/v1/runs?before=%D9%A1", "/api/v1/runs?status=%00",
     "/api/v1/runs?limit=99999999999999999999999", "/api/v1/schedules?after=%ff",
-    "/API/V1/schedules", "/healthz/", "/api/v1/schedules%20", "/api/v1/calls/__class__",
-    "/api/v1/calls/%2e%2e", "http://evil.example/api/v1/schedules", "*",
+    "/API/V1/schedules", "/healthz/", "/api/v1/schedules%20", "/api/v1/status/__class__",
+    "/api/v1/runs/%2e%2e", "http://evil.example/api/v1/schedules", "*",
 ]  # fmt: skip
 
 

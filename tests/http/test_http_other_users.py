@@ -65,7 +65,7 @@ def test_this_user_is_answered_without_a_token_and_is_told_who_is_not(place: Pla
         ("GET", ALL),
         ("PUT", ONE),
         ("POST", f"{ONE}/fire"),
-        ("POST", "/api/v1/calls/add"),
+        ("POST", "/api/v1/specifications"),
         ("GET", "/api/v1/openapi.json"),
         ("GET", "/nowhere"),
         ("POST", "/metrics"),

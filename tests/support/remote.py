@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote
 
 from edgecron.base.errors import EdgecronError
+from edgecron.base.units import format_instant
 from edgecron.client import Client
 from edgecron.client.remote import HttpLines, RemoteClient
+from edgecron.client.remote_answers import Reply
 from edgecron.client.remote_places import read_server
-from edgecron.client.wire_answers import answer, answer_text, fault_text, read_question
-from edgecron.client.wire_calls import Call
+from edgecron.client.resources import (
+    API,
+    KEY,
+    RESOURCES,
+    Request,
+    answer_object,
+    error_object,
+    question,
+    read_arguments,
+)
 from support.http import serving
 
-GOOD = b'{"value":[1,0,0],"now_ms":1763800000000}'  # to count_schedules
+# To count_schedules.
+GOOD = b'{"now":"2025-11-22T08:26:40Z","counts":{"schedules":1,"broken":0,"vanished":0}}'
+
+
+def near_answer(client: Client, request: Request) -> object:
+    """Answer a request as a server does, without HTTP."""
+    path, _, query = request.target.removeprefix(API).partition("?")
+    for resource in RESOURCES.values():
+        pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", resource.path)
+        found = re.fullmatch(pattern, path)
+        if found is not None and resource.method == request.method:
+            break
+    else:
+        raise AssertionError(f"there is no resource at {request.method} {path}")
+    asked = question(resource.name)
+    given = {} if request.key is None else {KEY: request.key}
+    arguments = read_arguments(
+        asked,
+        words={key: unquote(word) for key, word in found.groupdict().items()},
+        query=parse_qsl(query, keep_blank_values=True),
+        content=json.loads(request.body or b"{}") | given,
+    )
+    return answer_object(asked, asked.function(client, **arguments))
 
 
 class NearLine:
@@ -25,24 +59,22 @@ class NearLine:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._answer = b""
+        self._answer = Reply(b"")
 
-    def ask(self, call: Call, body: bytes) -> bytes:
+    def ask(self, request: Request) -> Reply:
+        now = format_instant(self._client.now())
         try:
-            asked = read_question(call.name, body)
-            found = answer_text(self._client, asked, answer(self._client, asked))
+            return Reply(json.dumps(near_answer(self._client, request)).encode(), now)
         except EdgecronError as error:
-            found = fault_text(error)
-        json.loads(found)
-        return found
+            return Reply(json.dumps({"error": error_object(error)}).encode(), now)
 
-    def begin(self, call: Call, body: bytes, *, wait_s: float) -> None:
-        self._answer = self.ask(call, body)
+    def begin(self, request: Request) -> None:
+        self._answer = self.ask(request.without_wait())
 
     def fileno(self) -> None:
         return None
 
-    def finish(self, *, is_late: bool = False) -> bytes:
+    def finish(self, *, is_late: bool = False) -> Reply:
         return self._answer
 
     def interrupt(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,10 @@ from typing import Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from edgecron.client.wire_hints import hints_of
+from edgecron.base.units import from_ms
+from edgecron.client.json_forms import hints_of
+from edgecron.model.claim import OutputChunk, Stream
+from edgecron.model.filters import Filter, parse_filter
 from edgecron.model.options import Job, Policies
 from edgecron.model.reports import Progress
 from edgecron.model.schedule import ScheduleSpec
@@ -31,7 +34,15 @@ _TRIGGERS = [
     for text in ("0 2 * * *", "H H * * 1-5", "every 15m", "on boot", "every 1h after end", "@daily")
     for timezone in (None, "Europe/Berlin")
 ]
+_FILTERS = [parse_filter(text) for text in ("", "back", "group:disk status:failed", '-"a b"')]
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    Filter: st.sampled_from(_FILTERS),
+    OutputChunk: st.builds(
+        OutputChunk,
+        stream=st.sampled_from(Stream),
+        at_ms=st.integers(0, 10**14),
+        content=st.binary(max_size=20),
+    ),
     NoneType: st.none(),
     None: st.none(),
     bool: st.booleans(),
@@ -39,7 +50,7 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     float: st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9),
     str: _LETTERS,
     bytes: st.binary(max_size=20),
-    datetime: st.datetimes(timezones=st.just(UTC)),
+    datetime: st.integers(-(10**13), 10**14).map(from_ms),  # to the millisecond, as stored
     date: st.dates(),
     Path: _LETTERS.filter(lambda text: text and "\0" not in text).map(Path),
     object: _JSON,

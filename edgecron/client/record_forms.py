@@ -1,0 +1,434 @@
+"""The JSON of schedules, runs, fires and output: the fields of `--json`, and what is kept besides.
+
+The texts of a payload and of a result are JSON values here. `payload_text` and `result_text` are
+given only if the text is not the plain form of that value.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.units import format_ms, parse_instant, to_ms
+from edgecron.client.json_forms import (
+    INSTANT,
+    SCHEMAS,
+    TEXT,
+    Form,
+    check_object,
+    form_of,
+    hints_of,
+    reference,
+    refuse,
+)
+from edgecron.model.choices import JobKind
+from edgecron.model.claim import OutputChunk, Stream
+from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Policies
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.planning.forecast import UpcomingFire
+from edgecron.views.json_objects import (
+    fire_object,
+    schedule_details,
+)
+
+if TYPE_CHECKING:
+    from edgecron.model.filters import Filter
+
+_UTC = "UTC"
+# What --json does not show of a schedule.
+_KEPT_OF_SCHEDULE = (
+    *("next_source", "decided_until", "last_execution_id", "planned_count", "pruned_until"),
+    *("is_done", "is_active", "gone_upstreams"),
+)
+_ANY_JSON = {"description": "a JSON value, or null"}
+
+
+def plain_text(value: object) -> str:
+    """The text of a JSON value if nothing says how it was written."""
+    return json.dumps(value)
+
+
+def _text_fields(name: str, text: str | None) -> dict[str, Any]:
+    """A text of JSON as its value, and as itself if the value does not tell it."""
+    if text is None:
+        return {name: None}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # Only SQL can write such a text.
+        return {name: text, f"{name}_text": text}
+    is_plain = value is not None and plain_text(value) == text
+    return {name: value} if is_plain else {name: value, f"{name}_text": text}
+
+
+def _text_of(found: Mapping[str, Any], name: str) -> str | None:
+    text = found.get(f"{name}_text")
+    if text is not None:
+        return str(_TEXT.decode(text, f"{name}_text", False))
+    value = found.get(name)
+    return None if value is None else plain_text(value)
+
+
+_TEXT = form_of(str)
+
+
+# Specifications: what a person writes.
+
+_SPEC_HINTS = {
+    "timezone": str | None,
+    "queue": str,
+    "group": str | None,
+    "description": str | None,
+    "from_at": hints_of(ScheduleSpec)["from_at"],
+    "until_at": hints_of(ScheduleSpec)["until_at"],
+    "max_runs": int | None,
+}
+_SPEC_NAMES = frozenset(
+    {
+        *("name", "kind", "job", "triggers", "scopes", "is_timezone_default", "payload_text"),
+        *_SPEC_HINTS,
+        *(option.field or "" for option in POLICIES),
+        *(option.name for option in JOB_OPTIONS),
+    }
+)
+
+
+def specification_fields(spec: ScheduleSpec) -> dict[str, Any]:
+    """A specification, flat: the fields that `show --json` has of it."""
+    spec_forms, policy_forms, job_forms = _forms()
+    is_command = spec.job.kind is JobKind.COMMAND
+    return {
+        "name": spec.name,
+        "kind": spec.job.kind.value,
+        "job": list(spec.job.argv) if is_command else spec.job.argv[0],
+        "triggers": list(spec.triggers),
+        **{name: form.encode(getattr(spec, name)) for name, form in spec_forms.items()},
+        "timezone": spec.timezone or _UTC,
+        "is_timezone_default": spec.timezone is None,
+        "scopes": [{"kind": kind, "id": id_} for kind, id_ in spec.scopes],
+        **{name: form.encode(getattr(spec.policies, name)) for name, form in policy_forms.items()},
+        **{name: form.encode(getattr(spec.job, name)) for name, form in job_forms.items()},
+        **_text_fields("payload", spec.job.payload),
+    }
+
+
+def _specification_from(found: Mapping[str, Any], where: str) -> ScheduleSpec:
+    spec_forms, policy_forms, job_forms = _forms()
+    for name in ("name", "kind", "job", "triggers"):
+        if name not in found:
+            raise refuse(where, found, f"an object with {name}")
+    kind = form_of(JobKind).decode(found["kind"], f"{where}.kind", False)
+    is_command = kind is JobKind.COMMAND
+    argv = form_of(tuple[str, ...]) if is_command else _TEXT
+    job = argv.decode(found["job"], f"{where}.job", False)
+    given = _given(spec_forms, found, where)
+    if found.get("is_timezone_default") or given.get("timezone") is None:
+        given["timezone"] = None
+    return ScheduleSpec(
+        name=_TEXT.decode(found["name"], f"{where}.name", False),
+        triggers=form_of(tuple[str, ...]).decode(found["triggers"], f"{where}.triggers", False),
+        job=Job(
+            kind=kind,
+            argv=job if is_command else (job,),
+            **_given(job_forms, found, where),
+            payload=_text_of(found, "payload"),
+        ),
+        policies=Policies(**_given(policy_forms, found, where)),
+        **_scopes(found, where),
+        **given,
+    )
+
+
+@cache
+def _forms() -> tuple[Mapping[str, Form], Mapping[str, Form], Mapping[str, Form]]:
+    jobs, policies = hints_of(Job), hints_of(Policies)
+    fields = [option.field or "" for option in POLICIES]
+    names = [option.name for option in JOB_OPTIONS if option.name != "payload"]
+    return (
+        {name: form_of(hint) for name, hint in _SPEC_HINTS.items()},
+        {field: form_of(policies[field]) for field in fields},
+        {name: form_of(jobs[name]) for name in names},
+    )
+
+
+def _given(forms: Mapping[str, Form], found: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields that an object has; the others keep their defaults."""
+    return {
+        name: form.decode(found[name], f"{where}.{name}", False)
+        for name, form in forms.items()
+        if name in found
+    }
+
+
+def _scopes(found: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if "scopes" not in found:
+        return {}
+    one = form_of(list[dict[str, str]]).decode(found["scopes"], f"{where}.scopes", False)
+    try:
+        return {"scopes": tuple((scope["kind"], scope["id"]) for scope in one)}
+    except KeyError:
+        raise refuse(f"{where}.scopes", one, "objects with kind and id") from None
+
+
+def specification_form() -> Form:
+    """A ScheduleSpec. Encoding leaves out what has its default, so that older versions read it."""
+
+    def encode(value: Any) -> Any:
+        if type(value) is not ScheduleSpec:
+            raise TypeError(f"{value!r} is not a ScheduleSpec")
+        found = specification_fields(value)
+        if found.pop("is_timezone_default"):
+            del found["timezone"]
+        plain = specification_fields(
+            ScheduleSpec(name=value.name, triggers=(), job=Job(kind=value.job.kind, argv=("x",)))
+        )
+        kept = ("name", "kind", "job", "triggers", "timezone", "payload_text")
+        return {key: one for key, one in found.items() if key in kept or one != plain.get(key)}
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        check_object(value, _SPEC_NAMES, where=where, is_strict=is_strict)
+        return _specification_from(value, where)
+
+    SCHEMAS["Specification"] = {
+        "type": "object",
+        "description": "A schedule as it was written, with the fields of show --json: a field that"
+        " is missing has its default.",
+        "properties": _specification_shapes(),
+        "required": ["name", "kind", "job", "triggers"],
+    }
+    return Form(encode, decode, reference("Specification"))
+
+
+def _specification_shapes() -> dict[str, Any]:
+    spec_forms, policy_forms, job_forms = _forms()
+    texts = form_of(list[str]).shape
+    return {
+        "name": TEXT,
+        "kind": form_of(JobKind).shape,
+        "job": {"anyOf": [texts, TEXT]},
+        "triggers": texts,
+        **{name: form.shape for name, form in {**spec_forms, **policy_forms, **job_forms}.items()},
+        "is_timezone_default": {
+            "type": "boolean",
+            "description": "no time zone was given, so UTC holds",
+        },
+        "scopes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"kind": TEXT, "id": TEXT},
+                "required": ["kind", "id"],
+            },
+        },
+        "payload": _ANY_JSON,
+        "payload_text": {"type": "string", "description": "the payload exactly as written"},
+    }
+
+
+# Schedules: a specification, and what the database keeps about it.
+
+
+def schedule_fields(schedule: Schedule) -> dict[str, Any]:
+    """All that is known of a schedule, without the fires to come."""
+    found = schedule_details(schedule, ())
+    del found["upcoming"]
+    found["is_timezone_default"] = schedule.spec.timezone is None
+    found |= _text_fields("payload", schedule.spec.job.payload)
+    forms = _schedule_forms()
+    for name in _KEPT_OF_SCHEDULE:
+        found[name] = forms[name].encode(getattr(schedule, name))
+    return found
+
+
+@cache
+def _schedule_forms() -> dict[str, Form]:
+    names = [name for name in hints_of(Schedule) if name != "spec"]
+    return {name: form_of(hints_of(Schedule)[name]) for name in names}
+
+
+_EXPECTED_OF_SCHEDULE = frozenset(
+    {"id", "enabled", "revision", "run_count", "created_at", "updated_at"}
+)
+
+
+def schedule_form() -> Form:
+    """A Schedule. Unknown fields are ignored everywhere: it is always what a server answered."""
+    forms = _schedule_forms()
+
+    def encode(value: Any) -> Any:
+        if type(value) is not Schedule:
+            raise TypeError(f"{value!r} is not a Schedule")
+        return schedule_fields(value)
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        check_object(value, (), where=where, is_strict=False)
+        for name in _EXPECTED_OF_SCHEDULE - value.keys():
+            raise refuse(where, value, f"an object with {name}")
+        given: dict[str, Any] = {name: None for name, form in forms.items() if form.default is None}
+        given |= {"planned_count": 0, "counts": {}}
+        given |= _given(forms, value, where)
+        given.setdefault("decided_until", given["created_at"])
+        return Schedule(spec=_specification_from(value, where), **given)
+
+    SCHEMAS["ScheduleRecord"] = {
+        "type": "object",
+        "description": "A schedule with all that is known of it: the fields of show --json, and"
+        " what the engine keeps about its past and its next time.",
+        "properties": {
+            **_specification_shapes(),
+            **{name: form.shape for name, form in forms.items()},
+        },
+        "required": ["name", "kind", "job", "triggers", *sorted(_EXPECTED_OF_SCHEDULE)],
+    }
+    return Form(encode, decode, reference("ScheduleRecord"))
+
+
+# Runs.
+
+
+def run_fields(run: Execution) -> dict[str, Any]:
+    """A run with the names of `history --json`, its JSON as values, and what is kept besides."""
+    return {
+        **{name: form.encode(getattr(run, name)) for name, form in _run_forms().items()},
+        **_text_fields("payload", run.payload),
+        **_text_fields("result", run.result),
+    }
+
+
+@cache
+def _run_forms() -> Mapping[str, Form]:
+    hints = hints_of(Execution)
+    return {name: form_of(hints[name]) for name in hints if name not in ("payload", "result")}
+
+
+_EXPECTED_OF_RUN = frozenset(
+    {"id", "schedule", "plan_at", "due_at", "cause", "attempt", "max_attempts", "status"}
+)
+
+
+def run_form() -> Form:
+    """An Execution."""
+    forms = _run_forms()
+    defaults = {name: None for name, form in forms.items() if form.default is None}
+    texts = {"scope_kind": "global", "scope_id": "", "fire_key": "", "flags": ()}
+    numbers = {"schedule_id": 0, "revision": 0, "priority": 0}
+
+    def encode(value: Any) -> Any:
+        if type(value) is not Execution:
+            raise TypeError(f"{value!r} is not an Execution")
+        return run_fields(value)
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        check_object(value, (), where=where, is_strict=False)
+        for name in _EXPECTED_OF_RUN - value.keys():
+            raise refuse(where, value, f"an object with {name}")
+        given: dict[str, Any] = {**defaults, **texts, **numbers}
+        given |= _given(forms, value, where)
+        return Execution(
+            **given, payload=_text_of(value, "payload"), result=_text_of(value, "result")
+        )
+
+    SCHEMAS["RunRecord"] = {
+        "type": "object",
+        "description": "One attempt of one fire, or a range of fires that did not run: the fields"
+        " of history --json, and what the engine keeps about it.",
+        "properties": {
+            **{name: form.shape for name, form in forms.items()},
+            "payload": _ANY_JSON,
+            "payload_text": {"type": "string", "description": "the payload exactly as written"},
+            "result": _ANY_JSON,
+            "result_text": {"type": "string", "description": "the result exactly as written"},
+        },
+        "required": sorted(_EXPECTED_OF_RUN),
+    }
+    return Form(encode, decode, reference("RunRecord"))
+
+
+# Fires, output, filters.
+
+
+def fire_form() -> Form:
+    """An UpcomingFire, as `next --json` has it."""
+    hints = hints_of(UpcomingFire)
+    forms = {name: form_of(hint) for name, hint in hints.items()}
+
+    def encode(value: Any) -> Any:
+        if type(value) is not UpcomingFire:
+            raise TypeError(f"{value!r} is not an UpcomingFire")
+        return fire_object(value)
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        check_object(value, (), where=where, is_strict=False)
+        for name in ("schedule", "plan_at", "due_at"):
+            if name not in value:
+                raise refuse(where, value, f"an object with {name}")
+        return UpcomingFire(**{"source": None, **_given(forms, value, where)})
+
+    SCHEMAS["FireRecord"] = {
+        "type": "object",
+        "description": "A fire to come, as next --json has it.",
+        "properties": {name: form.shape for name, form in forms.items()},
+        "required": ["schedule", "plan_at", "due_at"],
+    }
+    return Form(encode, decode, reference("FireRecord"))
+
+
+def chunk_fields(chunk: OutputChunk) -> dict[str, Any]:
+    """A chunk: its bytes as `text` if they are UTF-8 by themselves, else as `base64`."""
+    shown = {"stream": chunk.stream.name.lower(), "at": format_ms(chunk.at_ms)}
+    try:
+        return shown | {"text": chunk.content.decode()}
+    except UnicodeDecodeError:
+        return shown | {"base64": b64encode(chunk.content).decode()}
+
+
+def chunk_form() -> Form:
+    """An OutputChunk."""
+    streams = {stream.name.lower(): stream for stream in Stream}
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        check_object(value, (), where=where, is_strict=False)
+        try:
+            text = value.get("text")
+            content = b64decode(value["base64"], validate=True) if text is None else text.encode()
+            return OutputChunk(
+                stream=streams[value["stream"]],
+                at_ms=to_ms(parse_instant(value["at"])),
+                content=content,
+            )
+        except (KeyError, AttributeError, TypeError, ValueError):
+            raise refuse(where, value, "a chunk with stream, at, and text or base64") from None
+
+    SCHEMAS["OutputChunk"] = {
+        "type": "object",
+        "description": "Bytes as they came: `text` if they are UTF-8 by themselves, else `base64`.",
+        "properties": {
+            "stream": {"type": "string", "enum": list(streams)},
+            "at": INSTANT,
+            "text": TEXT,
+            "base64": {"type": "string", "contentEncoding": "base64"},
+        },
+        "required": ["stream", "at"],
+    }
+    return Form(chunk_fields, decode, reference("OutputChunk"))
+
+
+def filter_form() -> Form:
+    """A Filter: the text that a person wrote."""
+    from edgecron.model.filters import parse_filter
+
+    def encode(value: Any) -> Any:
+        found: Filter = value
+        return found.text
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        return parse_filter(_TEXT.decode(value, where, is_strict))
+
+    shape = {
+        "type": "string",
+        "description": "words, and terms such as group:disk or status:failed, as in the dashboard",
+    }
+    return Form(encode, decode, shape)

@@ -1,0 +1,421 @@
+"""The resources of the HTTP API that edgecron's own clients use: one table for both sides.
+
+Each names a method and a path, the function that answers, and the key under which its answer
+stands. The parameters are those of the function: the words of the path, then the query of a GET, or
+the body of the others. `edgecron.http` serves them, `RemoteClient` asks them, and the OpenAPI
+document describes them, all from this table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from edgecron.base import errors
+from edgecron.base.checks import read_json
+from edgecron.base.errors import (
+    EdgecronError,
+    InvalidCrontab,
+    InvalidDocument,
+    InvalidInput,
+    MalformedCall,
+    ServerUnavailable,
+)
+from edgecron.base.values import NamedTuple
+from edgecron.client.json_forms import ABSENT, Form, check_object, form_of, hints_of, refuse
+
+API = "/api/v1"
+TIME_HEADER = "Edgecron-Time"
+KEY = "key"  # the parameter that is sent as Idempotency-Key
+MOST_BYTES = 16 * 1024 * 1024  # of a request: a file of some ten thousand schedules
+MOST_WAIT_MS = 10_000
+
+
+class Resource(NamedTuple):
+    """A resource: `name` is what a client asks for, `key` where the answer stands in its object.
+
+    `key` '' means that the answer is the object. The function of this name in
+    `schedule_questions` or `run_questions` has the parameters, the type of the answer, and what it
+    does. If `is_shared`, a route of `edgecron.http` answers by its own code, with more than this
+    client reads. `pause_s`: the answer can wait for news; the server looks for them this often.
+    """
+
+    name: str
+    method: str
+    path: str
+    key: str
+    tag: str
+    is_write: bool = False
+    is_shared: bool = False
+    pause_s: float | None = None
+
+    @property
+    def path_words(self) -> dict[str, str]:
+        """The words of its path, each with the name of its parameter."""
+        words = [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+        return {word: _PARAMETERS.get(word, word) for word in words}
+
+
+_MODULES = {
+    "schedules": "edgecron.client.schedule_questions",
+    "plans": "edgecron.client.schedule_questions",
+    "runs": "edgecron.client.run_questions",
+    "about": "edgecron.client.run_questions",
+}
+_PARAMETERS = {"id": "execution_id"}
+# They answer null while there is nothing new. After so many seconds the server looks again.
+_PAUSES_S: Mapping[str, float] = {"await_printed": 0.1, "await_begun": 0.1, "await_change": 0.25}
+
+
+def _rows(tag: str, table: str, *, is_shared: bool = False) -> list[Resource]:
+    """Read a table: name, method (! if it changes something), path, and key or -."""
+    found = []
+    for row in table.strip().splitlines():
+        name, method, path, key = row.split()
+        found.append(
+            Resource(
+                name=name,
+                method=method.rstrip("!"),
+                path=path,
+                key=key.strip("-"),
+                tag=tag,
+                is_write=method.endswith("!"),
+                is_shared=is_shared,
+                pause_s=_PAUSES_S.get(name),
+            )
+        )
+    return found
+
+
+_SHARED_SCHEDULES = """
+schedule       GET      /schedules/{name}             -
+schedule_page  GET      /schedules                    -
+pause          POST!    /schedules/{name}/pause       -
+resume         POST!    /schedules/{name}/resume      -
+reschedule     POST!    /schedules/{name}/reschedule  -
+remove         DELETE!  /schedules/{name}             -
+next_fires     GET      /next                         fires
+"""
+_SHARED_RUNS = """
+run_once       POST!    /schedules/{name}/fire        runs
+execution      GET      /runs/{id}                    -
+cancel         POST!    /runs/{id}/cancel             -
+history_page   GET      /runs                         -
+"""
+_SCHEDULES = """
+standings             GET    /standings                       standings
+schedule_order        GET    /schedule-ids                    ids
+schedule_lines        POST   /schedule-lines                  lines
+first_schedule_lines  GET    /schedule-lines                  lines
+schedule_names        GET    /schedule-names                  schedules
+schedule_ids_named    GET    /past-schedule-ids               ids
+nearest_names         GET    /nearest-names                   names
+outlook               GET    /schedules/{name}/outlook        -
+explain               GET    /schedules/{name}/explanation    -
+find_dependents       GET    /schedules/{name}/dependents     names
+state                 GET    /schedules/{name}/state          state
+count_state           GET    /schedules/{name}/state-count    count
+triggers              POST   /triggers                        triggers
+triggers_at           GET    /schedules/{name}/triggers       triggers
+last_run              GET    /schedules/{name}/last-run       run
+removals              GET    /schedules/{name}/removals       removals
+removed_at            GET    /schedules/{name}/removed-at     removed_at
+foresee               POST   /forecasts                       -
+week_heat             GET    /week                            -
+tallies               GET    /statistics                      -
+add_all               POST!  /specifications                  schedules
+edit_once             PUT!   /schedules/{name}/specification  schedule
+remove_unreadable     POST!  /schedules/{name}/discard        is_removed
+undo_removal          POST!  /removals/undo                   schedules
+limit_group           PUT!   /groups/{group}                  -
+"""
+_PLANS = """
+plan_document  POST   /plans                      steps
+check          POST   /plans/check                -
+apply          POST!  /plans/apply                schedules
+plan_backfill  GET    /schedules/{name}/backfill  -
+backfill       POST!  /schedules/{name}/backfill  runs
+imported       GET    /imports                    imports
+note_imported  POST!  /imports                    -
+"""
+_RUNS = """
+run_page       POST  /run-pages                    -
+run_bounds     GET   /run-bounds                   -
+waiting_runs   GET   /waiting-runs                 runs
+last_failure   GET   /last-failure                 run
+next_attempt   GET   /runs/{id}/next-attempt       run
+spec_of        GET   /runs/{id}/specification      specification
+is_supervised  GET   /runs/{id}/supervision        is_supervised
+output         GET   /runs/{id}/stored-output      output
+printed        GET   /runs/{id}/chunks             -
+await_printed  GET   /runs/{id}/next-chunks        printed
+told_before    GET   /schedules/{name}/begun-runs  -
+await_begun    POST  /begun-runs                   begun
+"""
+_ABOUT = """
+status        GET   /status             -
+engines       GET   /engines            engines
+twins         GET   /other-databases    databases
+has_engine    GET   /engines/coverage   has_engine
+take_over     POST  /engines/take-over  -
+change_mark   GET   /changes            mark
+await_change  GET   /changes/next       mark
+"""
+RESOURCES: Mapping[str, Resource] = {
+    resource.name: resource
+    for resource in (
+        *_rows("schedules", _SHARED_SCHEDULES, is_shared=True),
+        *_rows("runs", _SHARED_RUNS, is_shared=True),
+        *_rows("schedules", _SCHEDULES),
+        *_rows("plans", _PLANS),
+        *_rows("runs", _RUNS),
+        *_rows("about", _ABOUT),
+    )
+}
+
+_WAIT = re.compile(r"[?&]wait_ms=[0-9]+$")
+
+
+class Question(NamedTuple):
+    """A resource with all that is known from type hints: its parameters and its answer."""
+
+    resource: Resource
+    function: Callable[..., Any]
+    parameters: Mapping[str, Form]
+    required: frozenset[str]
+    answer: Form
+
+
+@cache
+def question(name: str) -> Question:
+    """Return the resource of this name with its types."""
+    resource = RESOURCES[name]
+    found: Any = getattr(import_module(_MODULES[resource.tag]), name)
+    hints = hints_of(found)
+    names = [one for one in hints if one not in ("return", "client")]
+    return Question(
+        resource=resource,
+        function=found,
+        parameters={one: form_of(hints[one]) for one in names},
+        required=frozenset(names) - frozenset(found.__kwdefaults__ or ()),
+        answer=form_of(hints["return"]),
+    )
+
+
+# Requests.
+
+
+class Request(NamedTuple):
+    """A request as it goes out; `body` None if it has none."""
+
+    method: str
+    target: str
+    body: bytes | None = None
+    is_write: bool = False
+    key: str | None = None  # it is done once for a key
+
+    def without_wait(self) -> Request:
+        """The same, answered immediately even if there is nothing new."""
+        return self._replace(target=_WAIT.sub("", self.target))
+
+
+def write_request(
+    name: str, arguments: Mapping[str, Any], *, wait_ms: int | None = None
+) -> Request:
+    """Return the request that asks for a resource.
+
+    An argument that is None is left out if the parameter has a default: an older server may not
+    know it. Raises InvalidInput if the request is larger than any server takes.
+    """
+    asked = question(name)
+    resource = asked.resource
+    given = {
+        key: asked.parameters[key].encode(value)
+        for key, value in arguments.items()
+        if value is not None or key in asked.required
+    }
+    words = {
+        word: quote(str(given.pop(name)), safe="") for word, name in resource.path_words.items()
+    }
+    target = API + resource.path.format(**words)
+    key = given.pop(KEY, None)
+    query: list[tuple[str, str]] = []
+    body = None
+    if resource.method == "GET":
+        for key, value in given.items():
+            values = value if isinstance(value, list) else [value]
+            query += [(key, _query_text(one)) for one in values if one is not None]
+    elif given:
+        body = json.dumps(given, separators=(",", ":"), allow_nan=False).encode("ascii")
+        if len(body) > MOST_BYTES:
+            raise InvalidInput(
+                f"what is to be sent is {len(body)} bytes, expected at most {MOST_BYTES}",
+                hint="apply the file in parts, or on the machine of the database",
+            )
+    if wait_ms is not None:
+        query.append(("wait_ms", str(wait_ms)))
+    if query:
+        target = f"{target}?{urlencode(query, errors='surrogatepass')}"
+    return Request(resource.method, target, body, resource.is_write, key)
+
+
+def _query_text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def read_arguments(
+    asked: Question, *, words: Mapping[str, str], query: Sequence[tuple[str, str]], content: Any
+) -> dict[str, Any]:
+    """Read the parameters of a request. Raises MalformedCall, and what the values raise."""
+    resource = asked.resource
+    names_of_words = resource.path_words
+    given: dict[str, Any] = {
+        names_of_words[word]: _value_of(text, asked, names_of_words[word])
+        for word, text in words.items()
+    }
+    names = asked.parameters.keys() - set(names_of_words.values())
+    if resource.method != "GET":
+        check_object(content, names, where="the body", is_strict=True)
+        given |= content
+        names = set()
+    for key, text in query:
+        if key not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise refuse("a parameter", key, f"one of: {known}")
+        value = _value_of(text, asked, key)
+        if _is_list(asked.parameters[key]):
+            given.setdefault(key, []).append(value)
+        elif key in given:
+            raise refuse(f"parameter {key}", text, "to be given once")
+        else:
+            given[key] = value
+    for key in sorted(asked.required - given.keys()):
+        if asked.parameters[key].default is ABSENT:
+            raise refuse("a parameter", key, "to be given")
+        given[key] = asked.parameters[key].default
+    return {key: asked.parameters[key].decode(value, key, True) for key, value in given.items()}
+
+
+def _core(shape: Any) -> Any:
+    """A shape without its null."""
+    return shape["anyOf"][0] if "anyOf" in shape else shape
+
+
+def _is_list(form: Form) -> bool:
+    return bool(_core(form.shape).get("type") == "array")
+
+
+def _value_of(text: str, asked: Question, key: str) -> Any:
+    """The text of a path or query as the JSON value that its parameter wants, if it is one."""
+    shape = _core(asked.parameters[key].shape)
+    if shape.get("type") == "array":
+        shape = _core(shape["items"])
+    kind = shape.get("type")
+    if kind == "integer" and text.removeprefix("-").isdecimal() and len(text) <= 20:
+        return int(text) if text.isascii() else text
+    if kind == "boolean" and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+# Answers.
+
+
+def answer_object(asked: Question, value: Any) -> dict[str, Any]:
+    """Return an answer as its object."""
+    found = asked.answer.encode(value)
+    if asked.resource.key:
+        return {asked.resource.key: found}
+    return {} if found is None else found
+
+
+def read_answer(asked: Question, body: bytes) -> Any:
+    """Return the value of an answer.
+
+    Raises the error that it holds, and ServerUnavailable if it can't be read.
+    """
+    try:
+        content = _load(body) if body else {}
+        error = read_error(content["error"]) if _has_error(content) else None
+        if error is None:
+            return _read_answer_object(asked, content)
+    except (MalformedCall, RecursionError) as malformed:
+        raise ServerUnavailable(
+            f"the answer to {asked.resource.name} can't be read: {malformed}",
+            hint="use the same version on both machines",
+        ) from malformed
+    raise error
+
+
+def _load(body: bytes) -> Any:
+    try:
+        return read_json(body)
+    except ValueError as error:
+        raise MalformedCall(f"the body is not JSON: {error}") from None
+
+
+def _has_error(content: Any) -> bool:
+    return isinstance(content, dict) and content.keys() == {"error"}
+
+
+def _read_answer_object(asked: Question, content: Any) -> Any:
+    key = asked.resource.key
+    if not key:
+        found = content
+    elif isinstance(content, dict) and key in content:
+        found = content[key]
+    else:
+        raise refuse("the answer", content, f"an object with {key}")
+    if not key and asked.answer.shape == {"type": "null"}:
+        check_object(content, (), where="the answer", is_strict=False)
+        return None
+    return asked.answer.decode(found, key or "the answer", False)
+
+
+# Errors.
+
+_KINDS: Mapping[str, type[EdgecronError]] = {
+    kind.__name__: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, EdgecronError)
+}
+_WITH_PROBLEMS = (InvalidCrontab, InvalidDocument)
+
+
+def error_object(error: EdgecronError) -> dict[str, Any]:
+    """Return an error as --json shows it, with the name of its Python type."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "type": type(error).__name__,
+        **error.details,
+    }
+
+
+def read_error(content: object) -> EdgecronError | None:
+    """Return the error that an object stands for; None if it is none of ours.
+
+    A type that this version does not know is read by its code.
+    """
+    if not isinstance(content, Mapping):
+        return None
+    message, hint = content.get("message"), content.get("hint")
+    if not isinstance(message, str) or not (hint is None or isinstance(hint, str)):
+        return None
+    kind = _KINDS.get(str(content.get("type")))
+    if kind is None and "type" in content:
+        code = content.get("code")
+        kind = next((one for one in _KINDS.values() if vars(one).get("code") == code), None)
+    if kind is None:
+        # Of the server itself, such as one that is overloaded.
+        return ServerUnavailable(message, hint=hint)
+    if issubclass(kind, _WITH_PROBLEMS):
+        problems = [one for one in content.get("problems") or () if isinstance(one, dict)]
+        return kind(message, hint=hint, problems=problems)
+    return kind(message, hint=hint)
