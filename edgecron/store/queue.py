@@ -17,10 +17,11 @@ from edgecron.store.claims import give_fences
 from edgecron.store.connection import Database
 from edgecron.store.contract import STALE_MS, Broken, ClaimBatch, Decided, Granted, QueuedRow, Seat
 from edgecron.store.follow_ups import follow_up_withdrawn
+from edgecron.store.late_order import LateKey, find_next_late
 from edgecron.store.limits import RunCounts, has_place
 from edgecron.store.needs import Needs, deadline_ms, give_up, give_up_expired, is_any_expired, owe
 from edgecron.store.overlap_replace import ask_for_place
-from edgecron.store.queue_order import Blocked, LateKey, find_next_late, has_waiting, walk_queued
+from edgecron.store.queue_order import Blocked, has_waiting, walk_queued
 from edgecron.store.skipped_rows import give_back_unmet
 
 # In sequence, asked for by a person, or begun before: these replace nothing when they start.

@@ -21,6 +21,7 @@ from edgecron.model.engine import Offers
 from edgecron.planning.overlap import Occupancy, is_full
 from edgecron.store.connection import Database
 from edgecron.store.contract import QueuedRow, Seat
+from edgecron.store.late_order import LateKey
 from edgecron.store.limits import RunCounts, ScopeKey
 from edgecron.store.offers import AMONG_OF_S, among
 from edgecron.store.rows import needs_of
@@ -51,7 +52,6 @@ _IS_OPEN = """(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
     AND (s.paused_until IS NULL OR s.paused_until <= :now)))"""
 
 _Placed = tuple[tuple[int, bool, int, int], QueuedRow]  # with its place in the order
-LateKey = tuple[int, str, str, str]  # a schedule, a scope, and the cause of its late runs
 
 
 @dataclass(slots=True)
@@ -83,55 +83,6 @@ class Blocked:
         is_behind = row.cause is Cause.BACKFILL and row.key in self.backfills
         is_full = row.key in self.keys or row.group in self.groups
         return is_full or is_behind or row.cause in self.causes
-
-
-def find_next_late(
-    database: Database,
-    queues: tuple[str, ...],
-    *,
-    now_ms: int,
-    limit: int,
-    full: set[ScopeKey],
-    stuck: set[LateKey],
-) -> dict[int, LateKey]:
-    """The late runs that get the next places for late runs, by id, at most one per schedule and
-    scope. None of a key that is `full`, and none of which an earlier one is `stuck`.
-
-    By priority, then the shortest backlog first: the waiting late runs of a schedule times its
-    mean duration, the unknown last. Of one schedule the newest goes first, but what runs in
-    sequence (`catch_up=all`, a backfill) starts with the oldest.
-    """
-    rows = database.rows(
-        """SELECT id, schedule_id, scope_kind, scope_id, cause FROM (
-               SELECT e.id, e.schedule_id, e.scope_kind, e.scope_id, e.cause, e.priority, e.due_at,
-                   count(*) OVER (PARTITION BY e.schedule_id) * coalesce(
-                       1.0 * s.duration_sum_ms / nullif(s.run_count, 0), 1e15) AS backlog,
-                   row_number() OVER (
-                       PARTITION BY e.schedule_id, e.scope_kind, e.scope_id
-                       ORDER BY e.priority DESC, iif(s.catch_up = 'all' OR e.cause = 'backfill',
-                           e.plan_at, -e.plan_at), e.id) AS turn
-               FROM executions AS e INDEXED BY executions_active
-               CROSS JOIN schedules AS s ON s.id = e.schedule_id
-               WHERE e.status = 'queued' AND e.status IN ('queued', 'running')
-                   AND e.cause IN ('catch_up', 'backfill') AND e.waiting_for IS NULL
-                   AND e.due_at <= :now AND e.queue IN (SELECT value FROM json_each(:queues))
-                   AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
-                       (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:full))
-                   AND (e.schedule_id, e.scope_kind, e.scope_id, e.cause) NOT IN
-                       (SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
-                        FROM json_each(:stuck))
-                   AND s.enabled AND s.deleted_at IS NULL
-                   AND (s.paused_until IS NULL OR s.paused_until <= :now))
-           WHERE turn = 1 ORDER BY priority DESC, backlog, due_at DESC, id LIMIT :limit""",
-        {
-            "now": now_ms,
-            "queues": json.dumps(queues),
-            "full": json.dumps(sorted(full)),
-            "stuck": json.dumps(sorted(stuck)),
-            "limit": limit,
-        },
-    )
-    return {id_: (schedule_id, *scope, cause) for id_, schedule_id, *scope, cause in rows}
 
 
 def walk_queued(

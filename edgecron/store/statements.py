@@ -35,6 +35,7 @@ class Statements:
         self._pid = os.getpid()
         self._version: int | None = None  # of the schema, that what we do is made for
         self._keeps = True  # what is compiled, for the next time
+        self.notes: dict[str, Any] = {}  # what the store's modules keep between transactions
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement, read to its end so that no read lock lingers."""

@@ -210,7 +210,7 @@ def test_a_long_backlog_behind_a_run_of_its_schedule_costs_a_step_few_looks(stor
     story.after_s(300)
     story.world.clock.advance_ms(8 * 3_600_000)
     story.engine.step()
-    database = story.world.engines[story.key][1].database
+    database = story.world.engines[story.key][1]
     looks: list[str] = []
 
     with database.in_use:
