@@ -32,7 +32,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.client.unchanged import PlanMemory
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
@@ -120,7 +120,7 @@ def _remember(
 
 
 @contextmanager
-def _planner(cli: Session, *, is_dry: bool) -> Iterator[Face]:
+def _planner(cli: Session, *, is_dry: bool) -> Iterator[Client]:
     """The database to plan with: for a dry run where there is none, one that is thrown away."""
     if not is_dry or cli.has_database():
         yield cli.client()
@@ -128,9 +128,9 @@ def _planner(cli: Session, *, is_dry: bool) -> Iterator[Face]:
     cli.check_folder()
     from tempfile import TemporaryDirectory
 
-    from edgecron.client import Client
+    from edgecron.client import Client as LocalClient
 
-    with TemporaryDirectory() as folder, Client(f"{folder}/dry-run.db") as empty:
+    with TemporaryDirectory() as folder, LocalClient(f"{folder}/dry-run.db") as empty:
         yield empty
 
 
@@ -183,7 +183,7 @@ def _put_kept(cli: Session, steps: Collection[Step]) -> None:
         cli.say(f"edgecron: note: likewise of {len(keeping) - MOST_TOLD} more schedules")
 
 
-def _warn_of_jitter(cli: Session, client: Face, steps: Collection[Step]) -> None:
+def _warn_of_jitter(cli: Session, client: Client, steps: Collection[Step]) -> None:
     from edgecron.cli.add import warn_of_jitter
     from edgecron.formats.document_plan import Action
 

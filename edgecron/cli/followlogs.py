@@ -15,7 +15,7 @@ from edgecron.model.run import Execution
 
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
-    from edgecron.client.face import LaterRunsFace
+    from edgecron.client.protocol import LaterRuns
 
 
 class LogFollower:
@@ -93,7 +93,7 @@ class LogFollower:
         self._cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
         self.follow_run(execution)
 
-    def _wait_next(self, later: LaterRunsFace, name: str) -> Execution | None:
+    def _wait_next(self, later: LaterRuns, name: str) -> Execution | None:
         """The next run that begins; None where the schedule was removed, and nothing of it runs."""
         while (execution := later.find_next()) is None:
             if later.is_due_for_check and self._cli.client().removed_at(name) is not None:

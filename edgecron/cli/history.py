@@ -23,7 +23,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
 
 USAGE = "[NAME] [--status STATUS] [--cause CAUSE] [-n N] [--before RUN] [--json]"
@@ -59,7 +59,7 @@ def run(cli: Session, args: Namespace) -> int:
         None if args.before is None else read_count(args.before, what="--before", most=_MOST_ID)
     )
     if args.name is not None:
-        client: Face | None = cli.client(must_exist=True)
+        client: Client | None = cli.client(must_exist=True)
     else:
         client = cli.find_client()
     executions, unreadable = RunPage([], [])
@@ -97,7 +97,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def say_removed(cli: Session, client: Face, name: str) -> None:
+def say_removed(cli: Session, client: Client, name: str) -> None:
     """Say of a schedule that it was removed, where that is so."""
     from edgecron.views.times import near_time
 
@@ -108,7 +108,7 @@ def say_removed(cli: Session, client: Face, name: str) -> None:
 
 
 def _put_by_schedule(
-    cli: Session, client: Face, executions: list[Execution], *, name: str | None
+    cli: Session, client: Client, executions: list[Execution], *, name: str | None
 ) -> None:
     """Runs as a table; those of a removed schedule of this name in a table of their own."""
     from itertools import groupby
@@ -129,7 +129,7 @@ def _put_by_schedule(
         put_executions(cli, client, list(runs))
 
 
-def _say_pruned(cli: Session, client: Face, name: str) -> None:
+def _say_pruned(cli: Session, client: Client, name: str) -> None:
     """Say of a schedule that its older runs are not there any more, where that is so."""
     from edgecron.base.errors import Unreadable
 
@@ -145,7 +145,7 @@ def _say_pruned(cli: Session, client: Face, name: str) -> None:
         cli.say(f"retention has removed runs of times up to {until}")
 
 
-def put_executions(cli: Session, client: Face, executions: list[Execution]) -> None:
+def put_executions(cli: Session, client: Client, executions: list[Execution]) -> None:
     """Runs as a table on stdout."""
     from edgecron.cli.screen import STATUS_STYLES, table
     from edgecron.client.run_words import is_planned_earlier

@@ -23,7 +23,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.model.listing import Choice, Standing
 
 USAGE = (
@@ -186,7 +186,7 @@ def say_empty(cli: Session) -> None:
     cli.say(f"make one: {cli.command(_EXAMPLE)}")
 
 
-def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
+def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
     from edgecron.cli.screen import STATUS_STYLES, table
     from edgecron.views.phrases import last_words, next_words, trigger_words
 

@@ -23,7 +23,7 @@ from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
 
 LIVES_LONG = True
@@ -115,7 +115,7 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
         _say_queued(cli, execution)
 
 
-def _pieces_of_run(client: Face, execution: Execution, stream: str | None) -> list[Piece] | None:
+def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> list[Piece] | None:
     """What a run has printed on a stream, or on both; None where nothing of it is there."""
     from edgecron.cli.printing import only, pieces_of
     from edgecron.model.choices import Status
@@ -181,7 +181,7 @@ def _refuse_beside_result(args: Namespace) -> None:
         )
 
 
-def _refreshed(client: Face, execution: Execution) -> Execution:
+def _refreshed(client: Client, execution: Execution) -> Execution:
     """A run as it is now: it may have ended with no engine there to write it down."""
     from edgecron.model.choices import Status
 
@@ -195,7 +195,7 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdigit()
 
 
-def _find_run(cli: Session, client: Face, word: str) -> Execution:
+def _find_run(cli: Session, client: Client, word: str) -> Execution:
     """The run of this number, or the newest of the schedule of this name. Raises NotFound."""
     if not _is_number(word):
         from edgecron.cli.history import say_removed

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgecron.cli.mcp_arguments import Arguments
     from edgecron.cli.mcp_session import ToolSession
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
 
 ORIGIN = "mcp"
@@ -63,7 +63,7 @@ def _keys(arguments: Arguments) -> dict[str, Any]:
 
 
 def _read(
-    client: Face, name: str, document: Mapping[str, Any], *, known: Schedule | None
+    client: Client, name: str, document: Mapping[str, Any], *, known: Schedule | None
 ) -> Wanted:
     from edgecron.http.schedules import table_of
 

@@ -10,7 +10,7 @@ from edgecron.base.safetext import clean
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
 
 
 class ToolSession(Session):
@@ -26,11 +26,11 @@ class ToolSession(Session):
         self.notes: list[str] = []
         self._outer = outer
 
-    def client(self, *, must_exist: bool = False) -> Face:
+    def client(self, *, must_exist: bool = False) -> Client:
         # Whatever is asked, no database is made: which one was meant is a person's to say.
         return self._outer.client(must_exist=True)
 
-    def find_client(self) -> Face | None:
+    def find_client(self) -> Client | None:
         return self._outer.find_client()
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from edgecron.model.run import Execution
 from edgecron.views.times import near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
 
 _MOST_ACTIVE = 1000  # that are watched; of others the end alone is not told
 _PAGE = 500
@@ -22,7 +22,7 @@ _MOST_TOLD = 10  # at once
 class NewsReader:
     """Reads what is new of a database, as lines for people; what there is at first is known."""
 
-    def __init__(self, client: Face, *, zone: tzinfo) -> None:
+    def __init__(self, client: Client, *, zone: tzinfo) -> None:
         self._client = client
         self._zone = zone
         self._mark: int | None = client.change_mark()

@@ -16,7 +16,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.planning.forecast import UpcomingFire
 
 USAGE = "[NAME] [-n N] [--json]"
@@ -33,7 +33,7 @@ def run(cli: Session, args: Namespace) -> int:
 
     limit = read_count(args.limit, what="-n", most=_MOST)
     if args.name is not None:
-        client: Face | None = cli.client(must_exist=True)
+        client: Client | None = cli.client(must_exist=True)
     else:
         client = cli.find_client()
     fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
@@ -52,7 +52,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _put_table(cli: Session, client: Face, fires: list[UpcomingFire]) -> None:
+def _put_table(cli: Session, client: Client, fires: list[UpcomingFire]) -> None:
     from edgecron.cli.screen import table
     from edgecron.views.times import distance, local_time
 
@@ -91,7 +91,7 @@ def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
     return f"{short_duration(round(moved.total_seconds() * 1000))} of jitter"
 
 
-def _say_nothing_to_come(cli: Session, client: Face, name: str | None) -> None:
+def _say_nothing_to_come(cli: Session, client: Client, name: str | None) -> None:
     if name is None:
         cli.say(
             "nothing to come whose time is known: see what each schedule waits for in:"

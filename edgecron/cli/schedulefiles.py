@@ -14,7 +14,7 @@ from edgecron.base.errors import EdgecronError, InvalidDocument, InvalidInput
 from edgecron.base.files import find_weakness, is_checked
 from edgecron.cli.files import read_file
 from edgecron.cli.session import Session
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Step
@@ -110,7 +110,7 @@ def _check_file(path: Path) -> None:
 
 
 def _apply(
-    client: Face, documents: dict[str, Document], *, report: Report, clock: SystemClock
+    client: Client, documents: dict[str, Document], *, report: Report, clock: SystemClock
 ) -> None:
     """Apply each document whole, and report its plan. Raises InvalidDocument before any change."""
     plans: list[tuple[str, tuple[Step, ...]]] = []

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgecron.base.errors import EdgecronError
-    from edgecron.client import Client
-    from edgecron.client.face import Face
+    from edgecron.client import Client as LocalClient
+    from edgecron.client.protocol import Client
     from edgecron.formats.config import Config
     from edgecron.model.schedule import Schedule
 
@@ -45,7 +45,7 @@ class Session:
         self.error_exit: int | None = None
         self.is_patient = False
         self._config: Config | None = None
-        self._client: Face | None = None
+        self._client: Client | None = None
         self._zone: tzinfo | None = None
         self._is_new = False  # The database is not there yet: this command may create it.
         for stream in (sys.stdout, sys.stderr):
@@ -105,7 +105,7 @@ class Session:
         given = self.config().find("database")
         return database_path(None if given is None else str(given.text))
 
-    def client(self, *, must_exist: bool = False) -> Face:
+    def client(self, *, must_exist: bool = False) -> Client:
         """The database that --url, --db, a variable or a file names, else this user's own.
 
         With `must_exist`, raises NotFound if there is no such file; without, it is created at its
@@ -126,7 +126,7 @@ class Session:
                 )
         return self._client
 
-    def opener(self, *, busy_wait_s: float | None = None) -> Callable[[bool], Face]:
+    def opener(self, *, busy_wait_s: float | None = None) -> Callable[[bool], Client]:
         """What makes clients of that database, each for a thread of its own; told whether it must
         be there. `busy_wait_s` is how long a lock is waited for, None as long as usual."""
         url = self.remote_url()
@@ -145,16 +145,16 @@ class Session:
 
         from edgecron.base.errors import EdgecronError
         from edgecron.base.paths import is_there
-        from edgecron.client import Client
+        from edgecron.client import Client as LocalClient
         from edgecron.client.opening import BUSY_WAIT_S
         from edgecron.triggers.zones import use_zone_of_engines
 
         path, wait_s = self.database_path(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
 
-        def open_here(must_exist: bool) -> Face:
+        def open_here(must_exist: bool) -> Client:
             if not must_exist:
                 self.check_folder()
-            client = Client(path, must_exist=must_exist, busy_wait_s=wait_s)
+            client = LocalClient(path, must_exist=must_exist, busy_wait_s=wait_s)
             if is_there(path):  # To ask a new database would make it.
                 with suppress(EdgecronError):  # The command itself says what is wrong with it.
                     use_zone_of_engines(client.local_zone())
@@ -162,16 +162,16 @@ class Session:
 
         return open_here
 
-    def local_client(self, *, must_exist: bool = False) -> Client:
+    def local_client(self, *, must_exist: bool = False) -> LocalClient:
         """The same of this machine. Raises NotSupported where it is another machine's."""
         self.database_path()
         client = self.client(must_exist=must_exist)
-        from edgecron.client import Client
+        from edgecron.client import Client as LocalClient
 
-        assert isinstance(client, Client)
+        assert isinstance(client, LocalClient)
         return client
 
-    def find_client(self) -> Face | None:
+    def find_client(self) -> Client | None:
         """The same for commands that only read; None at the first use, before the first `add`.
 
         Raises NotFound if the missing file was named: by --db, a variable or a file.
@@ -407,7 +407,7 @@ class Session:
         except KeyError:
             return f"'#{uid}'"
 
-    def warn_without_engine(self, client: Face, schedule: Schedule | None = None) -> None:
+    def warn_without_engine(self, client: Client, schedule: Schedule | None = None) -> None:
         """Say that nothing will fire, and what to do, where no engine is alive and at work for a
         schedule; None is a command."""
         from edgecron.client.engine_words import absence_advice, find_living, stalled_words

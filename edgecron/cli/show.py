@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.views.outlook import Outlook
 
 USAGE = "NAME|RUN [--reveal] [--json]"
@@ -69,7 +69,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _show_run(cli: Session, client: Face, text: str, *, is_masked: bool) -> int:
+def _show_run(cli: Session, client: Client, text: str, *, is_masked: bool) -> int:
     from edgecron.cli.options import read_run
 
     run = client.execution(read_run(text))
@@ -105,7 +105,7 @@ def _put(cli: Session, title: str, lines: list[tuple[str, str]]) -> None:
 
 
 def _lines(
-    cli: Session, client: Face, outlook: Outlook, *, mask: str | None
+    cli: Session, client: Client, outlook: Outlook, *, mask: str | None
 ) -> list[tuple[str, str]]:
     from edgecron.client.outlook_words import prospect_lines
     from edgecron.client.schedule_words import (

@@ -31,7 +31,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
     from edgecron.views.statistics import Spread, Tallied, Tally
 
@@ -55,7 +55,7 @@ def run(cli: Session, args: Namespace) -> int:
                 f"-n and --after are for several schedules, and {args.name!r} is one",
                 hint="leave them out, or leave out the name",
             )
-        client: Face | None = cli.client(must_exist=True)
+        client: Client | None = cli.client(must_exist=True)
     else:
         client = cli.find_client()
     if client is None:
@@ -103,7 +103,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _find_schedules(client: Face, found: Tallied, name: str | None) -> dict[str, Schedule]:
+def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[str, Schedule]:
     """The living schedules that are shown, by name."""
     from edgecron.base.errors import NotFound, Unreadable
 
@@ -189,7 +189,7 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     cli.put("\n".join(lines))
 
 
-def _put_one(cli: Session, client: Face, found: Tallied, schedule: Schedule | None) -> None:
+def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | None) -> None:
     from edgecron.cli.screen import paint
     from edgecron.model.choices import Status
     from edgecron.views.phrases import size_words

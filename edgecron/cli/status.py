@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.engine.peers import EngineState
     from edgecron.model.run import Execution
     from edgecron.planning.forecast import UpcomingFire
@@ -45,7 +45,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _put(cli: Session, client: Face) -> None:
+def _put(cli: Session, client: Client) -> None:
     from edgecron.base.units import from_ms
     from edgecron.cli.screen import paint
     from edgecron.client.outlook_words import late_words
@@ -150,7 +150,7 @@ def _put(cli: Session, client: Face) -> None:
         cli.say(_start_words(cli, client, fire))
 
 
-def _start_words(cli: Session, client: Face, fire: UpcomingFire | None) -> str:
+def _start_words(cli: Session, client: Client, fire: UpcomingFire | None) -> str:
     """What to start, as nobody is alive: an engine, and the program whose function comes next."""
     from edgecron.base.errors import NotFound
     from edgecron.client.engine_words import runner_words
@@ -183,7 +183,7 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
 
 
-def _left_words(client: Face, execution: Execution, states: list[EngineState]) -> str:
+def _left_words(client: Client, execution: Execution, states: list[EngineState]) -> str:
     """What is to be said of a run whose engine does not look after it now."""
     if any(state.is_stalled and state.info.id == execution.engine_id for state in states):
         return "; its engine is stalled"
@@ -197,7 +197,7 @@ def _left_words(client: Face, execution: Execution, states: list[EngineState]) -
     )
 
 
-def _object(client: Face) -> dict[str, Any]:
+def _object(client: Client) -> dict[str, Any]:
     from edgecron.base.units import format_ms
     from edgecron.model.choices import Status
     from edgecron.views.json_objects import execution_object, fire_object, late_object
@@ -270,17 +270,17 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
     }
 
 
-def _running(client: Face) -> list[Execution]:
+def _running(client: Client) -> list[Execution]:
     from edgecron.model.choices import Status
 
     return client.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
 
 
-def _next_fire(client: Face) -> UpcomingFire | None:
+def _next_fire(client: Client) -> UpcomingFire | None:
     return next(iter(client.next_fires()), None)
 
 
-def _last_failure(client: Face) -> Execution | None:
+def _last_failure(client: Client) -> Execution | None:
     from edgecron.model.choices import Status
 
     found = client.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgecron.base.clock import Clock
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
@@ -163,7 +163,7 @@ def _dashboard(
     )
 
 
-def _openers(cli: Session) -> tuple[Callable[[], Face], Callable[[bool], Face], Clock]:
+def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Client], Clock]:
     """What opens the database to read, and to write, and the clock that its times are told by."""
     from edgecron.base.clock import SystemClock
 
@@ -176,7 +176,7 @@ def _openers(cli: Session) -> tuple[Callable[[], Face], Callable[[bool], Face], 
 
         lines, theirs = lines_to(cli.config(), url, warn=cli.caution), ServerTime(own)
 
-        def far() -> Face:
+        def far() -> Client:
             return RemoteClient(lines, time=theirs)
 
         return far, lambda must_exist: far(), theirs

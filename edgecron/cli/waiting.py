@@ -15,7 +15,7 @@ from edgecron.client.engine_words import stalled_engine_words
 from edgecron.client.run_words import end_words, queued_words
 
 if TYPE_CHECKING:
-    from edgecron.client.face import FollowerFace
+    from edgecron.client.protocol import Follower
     from edgecron.engine.host import EngineHost
     from edgecron.model.choices import WaitsFor
     from edgecron.model.claim import OutputChunk
@@ -133,7 +133,7 @@ class Waiter:
     def _has_engine(self) -> bool:
         return _has_engine(self._cli, self._schedule)
 
-    def _check_running(self, execution: Execution, follower: FollowerFace) -> None:
+    def _check_running(self, execution: Execution, follower: Follower) -> None:
         """Write its end where nobody else does; say once who does not look after it."""
         from edgecron.base.errors import DatabaseBusy
         from edgecron.model.choices import Status
@@ -196,7 +196,7 @@ class Waiter:
             host.engine.retire()
             host.close()
 
-    def _drive(self, host: EngineHost, follower: FollowerFace) -> Execution | None:
+    def _drive(self, host: EngineHost, follower: Follower) -> Execution | None:
         """Step until the run has ended; None where another engine has taken it."""
         from edgecron.model.choices import ACTIVE, Status
 
@@ -232,7 +232,7 @@ class Waiter:
             # What runs is not given up for it: the end is written with a later step.
             self._cli.warn(f"{error.message}; its end is written when that is over")
 
-    def _end_here(self, host: EngineHost, follower: FollowerFace) -> None:
+    def _end_here(self, host: EngineHost, follower: Follower) -> None:
         """End what we run ourselves; a second Ctrl-C leaves that to its supervisor."""
         from edgecron.base.errors import EdgecronError
 

@@ -22,7 +22,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.views.explanation import Explanation
 
@@ -54,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _why_now(cli: Session, client: Face, name: str) -> int:
+def _why_now(cli: Session, client: Client, name: str) -> int:
     from edgecron.client.outlook_words import prospect_sentences
     from edgecron.client.reason_words import run_sentence
     from edgecron.model.listing import Idle
@@ -88,7 +88,7 @@ def _why_now(cli: Session, client: Face, name: str) -> int:
     return 0
 
 
-def _why_run(cli: Session, client: Face, text: str, *, of: str | None = None) -> int:
+def _why_run(cli: Session, client: Client, text: str, *, of: str | None = None) -> int:
     from edgecron.base.errors import NotFound
     from edgecron.cli.options import read_run
     from edgecron.client.reason_words import run_sentence
@@ -119,7 +119,7 @@ def _why_run(cli: Session, client: Face, text: str, *, of: str | None = None) ->
     return 0
 
 
-def _put(cli: Session, client: Face, found: Explanation, sentences: list[str]) -> None:
+def _put(cli: Session, client: Client, found: Explanation, sentences: list[str]) -> None:
     if not cli.is_json:
         _put_sentences(cli, sentences)
         return
@@ -148,7 +148,7 @@ def _put_sentences(cli: Session, sentences: list[str]) -> None:
         cli.put(wrapped(sentence))
 
 
-def _sentences(cli: Session, client: Face, found: Explanation) -> list[str]:
+def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
     from edgecron.client.reason_words import MOST_RUNS, run_sentence, verdict_sentences
     from edgecron.views.explanation import Verdict
 
@@ -165,7 +165,7 @@ def _sentences(cli: Session, client: Face, found: Explanation) -> list[str]:
     return lines + _change_notes(client, found)
 
 
-def _change_notes(client: Face, found: Explanation) -> list[str]:
+def _change_notes(client: Client, found: Explanation) -> list[str]:
     """What a clock change within a day of it does to such a time."""
     from datetime import timedelta
 
@@ -181,7 +181,7 @@ def _change_notes(client: Face, found: Explanation) -> list[str]:
     return list(notes)
 
 
-def _refuse_removed(cli: Session, client: Face, name: str) -> None:
+def _refuse_removed(cli: Session, client: Client, name: str) -> None:
     from edgecron.base.errors import NotFound
     from edgecron.views.times import local_time
 

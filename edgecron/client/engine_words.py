@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime, tzinfo
 
-    from edgecron.client.face import Face
     from edgecron.client.frontend import FrontEnd
+    from edgecron.client.protocol import Client
     from edgecron.engine.peers import EngineState
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
@@ -28,7 +28,7 @@ def runner_words(queue: str) -> str:
 
 
 def absence_words(
-    client: Face, schedule: Schedule, *, them: str = "it", since: str | None = None
+    client: Client, schedule: Schedule, *, them: str = "it", since: str | None = None
 ) -> str:
     """That nobody runs a schedule which no engine at work takes; `them` is what, `since` when it
     vanished, where that is to be told.
@@ -82,7 +82,7 @@ def reverting_words(schedule: Schedule) -> str | None:
     return f"{runner_words(queue)} brings this back to what its code says when it starts"
 
 
-def find_living(client: Face, schedule: Schedule | None) -> list[EngineState]:
+def find_living(client: Client, schedule: Schedule | None) -> list[EngineState]:
     """The engines that are alive and take what there is of a schedule, stalled ones included; None
     is a command."""
     from edgecron.model.choices import COMMAND_QUEUE

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
 
 
 class FrontEnd(Protocol):
     """Where the database is, and how a person gets at it."""
 
-    def client(self) -> Face:
+    def client(self) -> Client:
         """The open database."""
 
     def command(self, words: str) -> str:

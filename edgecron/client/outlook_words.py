@@ -23,8 +23,8 @@ from edgecron.views.phrases import (
 from edgecron.views.times import clock_set_words, distance, full_time, local_time, near_time
 
 if TYPE_CHECKING:
-    from edgecron.client.face import Face
     from edgecron.client.frontend import FrontEnd
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.views.outlook import ActiveRun, Behind, FireNow, LatePlaces, Outlook
 
@@ -283,7 +283,7 @@ def _payload_words(execution: Execution, *, mask: str | None) -> str:
     return f", with payload {shown}"
 
 
-def find_active(client: Face, execution: Execution) -> ActiveRun | None:
+def find_active(client: Client, execution: Execution) -> ActiveRun | None:
     """A run and what it waits for; None where it is not among those that go on first."""
     from edgecron.base.errors import NotFound
 

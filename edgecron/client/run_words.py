@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.client.face import Face
     from edgecron.client.frontend import FrontEnd
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule, ScheduleSpec
 
@@ -212,7 +212,7 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     return words
 
 
-def _find_schedule(client: Face, name: str) -> Schedule | None:
+def _find_schedule(client: Client, name: str) -> Schedule | None:
     from edgecron.base.errors import NotFound
 
     try:

@@ -10,12 +10,12 @@ from edgecron.views.times import local_time
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.client.face import Face
+    from edgecron.client.protocol import Client
     from edgecron.model.options import Policies
     from edgecron.model.schedule import Schedule
 
 
-def trigger_lines(client: Face, schedule: Schedule) -> list[tuple[str, str]]:
+def trigger_lines(client: Client, schedule: Schedule) -> list[tuple[str, str]]:
     """(text, words) of each trigger; where one can't be read, all of them and why."""
     from edgecron.base.errors import InvalidInput
     from edgecron.triggers import describe

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.formats.option_texts import read_time
 from edgecron.model.choices import Status
 from edgecron.model.run import Execution
@@ -70,7 +70,7 @@ def names_words(names: Sequence[str]) -> str:
 # Reading.
 
 
-def read_next_runs(client: Face, targets: Targets, *, zone: tzinfo) -> Coming:
+def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> Coming:
     """What is to be moved."""
     names = names_of(client, targets)
     if len(names) != 1:
@@ -81,7 +81,7 @@ def read_next_runs(client: Face, targets: Targets, *, zone: tzinfo) -> Coming:
     return Coming(names, when)
 
 
-def read_removal(client: Face, targets: Targets) -> Removal:
+def read_removal(client: Client, targets: Targets) -> Removal:
     """What is to be removed."""
     names = names_of(client, targets)
     if len(names) > _MOST_LOOKED_AT:
@@ -94,7 +94,7 @@ def read_removal(client: Face, targets: Targets) -> Removal:
     )
 
 
-def read_cancellation(client: Face, targets: Targets) -> Cancellation:
+def read_cancellation(client: Client, targets: Targets) -> Cancellation:
     """What is to be ended."""
     active = active_runs_of(client, targets)
     if active:
@@ -111,7 +111,7 @@ def read_cancellation(client: Face, targets: Targets) -> Cancellation:
     )
 
 
-def read_backfill(client: Face, targets: Targets) -> BackfillRange:
+def read_backfill(client: Client, targets: Targets) -> BackfillRange:
     """What is to be backfilled."""
     missed = [
         (run.missed_from_at or run.plan_at, run.missed_to_at or run.plan_at)
@@ -122,7 +122,7 @@ def read_backfill(client: Face, targets: Targets) -> BackfillRange:
 
 
 def check_backfill(
-    client: Face, names: Sequence[str], span: Span, *, zone: tzinfo
+    client: Client, names: Sequence[str], span: Span, *, zone: tzinfo
 ) -> CheckResult[Span]:
     """How many runs a backfill would queue, and what it would leave out."""
     try:

@@ -16,7 +16,7 @@ from textual.screen import ScreenResultType
 
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Targets
 from edgecron.tui.queries import QueryScreen
@@ -86,7 +86,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 
         zone = self.app.zone
 
-        def clear_marks(client: Face, targets: Targets, progress: Progress) -> Report:
+        def clear_marks(client: Client, targets: Targets, progress: Progress) -> Report:
             return actions.resume(client, targets, progress, zone=zone)
 
         self._carry_out_chosen(_RESUME, clear_marks)
@@ -114,7 +114,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 
         zone, now = self.app.zone, self.app.now
 
-        def read(client: Face, targets: Targets) -> action_dialogs.Coming:
+        def read(client: Client, targets: Targets) -> action_dialogs.Coming:
             return action_dialogs.read_next_runs(client, targets, zone=zone)
 
         def ask(coming: action_dialogs.Coming) -> None:
@@ -224,7 +224,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
     def _read(
         self,
         naming: ActionWords,
-        question: Callable[[Face, Targets], T],
+        question: Callable[[Client, Targets], T],
         then: Callable[[T], None],
     ) -> None:
         """Look at what is chosen, and go on where this screen is still in front."""
@@ -232,7 +232,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
         if targets is None:
             return
 
-        def look(client: Face) -> tuple[T] | EdgecronError:
+        def look(client: Client) -> tuple[T] | EdgecronError:
             try:
                 return (question(client, targets),)
             except NotFound as error:
@@ -256,13 +256,13 @@ class ActionScreen(QueryScreen[ScreenResultType]):
         self.app.push_screen(dialog, answered)
 
     def _carry_out_chosen(
-        self, naming: ActionWords, deed: Callable[[Face, Targets, Progress], Report]
+        self, naming: ActionWords, deed: Callable[[Client, Targets, Progress], Report]
     ) -> None:
         targets = self._choose(naming)
         if targets is not None:
             self._carry_out(naming, lambda client, progress: deed(client, targets, progress))
 
-    def _carry_out(self, naming: ActionWords, deed: Callable[[Face, Progress], Report]) -> None:
+    def _carry_out(self, naming: ActionWords, deed: Callable[[Client, Progress], Report]) -> None:
         """Do it beside all else, tell how far it is, and what became of it."""
         app = self.app
 
@@ -347,7 +347,7 @@ class EditScreen(ActionScreen[ScreenResultType]):
     def _open_form(self, name: str | None) -> None:
         defaults = self.app.defaults
 
-        def read(client: Face) -> _Opened | EdgecronError:
+        def read(client: Client) -> _Opened | EdgecronError:
             # What it is made of takes a while to load, and nobody waits for that here.
 
             try:

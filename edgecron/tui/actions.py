@@ -18,7 +18,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.values import NamedTuple
 from edgecron.client.engine_words import absence_words
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.client.run_words import blocking_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 from edgecron.model.run import Execution
@@ -39,9 +39,9 @@ from edgecron.views.phrases import count_words, next_sentence
 class WordsFront(NamedTuple):
     """The dashboard, as words know it, on the desk of an open database."""
 
-    opened: Face
+    opened: Client
 
-    def client(self) -> Face:
+    def client(self) -> Client:
         """The open database."""
         return self.opened
 
@@ -72,7 +72,7 @@ class Report(NamedTuple):
     removed: tuple[str, ...] = ()
 
 
-def names_of(client: Face, targets: Targets) -> tuple[str, ...]:
+def names_of(client: Client, targets: Targets) -> tuple[str, ...]:
     """The names of the schedules that were chosen, or whose runs were."""
     names = list(targets.names)
     if targets.schedule_ids:
@@ -83,7 +83,7 @@ def names_of(client: Face, targets: Targets) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def active_runs_of(client: Face, targets: Targets) -> tuple[Execution, ...]:
+def active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
     """The runs that were chosen and have not ended, or those of the schedules."""
     if targets.run_ids:
         runs = [client.execution(id_) for id_ in targets.run_ids]
@@ -96,7 +96,7 @@ def active_runs_of(client: Face, targets: Targets) -> tuple[Execution, ...]:
     return tuple(run for run in runs if run.status in ACTIVE)
 
 
-def run_now(client: Face, targets: Targets, progress: Progress) -> Report:
+def run_now(client: Client, targets: Targets, progress: Progress) -> Report:
     """Fire schedules now."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
     client.take_over()
@@ -115,7 +115,7 @@ def run_now(client: Face, targets: Targets, progress: Progress) -> Report:
     return report._replace(idle=_idle(client, queued))
 
 
-def _idle(client: Face, schedules: Iterable[Schedule]) -> tuple[str, ...]:
+def _idle(client: Client, schedules: Iterable[Schedule]) -> tuple[str, ...]:
     """What is to be said of these, of which no engine at work takes anything; '' of commands."""
     idle = set()
     for one in schedules:
@@ -126,7 +126,7 @@ def _idle(client: Face, schedules: Iterable[Schedule]) -> tuple[str, ...]:
 
 
 def pause(
-    client: Face,
+    client: Client,
     targets: Targets,
     progress: Progress,
     *,
@@ -143,7 +143,7 @@ def pause(
     return _each(names_of(client, targets), hold, progress)
 
 
-def resume(client: Face, targets: Targets, progress: Progress, *, zone: tzinfo) -> Report:
+def resume(client: Client, targets: Targets, progress: Progress, *, zone: tzinfo) -> Report:
     """Let schedules fire again; one that is not held is refused, and says so."""
     is_trusted = client.clock_state().is_trusted
 
@@ -160,7 +160,7 @@ def resume(client: Face, targets: Targets, progress: Progress, *, zone: tzinfo) 
 
 
 def reschedule(
-    client: Face, targets: Targets, progress: Progress, *, at: datetime, zone: tzinfo
+    client: Client, targets: Targets, progress: Progress, *, at: datetime, zone: tzinfo
 ) -> Report:
     """Move the next runs of schedules to an instant."""
     is_trusted = client.clock_state().is_trusted
@@ -175,12 +175,12 @@ def reschedule(
     return _each(names_of(client, targets), move, progress)
 
 
-def cancel(client: Face, run_ids: Sequence[int], progress: Progress) -> Report:
+def cancel(client: Client, run_ids: Sequence[int], progress: Progress) -> Report:
     """End runs, or withdraw those that wait."""
     return _each(run_ids, lambda id_: cancelled_words(client.cancel(id_)), progress)
 
 
-def remove(client: Face, names: Sequence[str], progress: Progress) -> Report:
+def remove(client: Client, names: Sequence[str], progress: Progress) -> Report:
     """Remove schedules, those that can't be read too."""
 
     removed: list[str] = []
@@ -198,7 +198,7 @@ def remove(client: Face, names: Sequence[str], progress: Progress) -> Report:
     return _each(names, take_away, progress)._replace(removed=tuple(removed))
 
 
-def restore(client: Face, names: Sequence[str], progress: Progress, *, zone: tzinfo) -> Report:
+def restore(client: Client, names: Sequence[str], progress: Progress, *, zone: tzinfo) -> Report:
     """Restore removed schedules, with their history."""
 
     def put_back(name: str) -> str:
@@ -215,7 +215,7 @@ def restore(client: Face, names: Sequence[str], progress: Progress, *, zone: tzi
 
 
 def backfill(
-    client: Face,
+    client: Client,
     names: Sequence[str],
     progress: Progress,
     *,

@@ -19,7 +19,7 @@ from textual.screen import Screen
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.tui.bindings import actions_of, bindings, find_action_node, keymap
 from edgecron.tui.database_app import Telling
 from edgecron.tui.home import FIRST_LINES, HomeScreen
@@ -179,7 +179,7 @@ class Dashboard(EngineRunning):
 
     def __init__(
         self,
-        opened: Callable[[], Face],
+        opened: Callable[[], Client],
         *,
         clock: Clock,
         zone: tzinfo,
@@ -188,7 +188,7 @@ class Dashboard(EngineRunning):
         labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
-        writing: Callable[[bool], Face] | None = None,
+        writing: Callable[[bool], Client] | None = None,
         engine_call: EngineCall | None = None,
         starts_engine: bool = False,
         defaults: Callable[[], Mapping[str, object]] = dict,

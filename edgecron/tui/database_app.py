@@ -19,7 +19,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.tui.database_thread import DatabaseThread
 from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.themes import set_no_color
@@ -84,13 +84,13 @@ class Host(TypingAhead):
 
     def __init__(
         self,
-        opened: Callable[[], Face],
+        opened: Callable[[], Client],
         *,
         clock: Clock,
         zone: tzinfo,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
-        writing: Callable[[bool], Face] | None = None,
+        writing: Callable[[bool], Client] | None = None,
     ) -> None:
         with set_no_color(not is_colored):
             # Without colours Textual would draw in shades of grey, were it not told to leave the
@@ -156,7 +156,7 @@ class Host(TypingAhead):
     def ask(
         self,
         topic: str,
-        question: Callable[[Face], T],
+        question: Callable[[Client], T],
         answer: Callable[[T], None],
         *,
         refused: Callable[[], None] | None = None,
@@ -178,7 +178,7 @@ class Host(TypingAhead):
     def do(
         self,
         topic: str,
-        act: Callable[[Face], T],
+        act: Callable[[Client], T],
         *,
         done: Callable[[T], None],
         refused: Callable[[EdgecronError], None],

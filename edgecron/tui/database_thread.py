@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]
@@ -23,7 +23,7 @@ _NUDGES = 250  # at the end of the thread, before it is left to itself
 
 
 class _Question(NamedTuple):
-    ask: Callable[[Face], Any]
+    ask: Callable[[Client], Any]
     answer: Callable[[Any], None]
     refused: Callable[[EdgecronError], None]
 
@@ -41,7 +41,7 @@ class DatabaseThread:
 
     def __init__(
         self,
-        opened: Callable[[], Face],
+        opened: Callable[[], Client],
         *,
         deliver: Deliver,
         name: str,
@@ -61,7 +61,7 @@ class DatabaseThread:
         self._questions: dict[str, _Question] = {}
         self._bell = threading.Condition()
         self._is_closed = False
-        self._client: Face | None = None
+        self._client: Client | None = None
         self._mark: int | None = None
         self._topic: str | None = None  # of what is being answered
         self._thread = threading.Thread(target=self._serve, name=name)
@@ -83,7 +83,7 @@ class DatabaseThread:
     def ask(
         self,
         topic: str,
-        question: Callable[[Face], T],
+        question: Callable[[Client], T],
         *,
         answer: Callable[[T], None],
         refused: Callable[[EdgecronError], None],
@@ -205,7 +205,7 @@ class DatabaseThread:
             self._open()
             self._tell_changed()
 
-    def _open(self) -> Face:
+    def _open(self) -> Client:
         if self._client is not None:
             return self._client
         try:

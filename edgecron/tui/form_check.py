@@ -14,8 +14,8 @@ from edgecron.base.errors import (
     InvalidTrigger,
 )
 from edgecron.base.values import NamedTuple, dataclass, replace
-from edgecron.client import Client
-from edgecron.client.face import Face
+from edgecron.client import Client as LocalClient
+from edgecron.client.protocol import Client
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_plan import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.formats.document_tables import NO_COMMAND, NO_TIME, read_table
@@ -98,7 +98,7 @@ class Saved(NamedTuple):
     note: str | None = None  # that former secrets stay in the database
 
 
-def check_draft(client: Face, draft: Draft) -> FormCheck:
+def check_draft(client: Client, draft: Draft) -> FormCheck:
     """Everything that is to be said of a draft, as `add` or `edit` would say it; writes nothing."""
     now = client.now()
     table, found = table_of(draft.texts, base=draft.base, before=draft.before)
@@ -110,7 +110,7 @@ def check_draft(client: Face, draft: Draft) -> FormCheck:
     job = None if wanted is None else wanted.spec.job
     return FormCheck(
         problems=problems,
-        cautions=_cautions(job, ahead, is_here=isinstance(client, Client)),
+        cautions=_cautions(job, ahead, is_here=isinstance(client, LocalClient)),
         times=ahead.lines,
         timezone=ahead.timezone,
         fires=ahead.fires,
@@ -120,7 +120,7 @@ def check_draft(client: Face, draft: Draft) -> FormCheck:
     )
 
 
-def save_draft(client: Face, draft: Draft, *, over: Schedule | None) -> Saved:
+def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
     """Write a draft. `over` is the schedule as it was last seen; what others changed of it since
     it was opened stays, but for the fields that the draft changes too.
 
@@ -151,7 +151,7 @@ def _step(wanted: Wanted, opened: Schedule | None) -> Step:
     return compare_one(wanted, opened)
 
 
-def _others(client: Face, opened: Schedule | None) -> str:
+def _others(client: Client, opened: Schedule | None) -> str:
     """What others did to the schedule since it was opened; '' where nothing."""
     if opened is None:
         return ""
@@ -193,7 +193,7 @@ def _field_without_key(draft: Draft, words: str) -> str:
     return "job" if words == NO_COMMAND or not draft.texts["job"].strip() else ""
 
 
-def _find_beside(client: Face, step: Step) -> dict[str, str]:
+def _find_beside(client: Client, step: Step) -> dict[str, str]:
     """What is wrong with a schedule beside the others that there are."""
     try:
         client.check(step)
@@ -220,7 +220,7 @@ class _Ahead:
     jitter_warning: str | None = None
 
 
-def _look_ahead(client: Face, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
+def _look_ahead(client: Client, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
     """The lines of `when` in words, and the times that they and the bounds give."""
     lines = lines_of(draft.texts["when"])
     try:
@@ -275,7 +275,7 @@ def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) 
 
 
 def _foresee(
-    client: Face,
+    client: Client,
     draft: Draft,
     table: Table,
     triggers: list[Trigger],

@@ -11,7 +11,7 @@ from textual.containers import Container, Vertical
 from textual.timer import Timer
 
 from edgecron.base.errors import NotFound
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.model.listing import ScheduleLine, SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
@@ -375,7 +375,7 @@ class HomeScreen(EditScreen[None]):
         self._seek(name, then=lambda: self.open_schedule(name))
 
     def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
-        def find(client: Face) -> int | NotFound:
+        def find(client: Client) -> int | NotFound:
             try:
                 return client.schedule(name).id
             except NotFound as error:

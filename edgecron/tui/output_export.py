@@ -17,10 +17,10 @@ from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput, os_
 from edgecron.base.pager import page, pager_command
 from edgecron.base.paths import resolve_path
 from edgecron.base.safetext import clean
-from edgecron.client import Client
+from edgecron.client import Client as LocalClient
 from edgecron.client.copy_places import partial_file, put_in_place, refuse_own
-from edgecron.client.face import Face
 from edgecron.client.follow import Piece
+from edgecron.client.protocol import Client
 from edgecron.tui.action_screen import ActionScreen
 from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Field, Lines, ShowCheck
 from edgecron.tui.output_text import whole_text
@@ -30,7 +30,7 @@ from edgecron.views.phrases import count_words
 
 
 def save_output(
-    client: Face, execution_id: int, given: str, *, name: str, may_replace: bool = False
+    client: Client, execution_id: int, given: str, *, name: str, may_replace: bool = False
 ) -> tuple[Path, int]:
     """Write what a run has printed so far; into which file, and how many bytes that were.
 
@@ -50,13 +50,13 @@ def save_output(
     return path, len(content)
 
 
-def _target(client: Face, given: str, *, name: str, may_replace: bool) -> Path:
+def _target(client: Client, given: str, *, name: str, may_replace: bool) -> Path:
     path = resolve_path(given, what="file")
     if path.is_dir():
         path /= name
     if not path.parent.is_dir():
         raise InvalidInput(f"folder {path.parent} does not exist")
-    if isinstance(client, Client):  # else its files are those of another machine
+    if isinstance(client, LocalClient):  # else its files are those of another machine
         refuse_own(client.path, path)
     try:
         mode = path.lstat().st_mode

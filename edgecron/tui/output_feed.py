@@ -10,8 +10,8 @@ from functools import partial
 
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face, FollowerFace
 from edgecron.client.follow import Piece
+from edgecron.client.protocol import Client, Follower
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution
 from edgecron.tui.database_thread import Deliver, raise_here
@@ -40,7 +40,7 @@ class OutputFeed:
 
     def __init__(
         self,
-        opened: Callable[[], Face],
+        opened: Callable[[], Client],
         execution_id: int,
         *,
         deliver: Deliver,
@@ -103,7 +103,7 @@ class OutputFeed:
             return is_open and isinstance(error, NotFound)
         return True
 
-    def _follow(self, client: Face) -> None:
+    def _follow(self, client: Client) -> None:
         execution = client.execution(self._execution_id)
         with client.follower(self._execution_id, position=self._position) as follower:
             if execution.status in ACTIVE:
@@ -120,7 +120,7 @@ class OutputFeed:
         )
         self._tell(partial(self._ended, end))
 
-    def _wait(self, client: Face, follower: FollowerFace, execution: Execution) -> Execution:
+    def _wait(self, client: Client, follower: Follower, execution: Execution) -> Execution:
         """The run as it is once there may be something new of it."""
         due_s = 0.0
         if execution.status is Status.QUEUED:

@@ -13,7 +13,7 @@ from textual.timer import Timer
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.formats.config_keys import ACTIONS
 from edgecron.model.filters import rank_of
 from edgecron.tui.dialogs import Overlay
@@ -228,6 +228,6 @@ class Palette(Overlay[Item]):
             self.dismiss(self._source.items[view.cursor])
 
 
-def find_schedule_names(client: Face, text: str) -> list[str]:
+def find_schedule_names(client: Client, text: str) -> list[str]:
     """The names that are like a text, the nearest first."""
     return client.nearest_names(_letters_of_name(text), limit=_MOST_NAMES)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from textual.screen import Screen, ScreenResultType
 
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.tui.database_app import Host
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class QueryScreen(Screen[ScreenResultType]):
     def ask(
         self,
         topic: str,
-        question: Callable[[Face], T],
+        question: Callable[[Client], T],
         answer: Callable[[T], None],
         *,
         refused: Callable[[], None] | None = None,
@@ -69,7 +69,7 @@ class ThrottledQuery(Generic[T]):
         self._next_ms = 0.0
         self._timer: Timer | None = None
 
-    def ask(self, question: Callable[[Face], T], answer: Callable[[T], None]) -> None:
+    def ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:
         """Ask now, or as soon as it may be."""
         if self._timer is not None:
             self._timer.stop()
@@ -86,10 +86,10 @@ class ThrottledQuery(Generic[T]):
         """Let the next question go at once: somebody waits for it."""
         self._next_ms = 0.0
 
-    def _ask(self, question: Callable[[Face], T], answer: Callable[[T], None]) -> None:
+    def _ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:
         clock = self._screen.app.clock
 
-        def timed(client: Face) -> tuple[T, int]:
+        def timed(client: Client) -> tuple[T, int]:
             begun_ms = clock.monotonic_ms()
             found = question(client)
             return found, clock.monotonic_ms() - begun_ms

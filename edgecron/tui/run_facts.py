@@ -7,8 +7,8 @@ from enum import Enum
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple, replace
-from edgecron.client.face import Face
 from edgecron.client.outlook_words import find_active, waits_words
+from edgecron.client.protocol import Client
 from edgecron.client.reason_words import run_sentence
 from edgecron.formats.option_texts import is_secret_name
 from edgecron.model.choices import JobKind, Reason, Status, WaitsFor
@@ -101,7 +101,7 @@ class RunFacts(NamedTuple):
     waiting: ActiveRun | None
 
 
-def read_run(client: Face, execution_id: int) -> RunFacts:
+def read_run(client: Client, execution_id: int) -> RunFacts:
     """All about a run. Raises NotFound."""
     run = client.execution(execution_id)
     engine = None
@@ -130,7 +130,7 @@ class Neighbor(Enum):
     NEWER = "newer"
 
 
-def find_neighbor(client: Face, execution_id: int, beside: Neighbor) -> int | None:
+def find_neighbor(client: Client, execution_id: int, beside: Neighbor) -> int | None:
     """The run of the same schedule next to a run; None where it is the first, or the last."""
     schedules = [client.execution(execution_id).schedule_id]
     if beside is Neighbor.OLDER:

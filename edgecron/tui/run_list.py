@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.model.listing import RunBounds, RunPage
 from edgecron.tui.list_model import Column, Line, Span
 from edgecron.tui.queries import QueryScreen, ThrottledQuery
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
 
     _Found = tuple[RunPage, RunBounds]
-    _Ask = Callable[[Callable[[Face], _Found], Callable[[_Found], None]], None]
+    _Ask = Callable[[Callable[[Client], _Found], Callable[[_Found], None]], None]
 
 _PAGE = 120
 _BESIDE = 30  # lines read beside those that are seen
@@ -159,7 +159,7 @@ class RunSource:
             if question is self._question:
                 take(ids)
 
-        def find(client: Face) -> list[int]:
+        def find(client: Client) -> list[int]:
             ids: list[int] = []
             while len(ids) < MOST_MARKED:
                 page = _Page(
@@ -292,7 +292,7 @@ class RunSource:
             limit=limit,
         )
 
-        def read(client: Face) -> _Found:
+        def read(client: Client) -> _Found:
             bounds = client.run_bounds()
             return _find(client, page), bounds
 
@@ -340,7 +340,7 @@ class _Page(NamedTuple):
     after_id: int | None = None
 
 
-def _find(client: Face, page: _Page) -> RunPage:
+def _find(client: Client, page: _Page) -> RunPage:
     from edgecron.model.filters import RunQuestion
 
     question = page.question or RunQuestion()

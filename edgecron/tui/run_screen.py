@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.safetext import clean
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.client.run_words import no_output_words
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.bindings import bindings
@@ -154,7 +154,7 @@ class RunScreen(ExportScreen):
     def _read_run(self) -> None:
         execution_id = self.execution_id
 
-        def read(client: Face) -> RunFacts | NotFound:
+        def read(client: Client) -> RunFacts | NotFound:
             try:
                 return read_run(client, execution_id)
             except NotFound as error:

@@ -7,8 +7,8 @@ from datetime import datetime, tzinfo
 from edgecron.base.errors import NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.values import dataclass
-from edgecron.client.face import Face
 from edgecron.client.outlook_words import idle_sentence, pause_lines, present_lines
+from edgecron.client.protocol import Client
 from edgecron.client.schedule_words import bound_lines, job_lines, record_lines, trigger_lines
 from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.model.choices import Status
@@ -55,7 +55,7 @@ class ScheduleDetail:
 
 
 def read_detail(
-    client: Face,
+    client: Client,
     name: str,
     *,
     schedule_id: int | None,
@@ -82,7 +82,7 @@ def read_detail(
     )
 
 
-def _find_outlook(client: Face, name: str) -> Outlook | None:
+def _find_outlook(client: Client, name: str) -> Outlook | None:
     try:
         return client.outlook(name, upcoming=UPCOMING)
     except NotFound:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.client.reason_words import run_sentence
 from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
@@ -56,7 +56,7 @@ class Overview(NamedTuple):
 _MOST_OWED = 1000
 
 
-def read_engines(client: Face) -> Engines:
+def read_engines(client: Client) -> Engines:
     """How engines and the clock are: what changes although nobody writes anything."""
     from edgecron.engine.health import EngineHealth
     from edgecron.model.choices import COMMAND_QUEUE
@@ -76,7 +76,7 @@ def read_engines(client: Face) -> Engines:
     )
 
 
-def read_overview(client: Face) -> Overview:
+def read_overview(client: Client) -> Overview:
     """How it stands now."""
     from edgecron.model.choices import Status
 
@@ -181,7 +181,7 @@ class Banner(TextLine):
         self.show(*([(f" {line}", "bold")] for line in lines))
 
 
-def schedule_detail(client: Face, name: str) -> tuple[Span, ...]:
+def schedule_detail(client: Client, name: str) -> tuple[Span, ...]:
     """When a schedule runs, and what; nothing of one that has gone meanwhile."""
     from edgecron.triggers import describe
 

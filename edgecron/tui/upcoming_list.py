@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.tui.durations import BARS
 from edgecron.tui.list_model import Column, Line, Span
 from edgecron.tui.queries import QueryScreen, ThrottledQuery
@@ -244,7 +244,7 @@ class UpcomingSource:
         """All there is has been read."""
 
 
-def _find_next(client: Face, wanted: Filter | None) -> Coming:
+def _find_next(client: Client, wanted: Filter | None) -> Coming:
     """The next fires; of those of a schedule that are overdue the first one, as they become one."""
     now = client.now()
     fires: list[UpcomingFire] = []

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from math import ceil, log1p
 from typing import TYPE_CHECKING, Any
 
-from edgecron.client.face import Face
+from edgecron.client.protocol import Client
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
 
@@ -52,10 +52,10 @@ class _WeekCount:
 
     def __init__(self) -> None:
         self.spent_ms = 0
-        self._client: Face | None = None
+        self._client: Client | None = None
         self._slices: Iterator[WeekHeat | None] = iter(())
 
-    def next_slice(self, client: Face) -> WeekHeat | None:
+    def next_slice(self, client: Client) -> WeekHeat | None:
         """The heat, or None where more is to be counted."""
         if client is not self._client:
             self._client, self._slices = client, client.week_heat()
@@ -97,7 +97,7 @@ class WeekView(TextLine):
     def _go_on(self, count: _WeekCount) -> None:
         clock, spent_before_ms = self._asking.app.clock, count.spent_ms
 
-        def next_slice(client: Face) -> tuple[WeekHeat | None, int]:
+        def next_slice(client: Client) -> tuple[WeekHeat | None, int]:
             begun_ms = clock.monotonic_ms()
             found = count.next_slice(client)
             count.spent_ms += clock.monotonic_ms() - begun_ms
