@@ -199,18 +199,18 @@ def _find_it_taken(tmp_path: Path, times: int) -> None:
     store = open_store(path, now_ms=0, busy_wait_s=0.001)
     for _ in range(times):
         with (
-            other.database.transaction(),
+            other.transaction(),
             pytest.raises(DatabaseBusy),
             store.transaction(),
         ):
             pass
     with store.transaction():
         pass
-    before = find_lock_failures(other.database)
+    before = find_lock_failures(other)
     store.register_engine(key="k", pid=1, boot_id="b", queues=(), now_ms=0)
-    assert find_lock_failures(other.database) == before + times
+    assert find_lock_failures(other) == before + times
     store.register_engine(key="l", pid=1, boot_id="b", queues=(), now_ms=0)
-    assert find_lock_failures(other.database) == before + times
+    assert find_lock_failures(other) == before + times
     for one in (store, other):
         one.close()
 
@@ -221,7 +221,7 @@ def test_another_s_lock_is_counted_by_the_next_transaction_that_writes(
     _find_it_taken(tmp_path, 2)
     _find_it_taken(tmp_path, 1)
 
-    assert find_lock_failures(make_store().database) == 3
+    assert find_lock_failures(make_store()) == 3
 
 
 def test_a_claim_that_found_the_database_locked_is_counted_for_its_schedule(
@@ -233,7 +233,7 @@ def test_a_claim_that_found_the_database_locked_is_counted_for_its_schedule(
     is_held, may_go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with other.database.transaction():
+        with other.transaction():
             is_held.set()
             while not claims.lock_waits:
                 may_go_on.wait(0.001)
@@ -255,7 +255,7 @@ def test_locks_that_were_found_are_counted_again_where_their_transaction_is_roll
     make_store: OpenStore, tmp_path: Path
 ) -> None:
     other, store = make_store(), open_store(tmp_path / "edgecron.db", now_ms=0, busy_wait_s=0.001)
-    with other.database.transaction(), pytest.raises(DatabaseBusy), store.transaction():
+    with other.transaction(), pytest.raises(DatabaseBusy), store.transaction():
         pass
 
     def write_and_fail() -> None:
@@ -268,5 +268,5 @@ def test_locks_that_were_found_are_counted_again_where_their_transaction_is_roll
     with store.transaction():
         store.change("UPDATE meta SET trusted_high_at = 1")
 
-    assert find_lock_failures(other.database) == 1
+    assert find_lock_failures(other) == 1
     store.close()
