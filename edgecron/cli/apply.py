@@ -32,8 +32,8 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from edgecron.client.plan_memory import PlanMemory
     from edgecron.client.protocol import Client
-    from edgecron.client.unchanged import PlanMemory
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
 
@@ -100,7 +100,7 @@ def _find_memory(
     """The memory of such plans; None if there can be none, or the whole plan must be shown."""
     if cli.is_json or cli.remote_url() is not None or not cli.has_database():
         return None
-    from edgecron.client.unchanged import PlanMemory
+    from edgecron.client.plan_memory import PlanMemory
 
     return PlanMemory(cli.local_client(), content, origin=origin, is_pruned=is_pruned)
 
@@ -109,7 +109,7 @@ def _remember(
     cli: Session, content: bytes, document: Document, origin: str, *, is_pruned: bool
 ) -> None:
     """Let the next apply of the same document find at once that it changes nothing."""
-    from edgecron.client.slicing import WHOLE
+    from edgecron.client.apply_steps import WHOLE
 
     if len(document.wanted) > WHOLE:
         memory = _find_memory(cli, content, origin, is_pruned=is_pruned)

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.client.finding import Finding
+    from edgecron.client.doctor_findings import Finding
     from edgecron.client.takeover import TakenOver
     from edgecron.engine.peers import EngineState
 
@@ -85,7 +85,7 @@ def run(cli: Session, args: Namespace) -> int:
 def _check(cli: Session, *, is_deep: bool) -> int:
     from edgecron.base.errors import DatabaseUnusable, NotFound
     from edgecron.client.doctor import Checkup, check_all
-    from edgecron.client.finding import CheckStatus, problem
+    from edgecron.client.doctor_findings import CheckStatus, problem
 
     try:
         client = cli.local_client(must_exist=True)
@@ -114,7 +114,7 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
 
 def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
     from edgecron.cli.screen import paint
-    from edgecron.client.finding import CheckStatus
+    from edgecron.client.doctor_findings import CheckStatus
     from edgecron.views.phrases import count_words, glyph
 
     is_colored = cli.use_color(sys.stdout)

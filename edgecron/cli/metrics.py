@@ -53,7 +53,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(_samples(cli, url, per_schedule=args.per_schedule))
         return 0
     if url is None:
-        from edgecron.client.metric_text import exposition_parts
+        from edgecron.client.metrics import exposition_parts
 
         _, parts = exposition_parts(
             cli.local_client(must_exist=True), None, per_schedule=args.per_schedule
@@ -100,8 +100,7 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
 
 def _samples(cli: Session, url: str | None, *, per_schedule: bool) -> Iterator[dict[str, Any]]:
     """Every sample as an object, the same from here and from a server."""
-    from edgecron.client.metric_text import OPENMETRICS
-    from edgecron.client.metric_values import find_families, read_families
+    from edgecron.client.metrics import OPENMETRICS, find_families, read_families
 
     if url is None:
         found = find_families(cli.local_client(must_exist=True), per_schedule=per_schedule)

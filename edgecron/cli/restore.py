@@ -73,7 +73,7 @@ def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) 
     """Show what would run as us, and as whom else. Raises EdgecronError unless it may."""
     from edgecron.base.errors import EdgecronError
     from edgecron.base.safetext import clean
-    from edgecron.client.copy_places import own_name
+    from edgecron.client.backup import own_name
 
     lines = []
     for one in restoration.commands:

@@ -1,7 +1,7 @@
 """A database as front ends see it: `Client` on this machine, `RemoteClient` on another one.
 
-`local` puts the parts of `Client` together. It is loaded when you first use it: an engine within a
-program needs `declaring` only.
+`local` lists the subjects that `Client` consists of. It is loaded when you first use it: an engine
+within a program needs `declaring` only.
 """
 
 from __future__ import annotations

@@ -1,15 +1,289 @@
-"""A safe copy of a database that is in use: whole and looked through before it has its name."""
+"""Back up a database in use: copy it, check the copy, and only then give it its name.
+
+The other functions decide where a backup can lie and rename files in one step; `restore` uses them
+too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from edgecron.base.errors import AlreadyExists
-from edgecron.base.values import dataclass
-from edgecron.client.copy_places import partial_file, put_in_place, resolve_target
+from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
+from edgecron.base.files import check_folder, find_weakness, has_other_users
+from edgecron.base.paths import resolve_path, state_dir
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.store.copies import Contents, Progress, copy_database
+
+_AT_FDCWD = -100
+_NOREPLACE = 1
+_EXCHANGE = 2
+_UNKNOWN = frozenset((errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP))
+
+
+def exchange(path: Path, other: Path) -> bool:
+    """Let two files have each other's name; False where that can't be done in one step."""
+    return _rename(path, other, _EXCHANGE)
+
+
+def rename_new(path: Path, target: Path) -> bool:
+    """Rename a file; False where that can't be done in one step. Raises FileExistsError."""
+    return _rename(path, target, _NOREPLACE)
+
+
+def _rename(path: Path, target: Path, flag: int) -> bool:
+    try:
+        import ctypes
+
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (ImportError, OSError, AttributeError):
+        return False
+    if function(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(target), flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), str(path), None, str(target))
+
+
+_PARTIAL = ".edgecron-{}.partial"
+_OURS = re.compile(r"\.edgecron-[0-9a-f]+\.partial", re.ASCII)
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+def date_words(now: datetime) -> str:
+    """An instant as part of a file's name, in UTC: `20261120T080000Z`."""
+    return now.strftime("%Y%m%dT%H%M%SZ")
+
+
+class Target(NamedTuple):
+    """The file that a backup goes to, and whether a free name in a folder was found for it."""
+
+    path: Path
+    is_found: bool
+
+
+def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) -> Target:
+    """The file that a backup goes to; in a folder, one named after the database and the time, with
+    a number where that second has one already.
+
+    `{date}` in it is the time. Raises AlreadyExists where it is there, unless it may be replaced,
+    NotFound where its folder is not, InvalidInput where no backup may be.
+    """
+    if not given or "\0" in given:
+        raise InvalidInput(f"the file of the backup is {given!r}, expected a path")
+    dated = given.replace("{date}", date_words(now))
+    target = Path(os.path.normpath(resolve_path(dated, what="backup")))
+    is_found = target.is_dir() or given.endswith("/")
+    if is_found:
+        target = _free_name(target, database, now)
+    if not target.parent.is_dir():
+        raise NotFound(f"folder {target.parent} does not exist", hint="make it first")
+    refuse_own(database, target)
+    try:
+        found = target.lstat()
+    except FileNotFoundError:
+        return Target(target, is_found)
+    if stat.S_ISLNK(found.st_mode):
+        raise InvalidInput(f"{target} is a symbolic link", hint="name the file it points to")
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidInput(f"{target} is not a regular file")
+    if not replace:
+        raise AlreadyExists(
+            f"{target} exists already",
+            hint="name a folder, or {date} in the file's name; or replace it with --force",
+        )
+    return Target(target, is_found)
+
+
+def _free_name(folder: Path, database: Path, now: datetime) -> Path:
+    name, suffix = f"{database.stem}-{date_words(now)}", database.suffix or ".db"
+    target, number = folder / f"{name}{suffix}", 1
+    while os.path.lexists(target):
+        number += 1
+        target = folder / f"{name}-{number}{suffix}"
+    return target
+
+
+def refuse_in_use(path: Path, *, is_folder_in_use: bool = True) -> None:
+    """Raise InvalidInput where a file looks like a database that is in use, by what lies beside.
+
+    `is_folder_in_use`: a state folder says so, too.
+    """
+    for name in _BESIDE:
+        beside = path.with_name(path.name + name)
+        if os.path.lexists(beside):
+            raise InvalidInput(
+                f"{beside} lies beside it: {path} is a database in use, or was copied without its"
+                " log",
+                hint=f"a whole copy of it is made by: edgecron --db {path} backup FILE",
+            )
+    if is_folder_in_use and os.path.lexists(state_dir(path)):
+        raise InvalidInput(
+            f"{path} is the database of engines, whose folder {state_dir(path)} lies beside it",
+            hint="name another file",
+        )
+
+
+@contextmanager
+def partial_file(folder: Path) -> Iterator[Path]:
+    """An empty file 0600 for what is to become a whole one; removed at the end if it is there.
+
+    What killed processes left is cleared away. Raises InvalidInput if another user could lead
+    root elsewhere in that folder.
+    """
+    check_folder(folder)
+    _clear_partials(folder)
+    path, descriptor = _make_partial(folder)
+    try:
+        yield path
+    finally:
+        with suppress(OSError):  # What went wrong first is told; the next copy clears it away.
+            _remove(path)
+        os.close(descriptor)
+
+
+def put_in_place(partial: Path, target: Path, *, replace: bool) -> None:
+    """Give a whole file its name, on the disk when it returns.
+
+    Raises AlreadyExists where the name is taken meanwhile, unless that may be replaced.
+    """
+    sync_file(partial)
+    if replace:
+        partial.replace(target)
+    else:
+        rename_to_new(partial, target)
+    sync_folder(target.parent)
+
+
+def rename_to_new(partial: Path, target: Path) -> None:
+    """Give a file a name that is free. Raises AlreadyExists where it is taken meanwhile."""
+    try:
+        is_done = rename_new(partial, target)
+    except FileExistsError:
+        raise AlreadyExists(f"{target} exists already") from None
+    if not is_done:
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            raise AlreadyExists(f"{target} exists already") from None
+        except OSError:
+            # A file system without links, as of memory sticks: we have looked a moment ago.
+            if os.path.lexists(target):
+                raise AlreadyExists(f"{target} exists already") from None
+            partial.rename(target)
+        else:
+            partial.unlink()
+
+
+def sync_file(path: Path) -> None:
+    """Have a file on the disk. Of one that no SQLite of this process has open."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk, where its file system lets us ask."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def refuse_own(database: Path, target: Path) -> None:
+    """Raise InvalidInput where a file is one of the database's own, by whatever name."""
+    place = target.parent.resolve() / target.name
+    own = [database.with_name(database.name + name) for name in ("", *_BESIDE)]
+    for path in own:
+        if place == path.parent.resolve() / path.name or _is_same(path, target):
+            raise InvalidInput(
+                f"{target} is the database itself, expected another file", hint="name another file"
+            )
+    if place.is_relative_to(state_dir(database).resolve()):
+        raise InvalidInput(f"{target} lies in the folder of the engines", hint="name another one")
+    refuse_in_use(target)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), other.stat())
+    except OSError:
+        return False
+
+
+def _make_partial(folder: Path) -> tuple[Path, int]:
+    """A new partial file, and a descriptor that holds its lock."""
+    while True:
+        path = folder / _PARTIAL.format(os.urandom(6).hex())
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise EdgecronError(f"no file can be made in {folder} ({error.strerror})") from error
+        with suppress(OSError):  # Not every file system has locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.lexists(path):
+            return path, descriptor
+        os.close(descriptor)  # Taken for a dead one's, before it was locked.
+
+
+def _clear_partials(folder: Path) -> None:
+    """Remove partial files of ours that no process holds any more."""
+    for path in folder.glob(_PARTIAL.format("*")):
+        if not _OURS.fullmatch(path.name):
+            continue  # Somebody else's, whose name could mean more than itself.
+        try:
+            # Nobody may keep us waiting with a pipe of such a name.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(path, flags)
+        except OSError:
+            continue  # Another user's, or gone.
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+        except OSError:
+            continue  # Somebody is at it, or it can't be told.
+        finally:
+            os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    """Remove a partial file, and what SQLite or a migration has left beside it."""
+    for left in path.parent.glob(f"{path.name}*"):
+        left.unlink(missing_ok=True)
+
+
+def find_opening(source: Path) -> str | None:
+    """How a user who is neither root nor we could have written a backup; None if nobody could."""
+    if not has_other_users():
+        return None
+    weakness = find_weakness(
+        source, owners={0, os.geteuid()}, must_exist=True, may_be_shared=True, may_have_links=True
+    )
+    return None if weakness is None else weakness.words
+
+
+def own_name() -> str:
+    """The name of our user."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"
+
 
 _CHUNK_BYTES = 1024 * 1024
 

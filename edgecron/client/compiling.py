@@ -1,4 +1,4 @@
-"""Compiling: specifications are checked, and their times computed; nothing is written."""
+"""Check specifications and compute their times; nothing is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
-from edgecron.client.opening import Opened
+from edgecron.client.opening import OpenDatabase
+from edgecron.model.choices import Reason
+from edgecron.model.conditions import read_needs
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from edgecron.store.schedule_changes import Retiming
 
 
-class Compiling(Opened):
+class Compiling(OpenDatabase):
     """What would become of a schedule, and of those that name it."""
 
     def compile(
@@ -63,7 +65,6 @@ class Compiling(Opened):
         its times go on from where they began, else none of an interval would ever come.
         """
         from edgecron.client.retiming import keep_triggers, retime, retime_declared
-        from edgecron.model.choices import Reason
         from edgecron.planning.times import timing_words, trigger_words
 
         is_mended = schedule.trigger_error is not None
@@ -88,8 +89,6 @@ class Compiling(Opened):
 
     def find_dependents(self, name: str) -> list[str]:
         """The schedules that need a run of this one before they start, or come after it."""
-        from edgecron.model.conditions import read_needs
-
         needing = set()
         for one, needs in self.store.find_needs():
             with suppress(InvalidInput):  # What can't be read is not started, whatever happens.

@@ -1,4 +1,4 @@
-"""Declaring: the schedules of a program are brought to what its code says, by name."""
+"""Bring the schedules of a program to what its code declares, by name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import AlreadyExists, Conflict
-from edgecron.client.applying import Applying
+from edgecron.client.apply import Apply
 from edgecron.client.opening import TRIES
+from edgecron.model.choices import COMMAND_QUEUE
 
 if TYPE_CHECKING:
     from edgecron.formats.document_plan import Step
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
 
 
-class Declaring(Applying):
-    """What a program says at each start, however many of its processes say it at once."""
+class Declarations(Apply):
+    """What a program declares at each start, however many of its processes do so at once."""
 
     def declare(self, wanted: Collection[Wanted], *, queue: str, origin: str) -> list[Schedule]:
         """Make and change schedules as a program declares them; those that it changed.
@@ -52,8 +53,6 @@ class Declaring(Applying):
 
 def _refuse_other(schedule: Schedule, wanted: Wanted, *, queue: str) -> None:
     """Raise AlreadyExists where a schedule of this name is not this program's to change."""
-    from edgecron.model.choices import COMMAND_QUEUE
-
     if schedule.spec.queue == (queue if wanted.spec.queue == queue else COMMAND_QUEUE):
         return
     kind, other = schedule.spec.job.kind, schedule.spec.queue

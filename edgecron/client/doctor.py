@@ -1,9 +1,9 @@
-"""Looking a database and its surroundings over: what is wrong, and what to do about it.
+"""Check a database and its surroundings: what is wrong, and what to do about it.
 
-finding.py   what a check found              places.py    files, modes, space, what crashed
-contents.py  what the database holds         engines.py   who runs it, and who should
-takeover.py  the end of a stalled engine     clocks.py    whether the clock can be trusted
-others.py    copies that run, hosts that drop the locks of their engine
+doctor_database   what the file holds, and whether it can be written
+doctor_engines    engines, supervisors, runs and the clock
+doctor_files      files, modes, space, crashes, copies that also run
+doctor_findings   the values that checks return
 """
 
 from __future__ import annotations
@@ -14,13 +14,8 @@ from functools import cache
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, NotFound, Unreadable
 from edgecron.base.paths import is_there, state_dir
 from edgecron.base.values import dataclass
-from edgecron.client import Client
-from edgecron.client import doctor_clocks as clocks
-from edgecron.client import doctor_contents as contents
-from edgecron.client import doctor_copies as others
-from edgecron.client import doctor_engines as engines
-from edgecron.client import doctor_files as places
-from edgecron.client.finding import CheckStatus, Finding, problem
+from edgecron.client import Client, doctor_database, doctor_engines, doctor_files
+from edgecron.client.doctor_findings import CheckStatus, Finding, problem
 
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
@@ -68,9 +63,9 @@ def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = 
         found.append(problem("database", unusable.message, hint=unusable.hint))
         error = unusable
     folder = state_dir(client.path)
-    found += places.check_files(client.path, folder)
-    found += places.check_space(client.path, folder)
-    found += places.check_crashes(folder)
+    found += doctor_files.check_files(client.path, folder)
+    found += doctor_files.check_space(client.path, folder)
+    found += doctor_files.check_crashes(folder)
     found.sort(key=lambda finding: _ORDER.index(finding.check))
     return Checkup(findings=tuple(found), error=error)
 
@@ -80,18 +75,18 @@ def _checks(
 ) -> tuple[Callable[[], list[Finding]], ...]:
     """The checks that read the database."""
     states = cache(client.engines)
-    most = None if is_deep else contents.MOST_READ
+    most = None if is_deep else doctor_database.MOST_READ
     schedules = cache(lambda: client.store.find_each_schedule(most=most))
     return (
-        lambda: contents.check_integrity(client, is_deep=is_deep, command=command),
-        lambda: contents.check_schedules(client, *schedules(), command=command),
-        lambda: contents.check_outcomes(client, command=command),
-        lambda: clocks.check_clock(client, command=command),
-        lambda: engines.check_engines(client, states(), schedules()[0], command=command),
-        lambda: engines.check_zones(states(), command=command),
-        lambda: engines.check_pace(client, command=command),
-        lambda: engines.check_runs(client, states(), command=command),
-        lambda: engines.check_supervisors(client),
-        lambda: others.check_others(client, states()),
-        lambda: contents.check_access(client),
+        lambda: doctor_database.check_integrity(client, is_deep=is_deep, command=command),
+        lambda: doctor_database.check_schedules(client, *schedules(), command=command),
+        lambda: doctor_database.check_outcomes(client, command=command),
+        lambda: doctor_engines.check_clock(client, command=command),
+        lambda: doctor_engines.check_engines(client, states(), schedules()[0], command=command),
+        lambda: doctor_engines.check_zones(states(), command=command),
+        lambda: doctor_engines.check_pace(client, command=command),
+        lambda: doctor_engines.check_runs(client, states(), command=command),
+        lambda: doctor_engines.check_supervisors(client),
+        lambda: doctor_files.check_others(client, states()),
+        lambda: doctor_database.check_access(client),
     )

@@ -1,8 +1,8 @@
-"""Who runs what is in a queue, and that nobody does; what keeps engines from their work."""
+"""Say in sentences what is wrong with the engines of a database."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from edgecron.model.engine import find_program
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime, tzinfo
 
-    from edgecron.client.frontend import FrontEnd
     from edgecron.client.protocol import Client
     from edgecron.engine.peers import EngineState
     from edgecron.model.run import Execution
@@ -109,3 +108,13 @@ def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
                 f" its end waits until that goes on; see: {front.command('doctor')}"
             )
     return None
+
+
+class FrontEnd(Protocol):
+    """Where the database is, and how a person gets at it."""
+
+    def client(self) -> Client:
+        """The open database."""
+
+    def command(self, words: str) -> str:
+        """A command line of ours for a person to copy, with this database."""

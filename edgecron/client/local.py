@@ -1,38 +1,19 @@
-"""Client: all parts of a database as programs see it, in one."""
+"""Client: a database on this machine, all its subjects in one class."""
 
 from __future__ import annotations
 
-from edgecron.client.acting import Acting
-from edgecron.client.backfilling import Backfilling
-from edgecron.client.browsing import Browsing
-from edgecron.client.copying import Copying
-from edgecron.client.declaring import Declaring
-from edgecron.client.explaining import Explaining
-from edgecron.client.measuring import Measuring
-from edgecron.client.prospects import LookingAhead
-from edgecron.client.retaining import Retaining
-from edgecron.client.tallying import Tallying
-from edgecron.client.week import LookingAtWeek
-from edgecron.client.withdrawing import Withdrawing
+from edgecron.client.backfill import Backfills
+from edgecron.client.copies import Copies
+from edgecron.client.declaring import Declarations
+from edgecron.client.outlook import Outlooks
+from edgecron.client.retention import Retaining
+from edgecron.client.statistics import Statistics
 
 
-class Client(
-    Declaring,
-    Withdrawing,
-    Acting,
-    Backfilling,
-    LookingAhead,
-    LookingAtWeek,
-    Browsing,
-    Copying,
-    Explaining,
-    Measuring,
-    Retaining,
-    Tallying,
-):
+class Client(Declarations, Outlooks, Backfills, Statistics, Retaining, Copies):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
-    `database` None means the one that the command line would use: EDGECRON_DB, else what the
-    configuration names, else the default of this user. With `must_exist`, a missing file raises
-    NotFound instead of being made. `retention` None is what is kept by default.
+    `database` None is the one that the command line would use: EDGECRON_DB, else the configured
+    one, else this user's default. With `must_exist`, a missing file raises NotFound instead of
+    being created. `retention` None is the default retention.
     """

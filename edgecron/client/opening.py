@@ -1,9 +1,10 @@
-"""An open database: its store, its clock, and the bell of its engines."""
+"""Open a database: its store, its clock, and the bell of its engines."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
     from edgecron.planning.retention import Retention
     from edgecron.store.sqlite import SqliteStore
 
+
 BUSY_WAIT_S = 30.0  # for another's lock, before DatabaseBusy is raised
 TRIES = 20  # of a change that others keep making first
 
 
-class Opened:
-    """What every part of the face stands on. The file is opened on first use.
+class OpenDatabase:
+    """What every part of `Client` stands on. The file is opened on first use.
 
-    Another's lock is waited for up to `busy_wait_s`, then DatabaseBusy is raised.
-    """
+    It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy."""
 
     def __init__(
         self,
@@ -106,11 +107,40 @@ class Opened:
         return from_ms(self._clock.now_ms())
 
     def _ring(self) -> None:
-        from contextlib import suppress
-
         from edgecron.engine.wake import ring_engines
 
         # What was asked for is done, and engines see it within a minute: an error here would say
         # that it failed.
         with suppress(OSError):
             ring_engines(state_dir(self.path))
+
+    def change_mark(self) -> int:
+        """A number that is another one when somebody else has committed since.
+
+        Changes made through this Client do not count. Raises DatabaseGone where another file
+        has taken the place of the one that is open.
+        """
+        self.store.check_file()
+        return self.store.change_mark
+
+    def interrupt(self) -> None:
+        """From any thread: have the question that is being answered raise QueryInterrupted.
+
+        One that comes between two statements of a question, or after it, ends nothing.
+        """
+        if self._open_store is not None:
+            self._open_store.interrupt()
+
+    def lock_waits(self) -> int:
+        """How often another's lock was waited for: while it grows, it is. From any thread."""
+        return 0 if self._open_store is None else self._open_store.lock_waits
+
+    def database_sizes(self) -> tuple[int, int]:
+        """How many bytes the database file and its log have; 0 for one that is not there."""
+        return _size_of(str(self.path)), _size_of(f"{self.path}-wal")
+
+
+def _size_of(path: str) -> int:
+    with suppress(FileNotFoundError):
+        return os.stat(path).st_size
+    return 0

@@ -23,7 +23,7 @@ from edgecron.views.phrases import (
 from edgecron.views.times import clock_set_words, distance, full_time, local_time, near_time
 
 if TYPE_CHECKING:
-    from edgecron.client.frontend import FrontEnd
+    from edgecron.client.engine_words import FrontEnd
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.views.outlook import ActiveRun, Behind, FireNow, LatePlaces, Outlook

@@ -17,7 +17,7 @@ from edgecron.views.phrases import (
 from edgecron.views.times import full_time, near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.client.frontend import FrontEnd
+    from edgecron.client.engine_words import FrontEnd
     from edgecron.model.run import Execution
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.views.explanation import Explanation

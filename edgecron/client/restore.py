@@ -26,8 +26,9 @@ from edgecron.base.errors import (
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.units import format_instant, from_ms
 from edgecron.base.values import dataclass, replace
-from edgecron.client.copy_places import (
+from edgecron.client.backup import (
     date_words,
+    exchange,
     find_opening,
     own_name,
     partial_file,
@@ -36,7 +37,6 @@ from edgecron.client.copy_places import (
     sync_file,
     sync_folder,
 )
-from edgecron.client.renaming import exchange
 from edgecron.client.retiming import retime, timing_of_stored
 from edgecron.engine.health import find_holder
 from edgecron.engine.owner import find_stranger

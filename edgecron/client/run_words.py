@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.client.frontend import FrontEnd
+    from edgecron.client.engine_words import FrontEnd
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule, ScheduleSpec

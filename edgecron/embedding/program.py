@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TypeVar, Unpack
 
     from edgecron.client import Client
-    from edgecron.client.opening import Opened
+    from edgecron.client.opening import OpenDatabase
     from edgecron.embedding.decorating import Decorate
     from edgecron.embedding.job import Entry
     from edgecron.embedding.options import CommandOptions, Options
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.planning.retention import Retention
     from edgecron.triggers import Trigger
 
-    Face = TypeVar("Face", bound=Opened)
+    Face = TypeVar("Face", bound=OpenDatabase)
 
 
 class Program:
@@ -331,15 +331,15 @@ class Program:
         """Have the database say all that is declared."""
         self._declare_and_hold().close()
 
-    def _declare_and_hold(self) -> Opened:
+    def _declare_and_hold(self) -> OpenDatabase:
         """The same; the database is open still, for who opens it next: the last to close it has to
         move its log."""
         # Not by a Client of the pool: who asks for nothing else has no need of all that it is.
-        from edgecron.client.declaring import Declaring
+        from edgecron.client.declaring import Declarations
 
         declared = self._registry.declared()
         with ExitStack() as stack:
-            declaring = stack.enter_context(closing(self._opened(Declaring)))
+            declaring = stack.enter_context(closing(self._opened(Declarations)))
             _ = declaring.store  # It is there from now on, also where nothing was declared.
             declaring.declare(
                 [one.wanted for one in declared],

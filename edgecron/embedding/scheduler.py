@@ -20,7 +20,7 @@ from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from edgecron.client.opening import Opened
+    from edgecron.client.opening import OpenDatabase
     from edgecron.embedding.serving import Serving
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
@@ -87,7 +87,7 @@ class Scheduler(Listener):
         self._serving: Serving | None = None
         self._loops = Loops()
         self._failure: BaseException | None = None
-        self._held: Opened | None = None  # the database, until its engine has it open, too
+        self._held: OpenDatabase | None = None  # the database, until its engine has it open, too
         self._pulse: Pulse | None = None  # of a service manager that wants to know
         begin_anew_in_children(self)
 

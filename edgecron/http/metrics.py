@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def get_metrics(client: Client, ask: Ask) -> Answer:
-    from edgecron.client.metric_text import exposition
+    from edgecron.client.metrics import exposition
 
     per_schedule = ask.first("per_schedule", "0")
     if per_schedule not in ("0", "1"):

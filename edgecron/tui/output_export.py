@@ -18,7 +18,7 @@ from edgecron.base.pager import page, pager_command
 from edgecron.base.paths import resolve_path
 from edgecron.base.safetext import clean
 from edgecron.client import Client as LocalClient
-from edgecron.client.copy_places import partial_file, put_in_place, refuse_own
+from edgecron.client.backup import partial_file, put_in_place, refuse_own
 from edgecron.client.follow import Piece
 from edgecron.client.protocol import Client
 from edgecron.tui.action_screen import ActionScreen

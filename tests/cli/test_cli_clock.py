@@ -12,8 +12,8 @@ from edgecron.base.units import to_ms
 from edgecron.base.values import replace
 from edgecron.cli.transitions import logfmt, readable
 from edgecron.client import Client
-from edgecron.client.doctor_clocks import check_clock
-from edgecron.client.finding import CheckStatus
+from edgecron.client.doctor_engines import check_clock
+from edgecron.client.doctor_findings import CheckStatus
 from edgecron.engine.events import Event, EventKind
 from edgecron.planning.trust import BUILT_MS
 from support.cli import Edgecron

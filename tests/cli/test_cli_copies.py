@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.client.doctor_copies import check_host
+from edgecron.client.doctor_files import check_host
 from edgecron.store.sqlite import open_store
 from support.cli import Edgecron, Said
 from support.processes import Daemon

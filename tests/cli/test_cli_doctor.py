@@ -15,8 +15,7 @@ import apsw
 import pytest
 
 from edgecron.base.paths import state_dir
-from edgecron.client import Client
-from edgecron.client import doctor_contents as contents
+from edgecron.client import Client, doctor_database
 from edgecron.client.doctor_files import Room, judge_space
 from edgecron.engine.wake import Doorbell
 from edgecron.store.damage import find_damage_within
@@ -657,10 +656,10 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story.add("job", "every 1h")
-    monkeypatch.setattr(contents, "_SMALL_BYTES", 0)
-    every = contents.check_integrity(story.client, is_deep=False, command=str)
-    monkeypatch.setattr(contents, "_MOMENT_MS", -1)
-    nothing = contents.check_integrity(story.client, is_deep=False, command=str)
+    monkeypatch.setattr(doctor_database, "_SMALL_BYTES", 0)
+    every = doctor_database.check_integrity(story.client, is_deep=False, command=str)
+    monkeypatch.setattr(doctor_database, "_MOMENT_MS", -1)
+    nothing = doctor_database.check_integrity(story.client, is_deep=False, command=str)
     damage, unread = find_damage_within(story.client.store, lambda: False)
 
     assert [one.message for one in every] == ["no damage found"]
@@ -675,7 +674,7 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
 def test_of_many_schedules_doctor_reads_those_that_need_a_look(
     edgecron: Edgecron, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "MOST_READ", 2)
+    monkeypatch.setattr(doctor_database, "MOST_READ", 2)
     for number in range(3):
         edgecron("add", f"job-{number}", "--every", "1h", "--", "true")
     assert only(edgecron("doctor", "--json"), "schedules")[1].startswith("3; the 0 that need")
@@ -713,7 +712,7 @@ def change(database: Path, statement: str) -> list[Any]:
 def test_a_program_that_reads_without_end_is_told_of(
     edgecron: Edgecron, backup: str, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.client.doctor_contents.LONG_LOG_BYTES", 10_000)
+    monkeypatch.setattr("edgecron.client.doctor_database.LONG_LOG_BYTES", 10_000)
     reader = apsw.Connection(str(database))
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM executions").fetchall()

@@ -13,8 +13,8 @@ import pytest
 
 from edgecron.base.errors import AlreadyExists, Conflict
 from edgecron.client import Client
+from edgecron.client.apply_steps import MOST_STEPS, SLICE_MS, WHOLE, apply_lock, next_size
 from edgecron.client.doctor import check_all
-from edgecron.client.slicing import MOST_STEPS, SLICE_MS, WHOLE, apply_lock, next_size
 from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import Action, Step
 from edgecron.formats.document_writing import write_document

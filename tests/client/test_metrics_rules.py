@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from edgecron.cli import run
-from edgecron.client.metric_text import exposition
+from edgecron.client.metrics import exposition
 from support.http import serving
 from support.promlint import lint
 from support.remote import answer_of, answering, said

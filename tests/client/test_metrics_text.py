@@ -20,7 +20,7 @@ from prometheus_client.samples import Sample
 
 from edgecron.client import Client
 from edgecron.client.metric_families import families
-from edgecron.client.metric_text import exposition, exposition_parts
+from edgecron.client.metrics import exposition, exposition_parts
 from edgecron.model.options import Policies
 from support.story import Story
 
@@ -274,7 +274,7 @@ def test_what_is_many_is_written_as_the_library_writes_it(
 
 
 def test_looking_for_the_library_does_not_load_it() -> None:
-    look = "import sys; from edgecron.client.metric_text import need_library; need_library()"
+    look = "import sys; from edgecron.client.metrics import need_library; need_library()"
 
     done = subprocess.run(
         [sys.executable, "-c", f"{look}; sys.exit('prometheus_client' in sys.modules)"],

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.client import renaming
+from edgecron.client import backup
 from powerloss.faults import Op
 from powerloss.recorder import (
     Create,
@@ -43,14 +43,14 @@ def watching_calls(recorder: Recorder) -> Iterator[None]:
                      "replace", "link", "unlink", "remove", "mkdir", "rmdir"):  # fmt: skip
             patch.setattr(os, name, calls.around(name))
         patch.setattr(io, "open", calls.open_file)
-        patch.setattr(renaming, "_rename", calls.rename_in_one_step)
+        patch.setattr(backup, "_rename", calls.rename_in_one_step)
         yield
 
 
 class _Calls:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._rename_in_one_step = renaming._rename
+        self._rename_in_one_step = backup._rename
         self._open_file = io.open
 
     def around(self, name: str) -> Callable[..., Any]:

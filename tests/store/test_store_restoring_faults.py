@@ -22,7 +22,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.client import copy_places as places
+from edgecron.client import backup as backup_module
 from edgecron.client import restore as restore_module
 from edgecron.client.restore import Restored, prepare_restore
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
@@ -269,7 +269,7 @@ def test_where_names_can_not_be_exchanged_a_backup_takes_the_place_as_well(
     client: Client, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restore_module, "exchange", lambda *_: False)
-    monkeypatch.setattr(places, "rename_new", lambda *_: False)
+    monkeypatch.setattr(backup_module, "rename_new", lambda *_: False)
 
     done = restore(client, backup)
     put_in_place(path.with_name("new.db"), backup)

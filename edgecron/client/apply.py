@@ -1,4 +1,4 @@
-"""Applying: what a document wants of schedules is done to all of them at once, or not at all."""
+"""Apply a document: change all its schedules at once, or none."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput
+from edgecron.base.values import replace
 from edgecron.client.compiling import Compiling
 from edgecron.client.opening import TRIES
+from edgecron.model.choices import Reason
+from edgecron.model.conditions import check_needed, check_needs, parse_needs
 
 if TYPE_CHECKING:
-    from edgecron.client.prepared import Prepared
+    from edgecron.client.apply_steps import Prepared
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
     from edgecron.store.pending_apply import PendingApply
 
 
-class Applying(Compiling):
-    """Changes of several schedules in one transaction."""
+class Apply(Compiling):
+    """Changes of several schedules, all or nothing."""
 
     def plan_document(
         self, document: Document, *, origin: str, is_pruned: bool = False
@@ -57,8 +60,6 @@ class Applying(Compiling):
         The specification with its triggers expanded; None where it stays as it is. Raises what
         `apply` raises.
         """
-        from edgecron.base.errors import AlreadyExists
-
         name = step.name if step.wanted is None else step.wanted.spec.name
         own_name = None if step.schedule is None else step.schedule.name
         if name != own_name and self.store.find_schedule(name) is not None:
@@ -72,7 +73,7 @@ class Applying(Compiling):
 
         Raises Conflict where somebody changed one of them since, and what a single change raises.
         """
-        from edgecron.client.slicing import WHOLE
+        from edgecron.client.apply_steps import WHOLE
         from edgecron.formats.document_plan import Action
 
         self.finish_apply()
@@ -95,7 +96,7 @@ class Applying(Compiling):
         raise Conflict("these schedules are being changed by others", hint="try again")
 
     def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
-        from edgecron.client.slicing import apply_lock, steps_to_json
+        from edgecron.client.apply_steps import apply_lock, steps_to_json
         from edgecron.store.pending_apply import PendingApply
 
         with apply_lock(self.path) as is_ours:
@@ -112,7 +113,7 @@ class Applying(Compiling):
 
     def finish_apply(self) -> int:
         """Carry out what is left of an apply whose process is gone; how many steps it had."""
-        from edgecron.client.slicing import apply_lock, step_of
+        from edgecron.client.apply_steps import apply_lock, step_of
 
         if self.store.find_pending_apply() is None:
             return 0
@@ -127,7 +128,7 @@ class Applying(Compiling):
 
     def _carry_out(self, prepared: Sequence[Prepared], pending: PendingApply) -> None:
         """Write a decided apply, slice by slice: the engines get the lock in between."""
-        from edgecron.client.slicing import FIRST_STEPS, next_size, step_of
+        from edgecron.client.apply_steps import FIRST_STEPS, next_size, step_of
 
         stored = {one["name"]: one for one in json.loads(pending.steps)}
         at, size, tries = 0, FIRST_STEPS, 0
@@ -148,8 +149,6 @@ class Applying(Compiling):
         self._ring()
 
     def _write_slice(self, part: Sequence[Prepared], origin: str) -> bool:
-        from edgecron.base.errors import AlreadyExists
-
         try:
             return self._write(part, origin)
         except AlreadyExists:  # Made by somebody since the apply was decided.
@@ -157,8 +156,6 @@ class Applying(Compiling):
 
     def _need_free_names(self, steps: Sequence[Step]) -> None:
         """Raise AlreadyExists if a schedule to be made has come into being meanwhile."""
-        from edgecron.base.errors import AlreadyExists
-
         for step in steps:
             if step.schedule is None and self.store.find_schedule(step.name) is not None:
                 raise AlreadyExists(f"schedule {step.name!r} exists already")
@@ -177,17 +174,14 @@ class Applying(Compiling):
                 " this was done",
                 hint="look at it again, and repeat",
             )
-        from edgecron.base.values import replace
 
         return replace(step, schedule=schedule)
 
     def _prepare(self, step: Step) -> Prepared:
-        from edgecron.base.values import replace
-        from edgecron.client.prepared import Prepared
+        from edgecron.client.apply_steps import Prepared
         from edgecron.client.retiming import missed_of, retime
         from edgecron.formats.document_plan import Action
         from edgecron.formats.document_writing import spec_table
-        from edgecron.model.choices import Reason
         from edgecron.planning.next_fire import fresh_fire
         from edgecron.store.schedule_changes import Retiming
 
@@ -235,7 +229,6 @@ class Applying(Compiling):
         A portable document can name schedules that are not there: `_with_notes` reports these.
         """
         from edgecron.formats.document_writing import TRIGGERS
-        from edgecron.model.conditions import check_needed, check_needs
         from edgecron.planning.upstreams import check_upstreams
 
         gone = _gone_names(prepared)
@@ -273,15 +266,12 @@ class Applying(Compiling):
 
     def _with_notes(self, prepared: Collection[Prepared]) -> Iterator[Step]:
         """The steps, with a note where a written schedule can't run as its words say."""
-        from edgecron.base.values import replace
-
         names = self._names_after(prepared)
         for one in prepared:
             notes = [] if one.compiled is None else self._find_notes(one.compiled, names)
             yield replace(one.step, note="; ".join(notes)) if notes else one.step
 
     def _find_notes(self, compiled: CompiledSpec, names: Collection[str]) -> list[str]:
-        from edgecron.model.conditions import check_needed
         from edgecron.planning.next_fire import fresh_fire
         from edgecron.planning.upstreams import check_upstreams
 
@@ -315,7 +305,6 @@ class Applying(Compiling):
         return True
 
     def _write_one(self, one: Prepared, origin: str, now_ms: int) -> bool:
-        from edgecron.base.values import replace
         from edgecron.formats.document_plan import Action
 
         schedule, wanted = one.step.schedule, one.step.wanted
@@ -367,8 +356,6 @@ def _gone_names(prepared: Collection[Prepared]) -> set[str]:
 
 def _named_by(compiled: CompiledSpec) -> set[str]:
     """The schedules that a schedule comes after or needs."""
-    from edgecron.model.conditions import parse_needs
-
     needed = {one.schedule for one in parse_needs(compiled.spec.policies.needs)}
     return {name for name, _ in compiled.upstreams} | {name for name in needed if name}
 

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""Values that a check returns."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Applying many steps in slices, so that no fire waits long for the lock, yet all or nothing.
+"""Keep the steps of a large apply, and carry them out in slices.
 
-Everything is checked before anything is written. One small transaction then decides the apply: it
-keeps what is wanted in `pending_apply`. After it, slices of a few milliseconds each carry the apply
-out, and the last one removes the row. If the process dies on the way, the next apply or daemon
-finishes: before the decision nothing was written, and after it everything will be. Whoever changes
-one of these schedules between its slice and the decision is overwritten, as if the change had come
-before the apply.
+No fire waits long for the lock, yet the apply is all or nothing. Everything is checked before
+anything is written. One small transaction then decides the apply: it stores the wanted steps in
+`pending_apply`. After it, slices of a few milliseconds carry the steps out, and the last one
+removes the row. If the process dies, the next apply or daemon finishes: before the decision nothing
+was written, and after it everything will be. A change that a person makes between the decision and
+its slice is overwritten, as if it had come before the apply.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import Conflict
 from edgecron.base.paths import state_dir
+from edgecron.base.values import dataclass, replace
+from edgecron.formats.document_plan import Step
+from edgecron.planning.next_fire import Missed
+from edgecron.planning.times import CompiledSpec
+from edgecron.store.schedule_changes import Retiming
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from edgecron.formats.document_plan import Step
     from edgecron.model.schedule import Schedule
+
 
 Finder = Callable[[str], "Schedule | None"]
 
@@ -65,7 +71,6 @@ def steps_to_json(steps: Sequence[Step]) -> str:
 
 def step_of(stored: dict[str, Any], find: Finder) -> Step:
     """A stored step, on the schedule as it is now."""
-    from edgecron.base.values import replace
     from edgecron.formats.document_plan import Action, Step, compare_one
     from edgecron.formats.document_tables import read_table
 
@@ -101,3 +106,19 @@ def apply_lock(database: Path) -> Iterator[bool]:
         yield True
     finally:
         os.close(lock_fd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is written for a step: what it says, compiled, and its new times.
+
+    `compiled` None leaves the words of the schedule as they are, `enabled` None leaves that;
+    `resumption` are its times where it is let go.
+    """
+
+    step: Step
+    compiled: CompiledSpec | None = None
+    retiming: Retiming | None = None
+    enabled: bool | None = None
+    resumption: Retiming | None = None
+    missed: Missed | None = None

@@ -1,4 +1,4 @@
-"""Tallying: how schedules go."""
+"""Count runs: over a time span for people, over all time for metrics."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware
 from edgecron.base.units import from_ms, to_ms
-from edgecron.client.reading import Reading
+from edgecron.client.schedules import Schedules
+from edgecron.model.measures import EndedRun, Measures
 
 if TYPE_CHECKING:
+    from edgecron.model.measures import Measures
     from edgecron.views.statistics import Tallied
+
 
 MOST_RUNS = 100_000  # that are looked at: a second, whatever the history holds
 _MOST_OUTPUTS = 1_000
 
 
-class Tallying(Reading):
-    """What runs amount to, over a span of time."""
+class Statistics(Schedules):
+    """Counts, durations and lateness. Nothing is written."""
 
     def tallies(
         self,
@@ -32,7 +35,6 @@ class Tallying(Reading):
         With `limit`, so many schedules, of names after one: their runs and no others are read.
         Removed schedules are among them. Raises NotFound.
         """
-        from edgecron.model.measures import EndedRun
         from edgecron.store.statistics import (
             find_ended,
             find_ended_of,
@@ -70,4 +72,28 @@ class Tallying(Reading):
             by_name={each: tally(named[each]) for each in sorted(named)},
             total=tally(runs),
             output_bytes=spread(sizes),
+        )
+
+    def measures(self, *, per_schedule: bool = False) -> Measures:
+        """Every schedule's counts and times, what is active, and how long and late runs were.
+
+        With `per_schedule` also how long and late the runs of each schedule were.
+        """
+        from edgecron.store.statistics import (
+            count_active,
+            find_by_schedule,
+            find_durations,
+            find_lateness,
+            find_lock_failures,
+            find_measured,
+        )
+
+        database = self.store
+        return Measures(
+            schedules=find_measured(database, now_ms=self._clock.now_ms()),
+            active=count_active(database),
+            duration=find_durations(database),
+            late=find_lateness(database),
+            lock_failures=find_lock_failures(database),
+            by_schedule=find_by_schedule(database) if per_schedule else None,
         )

@@ -1,40 +1,46 @@
-"""Looking ahead: what will happen next to a schedule, and why."""
+"""Explain a schedule: what happens next, what became of a time, how busy the week is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import check_aware
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms, to_ms
-from edgecron.client.writing import Writing
+from edgecron.client.runs import Runs
+from edgecron.client.schedule_changes import ScheduleChanges
+from edgecron.model.choices import Reason, Status
+from edgecron.model.listing import find_idle, standing_of
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.next_fire import Missed
     from edgecron.triggers import Trigger
+    from edgecron.views.busy import WeekHeat
+    from edgecron.views.explanation import Explanation, Words
     from edgecron.views.outlook import Behind, Foreseen, Outlook
+
 
 _MOST_ACTIVE = 50
 _RECENT_MS = 600_000  # skipped times of this long show whether engines keep up
 _LEAST_SKIPPED = 10
 _MINUTE_MS = 60_000
+_PAGE = 250  # two milliseconds or so between two looks at whether anybody still wants to know
 
 
-class LookingAhead(Writing):
-    """What the decisions that are still to be made will be, as far as they can be known."""
+class Outlooks(ScheduleChanges, Runs):
+    """Answers to when and why a schedule fires, fired or did not. Nothing is written."""
 
     def outlook(self, name: str, *, upcoming: int = 5) -> Outlook:
         """What will happen next to a schedule and why, with so many of its fires to come.
 
         Where its triggers can't be read any more, that is the answer.
         """
-        from edgecron.model.choices import Status
-        from edgecron.model.listing import find_idle, standing_of
         from edgecron.planning.overlap import LATE_CAUSES
         from edgecron.views.outlook import Outlook, judge_active, judge_fire
 
@@ -131,7 +137,6 @@ class LookingAhead(Writing):
 
     def _held(self, schedule: Schedule, now: datetime) -> Missed | None:
         """The times that a pause with an end leaves out, past ones included."""
-        from edgecron.model.choices import Reason
         from edgecron.planning.next_fire import missed_until
 
         until = schedule.paused_until
@@ -153,6 +158,96 @@ class LookingAhead(Writing):
             until = fires[-1].plan_at if fires else None
             return _changes_of(self.triggers(schedule), now=now, until=until)
         return []
+
+    def explain(self, name: str, at: datetime) -> Explanation:
+        """What became of a time of a schedule, past or to come.
+
+        A whole minute means all of it, else a second does. By what was recorded where something
+        was, else by what the schedule said at that time.
+        """
+        from edgecron.store.explanations import find_deciding
+        from edgecron.views.explanation import explain, last_of
+
+        check_aware("the time", at)
+        schedule = self.store.get_schedule(name)
+        at = at.replace(microsecond=0)
+        at_ms = to_ms(at)
+        runs = [
+            run
+            for scope in schedule.spec.scopes
+            for run in find_deciding(
+                self.store, schedule.id, scope, from_ms=at_ms, to_ms=last_of(at_ms)
+            )
+        ]
+        return explain(
+            schedule,
+            self._words_at(schedule, at_ms),
+            runs,
+            at=at,
+            now=self.now(),
+            pruned_until=schedule.pruned_until,
+        )
+
+    def triggers_at(self, name: str, at: datetime) -> list[Trigger]:
+        """The triggers that a schedule had at a time; none where they can't be read any more."""
+        from edgecron.planning.times import load_triggers
+        from edgecron.store.explanations import find_revision
+
+        schedule = self.store.get_schedule(name)
+        found = find_revision(self.store, schedule.id, at_ms=to_ms(at))
+        try:
+            return load_triggers(str(found.columns.get("compiled"))) if found is not None else []
+        except InvalidInput:
+            return []
+
+    def _words_at(self, schedule: Schedule, at_ms: int) -> Words:
+        from edgecron.planning.times import load_timing
+        from edgecron.store.explanations import find_revision
+        from edgecron.store.rows import spec_of
+        from edgecron.views.explanation import Words
+
+        found = find_revision(self.store, schedule.id, at_ms=at_ms)
+        if found is None or found.is_newest:
+            revision, written_at = schedule.revision, schedule.updated_at
+            spec, compiled = schedule.spec, self.store.compiled_of(schedule)
+        elif found.is_removed:
+            return Words(
+                revision=found.revision,
+                written_at=from_ms(found.at_ms),
+                timing=None,
+                is_removed=True,
+            )
+        else:
+            revision, written_at = found.revision, from_ms(found.at_ms)
+            spec, compiled = schedule.spec, str(found.columns.get("compiled"))
+            try:
+                spec = spec_of(found.columns, schedule.spec.scopes)
+            except InvalidInput:
+                return Words(revision=revision, written_at=written_at, timing=None)
+        try:
+            timing = load_timing(spec, compiled, seed=self.store.seed)
+        except InvalidInput:
+            timing = None
+        return Words(revision=revision, written_at=written_at, timing=timing)
+
+    def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
+        """How many runs are to start in each hour of this day and the six after it, in a zone.
+
+        Computed in slices: None after each that is not the last, and then the heat. What was
+        changed meanwhile may be counted as it was. Raises UnknownTimezone.
+        """
+        from edgecron.views.busy import WeekTally
+        from edgecron.views.busy_shapes import week_from
+
+        tally = WeekTally(week_from(to_ms(self.now()), zone=zone))
+        after_id: int | None = 0
+        while after_id is not None:
+            page, after_id = self.store.find_recurring(after_id=after_id, limit=_PAGE)
+            for recurrence in page:
+                tally.add(recurrence)
+            if after_id is not None:
+                yield None
+        yield tally.result()
 
 
 def _changes_of(triggers: Sequence[Trigger], *, now: datetime, until: datetime | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Retention that a person asks for."""
+"""Prune history, forget former definitions, and compact the file, on request."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict
-from edgecron.client.reading import Reading
+from edgecron.client.schedules import Schedules
 
 if TYPE_CHECKING:
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
     from edgecron.store.damage import Orphans
 
+
 _PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
 
 
-class Retaining(Reading):
-    """Removing what is too old, or too much."""
+class Retaining(Schedules):
+    """Removal of what is too old or too much."""
 
     @property
     def retention(self) -> Retention:

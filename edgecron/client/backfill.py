@@ -10,19 +10,20 @@ from edgecron.base.checks import check_aware, check_range
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.units import format_ms, from_ms, to_ms
 from edgecron.client.opening import TRIES
-from edgecron.client.reading import Reading
+from edgecron.client.runs import Runs
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
     from edgecron.planning.backfill import Backfill, PastTimes
     from edgecron.planning.next_fire import Timing
 
+
 _ROWS = 250  # of a transaction, at most
 _MOST_PRIORITY = 1_000_000
 
 
-class Backfilling(Reading):
-    """Runs for plan times of the past that have no success."""
+class Backfills(Runs):
+    """Runs for past plan times that have no success."""
 
     def plan_backfill(self, name: str, from_at: datetime, to_at: datetime) -> Backfill:
         """What a backfill of [from, to] would queue; nothing is written.

@@ -1,24 +1,31 @@
-"""Writing: schedules are made, changed, held, let go and removed."""
+"""Create, change, pause, resume, reschedule, remove and restore schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
 from edgecron.base.units import format_instant, to_ms
+from edgecron.base.values import replace
 from edgecron.client.compiling import Compiling
 from edgecron.client.opening import TRIES
-from edgecron.client.reading import Reading
+from edgecron.client.schedules import Schedules
+from edgecron.model.choices import Reason
+from edgecron.model.conditions import check_needed, check_needs
+from edgecron.model.engine import offer_of
+from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
 
 if TYPE_CHECKING:
+    from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.times import CompiledSpec
 
 
-class Writing(Compiling, Reading):
+class ScheduleChanges(Compiling, Schedules):
     """Changes of schedules. Each is one transaction, made on the schedule as it was read."""
 
     def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
@@ -58,8 +65,6 @@ class Writing(Compiling, Reading):
     def _check_needs(self, specs: Sequence[ScheduleSpec]) -> None:
         wanted = {spec.name: spec.policies.needs for spec in specs if spec.policies.needs}
         if wanted:
-            from edgecron.model.conditions import check_needed, check_needs
-
             for needs in wanted.values():
                 check_needs(needs)
             names = {*self.store.find_names(), *(spec.name for spec in specs)}
@@ -137,7 +142,6 @@ class Writing(Compiling, Reading):
     def remove(self, name: str) -> Schedule:
         """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
         from edgecron.client.retiming import missed_of
-        from edgecron.model.choices import Reason
 
         return self._change(
             name,
@@ -166,9 +170,7 @@ class Writing(Compiling, Reading):
         return [self.store.get_schedule(schedule.name) for schedule, _ in found]
 
     def _restore(self, schedule: Schedule, state: str | None, *, boot_id: str, now_ms: int) -> None:
-        from edgecron.base.values import replace
         from edgecron.client.retiming import retime, timing_of_stored
-        from edgecron.model.choices import Reason
 
         if state == "forgotten":
             raise Conflict(
@@ -238,8 +240,6 @@ class Writing(Compiling, Reading):
 
     def _need_next(self, schedule: Schedule) -> None:
         """Raise Conflict where a schedule has no next fire that could be moved."""
-        from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
-
         name, now = schedule.name, self.now()
         standing = standing_of(schedule)
         idle = find_idle(standing, now=now)
@@ -263,9 +263,7 @@ class Writing(Compiling, Reading):
 
     def resume(self, name: str) -> Schedule:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
-        from edgecron.base.values import replace
         from edgecron.client.retiming import retime
-        from edgecron.model.choices import Reason
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             until = schedule.paused_until
@@ -288,3 +286,41 @@ class Writing(Compiling, Reading):
                 self._ring()
                 return self.store.find_schedule(name) or schedule
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def prune_declared(
+        self, wanted: Collection[Wanted], *, queue: str, origin: str, spares_others: bool
+    ) -> list[str]:
+        """Remove what a program has made and does not declare any more; the names of those.
+
+        With `spares_others` not what another version of it may need that is at work.
+        """
+        names = {one.spec.name for one in wanted}
+        made = {name for name, made_by in self.store.find_origins().items() if made_by == origin}
+        gone = sorted((made | set(self.store.find_names_in_queue(queue))) - names)
+        if spares_others and gone:
+            needed = self._needed_by_others(wanted, queue=queue)
+            found = (self.store.find_schedule(name) for name in gone)
+            gone = [one.spec.name for one in found if one is not None and not needed(one)]
+        removed = []
+        for name in gone:
+            with suppress(NotFound):  # Another worker of the program was first.
+                self.remove(name)
+                removed.append(name)
+        return removed
+
+    def _needed_by_others(
+        self, wanted: Collection[Wanted], *, queue: str
+    ) -> Callable[[Schedule], bool]:
+        """Whether an engine that is alive takes a schedule which is not wanted here; or, of what
+        is no function, may do: nothing tells of which version that is."""
+        alive = [one.info for one in self.engines() if one.is_alive and queue in one.info.queues]
+        jobs = [one.spec for one in wanted if one.spec.queue == queue]
+        ours = {offer_of(one.job.kind, one.job.argv[0], schedule=one.name) for one in jobs}
+        has_other = any(set(info.offers or ()) != ours for info in alive)
+
+        def is_needed(schedule: Schedule) -> bool:
+            if schedule.spec.queue != queue:
+                return has_other
+            return any(info.takes(queue, schedule.offer) for info in alive)
+
+        return is_needed

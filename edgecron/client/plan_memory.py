@@ -1,8 +1,8 @@
-"""Documents that changed nothing: recognised by a digest, without reading them again.
+"""Recognise a document that changes nothing by a digest, without reading it again.
 
-A file beside the database keeps, for each origin, one digest of a document together with all that
-its plan depends on, which is every definition in the database. If the digest is the same again, so
-is the plan. A document whose meaning depends on the time of day is never remembered.
+A file beside the database keeps, for each origin, one digest of a document and of all definitions
+in the database. If the digest is the same again, so is the plan. A document whose meaning depends
+on the time of day is never remembered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edgecron import __version__
 from edgecron.base.errors import Unreadable
 from edgecron.base.hashing import sha256
 from edgecron.base.paths import make_folders, state_dir
-from edgecron.client.slicing import WHOLE
+from edgecron.client.apply_steps import WHOLE
 
 if TYPE_CHECKING:
     from edgecron.client import Client
