@@ -9,7 +9,6 @@ from typing import Any
 
 from edgecron.base.errors import DatabaseBusy, QueryInterrupted
 from edgecron.base.values import NamedTuple
-from edgecron.planning.retention import batches_of
 from edgecron.store.connection import Database
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -134,6 +133,7 @@ def repair_orphans(database: Database) -> Iterator[Orphans]:
 
 def _repair_outputs(database: Database, orphans: Orphans) -> Iterator[Orphans]:
     # Opening a database loads this module: 2 ms, which only `doctor` needs.
+    from edgecron.planning.retention import batches_of
     from edgecron.store.retention_rows import find_orphaned_outputs, remove_orphaned_outputs
 
     after_id = -(2**63)
