@@ -188,7 +188,7 @@ def test_two_large_applies_do_not_mix(client: Client, tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from edgecron.client.slicing import apply_lock
+from edgecron.client.apply_steps import apply_lock
 with apply_lock(Path(sys.argv[1])) as is_ours:
     print(is_ours, flush=True)
     sys.stdin.read()
