@@ -1,23 +1,22 @@
 """A program's own schedules: its functions as jobs, and an engine within it.
 
-scheduler.py   Scheduler: the beginning and the end of its engine
-program.py     what it declares, and what it asks of the database
-registry.py    its functions by name; decorating.py: their types
-options.py     the options of a job or a command, by the names that documents have
-job.py         one schedule, as its program has it in hand: a Job is a function
-arguments.py   the arguments of a function as a payload, and back; signatures.py: what it takes
-run.py         one run, and its result; waiting.py: for its end
-context.py     what a function may ask of the run that it is called for
-listening.py   what it can be told of runs; subscribing.py: who is told
-events.py      what becomes of runs, as values
-serving.py     the engine's thread: it is started anew where it dies; loops.py: for coroutines
-processes.py   functions in processes of their own: child.py, calling.py, children.py are theirs
-signals.py     what ends an engine in the foreground; atexits.py: and what the program leaves
-pool.py        connections, one for each thread that is asking
-forks.py       what a child that the program forks starts anew
-lending.py     a Scheduler at another place and time, for tests
+scheduler           Scheduler: start and stop its engine
+program             what a program declares, and what it asks of the database
+registry            the program's functions by name; decorating: their types
+options             options of a job or a command, by the names that documents have
+job                 one schedule as a program holds it: a Job is a function
+signatures          what a function takes, and its arguments as a payload
+run, waiting        one run and its result; waiting for its end
+context             what a function may ask about the run that it is called for
+events              events of runs as values; subscriptions: who gets them
+serving             the engine's thread, restarted if it dies; event_loops: for coroutines
+processes           functions in processes of their own; child and calling run inside them
+shutdown            stopping the engine on a signal and at the end of the interpreter
+pool                database connections for threads, and what a forked child begins anew
+borrowed_scheduler  a Scheduler moved to another database and clock, for tests
+testing             for tests of programs; travel* and fake_* are its parts
 
-None of it starts a thread or opens the database before it is used.
+Nothing starts a thread or opens the database before you use it.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
     from edgecron.embedding.job import Entry, Job
     from edgecron.embedding.run import Run
     from edgecron.embedding.scheduler import Scheduler
-    from edgecron.embedding.subscribing import EventStream, Subscription
+    from edgecron.embedding.subscriptions import EventStream, Subscription
 
 _HOME = {
     "Entry": "job",
-    "EventStream": "subscribing",
+    "EventStream": "subscriptions",
     "Job": "job",
     "Run": "run",
     "RunContext": "context",
     "RunEvent": "events",
     "Scheduler": "scheduler",
-    "Subscription": "subscribing",
+    "Subscription": "subscriptions",
 }
 
 __all__ = [

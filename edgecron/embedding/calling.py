@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
-from edgecron.embedding.children import begin_child
+from edgecron.embedding.processes import begin_child
 from edgecron.embedding.registry import invoke
 from edgecron.model.choices import Cause, JobKind, Reason
 from edgecron.model.claim import MOST_RESULT_BYTES, Claim

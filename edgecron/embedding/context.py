@@ -147,7 +147,7 @@ class State(MutableMapping[str, Any]):
         return json.loads(self._call.state[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
-        from edgecron.embedding.arguments import json_text
+        from edgecron.embedding.signatures import json_text
 
         self._call.set_state(key, json_text(value, what=f"state {key!r}"))
 

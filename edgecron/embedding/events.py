@@ -1,17 +1,23 @@
-"""What becomes of runs, as values for those of a program who want to be told."""
+"""Events of runs as values, and what the log of a program says of its jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.embedding.pool import engine_logger
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Cause, Status
+from edgecron.model.claim import Stream
 from edgecron.model.run import Execution
+
+if TYPE_CHECKING:
+    from edgecron.model.claim import Outcome
+
 
 Kind = Literal["started", "finished", "skipped", "owed"]
 # `finished`, and the status that it finished with.
@@ -196,3 +202,48 @@ def _number(event: Event, name: str) -> int | None:
 def _instant(event: Event, name: str) -> datetime | None:
     value = _number(event, name)
     return None if value is None else from_ms(value)
+
+
+_MOST_TRACE_BYTES = 16 * 1024  # the end of what a process printed on stderr
+_WHY_LOST = {
+    "result_invalid": "it is not JSON",
+    "result_too_big": "it is longer than 64 KiB as JSON",
+}
+
+
+def why_lost(flags: tuple[str, ...]) -> str | None:
+    """Why what a run returned was not kept; None if nothing was lost."""
+    return next((why for flag, why in _WHY_LOST.items() if flag in flags), None)
+
+
+def log_end(schedule: str, outcome: Outcome) -> None:
+    """Log the end of a job of the program if it failed or if its result was lost."""
+    if outcome.status is Status.FAILED:
+        reason = "" if outcome.reason is None else outcome.reason.value
+        error = outcome.error_msg or reason
+        trace = _trace_of(outcome)
+        engine_logger().error(
+            "job %s failed (run %d, %s): %s%s",
+            schedule,
+            outcome.execution_id,
+            reason,
+            error,
+            f"\n{trace}" if trace else "",
+        )
+    why = why_lost(outcome.flags)
+    if why is not None and outcome.status is Status.SUCCESS:
+        engine_logger().warning(
+            "job %s succeeded (run %d), but what it returned was not kept: %s",
+            schedule,
+            outcome.execution_id,
+            why,
+        )
+
+
+def _trace_of(outcome: Outcome) -> str:
+    if outcome.output is None:
+        return ""
+    printed = b"".join(
+        chunk.content for chunk in outcome.output.chunks if chunk.stream is Stream.STDERR
+    )
+    return printed[-_MOST_TRACE_BYTES:].decode("utf-8", "replace").rstrip()

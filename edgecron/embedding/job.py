@@ -8,13 +8,13 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from edgecron.base.errors import InvalidInput
-from edgecron.embedding.beside import beside
+from edgecron.embedding.event_loops import beside
 from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
-    from edgecron.embedding.arguments import Arguments
     from edgecron.embedding.pool import ClientPool
     from edgecron.embedding.run import Run
+    from edgecron.embedding.signatures import Arguments
     from edgecron.embedding.waiting import Waits
     from edgecron.model.schedule import Schedule
 
@@ -72,7 +72,7 @@ class Scheduled(Generic[T]):
         The logger `edgecron` warns of each run that can't be read.
         Raises InvalidInput for a status that there is not, or a limit that is no number.
         """
-        from edgecron.embedding.forks import engine_logger
+        from edgecron.embedding.pool import engine_logger
         from edgecron.embedding.run import Run
 
         _check_whole("limit", limit)
@@ -247,7 +247,7 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
 
 
 def _payload_text(payload: object) -> str | None:
-    from edgecron.embedding.arguments import json_text
+    from edgecron.embedding.signatures import json_text
 
     return None if payload is None else json_text(payload, what="payload")
 

@@ -1,8 +1,8 @@
-"""Functions that run in a process of their own: what the program tells that, and how.
+"""Run functions of a program in processes of their own.
 
-Its engine's supervisor starts and watches such a process as it does any command: it is killed at
-its timeout, outlives the engine, and what it prints is kept. It has all of the program's
-environment, and its folder.
+The engine's supervisor starts and watches such a process as it does any command: the supervisor
+kills it at its timeout and keeps its output, and the process outlives the engine. It has the
+program's whole environment and its folder. It starts no engine.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from edgecron.model.claim import Claim
 
 if TYPE_CHECKING:
     from edgecron.supervisor.command_runner import Part
+
 
 VARIABLE = "EDGECRON_PROGRAM"  # in whose child's environment: what `tell` says
 _CHILD = Path(__file__).with_name("child.py")
@@ -96,3 +97,16 @@ class Processes:
 def _is_process(argv: tuple[str, ...]) -> bool:
     """Whether it is a command as `command_of` gives it, wherever an edgecron is installed."""
     return len(argv) == 4 and argv[1] == "-P" and Path(argv[2]).name == _CHILD.name
+
+
+_is_child = False
+
+
+def begin_child() -> None:
+    """Say that it is."""
+    global _is_child
+    _is_child = True
+
+
+def is_child() -> bool:
+    return _is_child

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput
 from edgecron.base.paths import database_path
-from edgecron.embedding.beside import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
+from edgecron.embedding.event_loops import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
 from edgecron.model.engine import PROGRAM, origin_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,6 @@ class Program:
         process: bool,
         where: str,
     ) -> Any:
-        from edgecron.embedding.arguments import Arguments
         from edgecron.embedding.job import Job
         from edgecron.embedding.options import read_options
         from edgecron.embedding.registry import (
@@ -127,6 +126,7 @@ class Program:
             register,
             wants_context,
         )
+        from edgecron.embedding.signatures import Arguments
 
         name = str(name or getattr(function, "__name__", ""))
         check_function(function, name=name)

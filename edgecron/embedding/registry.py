@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import AlreadyExists, InvalidInput
 from edgecron.base.values import dataclass
-from edgecron.embedding.arguments import Arguments
 from edgecron.embedding.context import RunContext
 from edgecron.embedding.signatures import (
+    Arguments,
     find_first_annotation,
     is_coroutine_function,
     is_generator_function,
@@ -179,7 +179,7 @@ def place_of(depth: int) -> str:
 
 def payload_text(payload: object, *, name: str) -> Mapping[str, object]:
     """The key of a document for a payload; none where there is none."""
-    from edgecron.embedding.arguments import json_text
+    from edgecron.embedding.signatures import json_text
 
     if payload is None:
         return {}

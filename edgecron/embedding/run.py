@@ -6,7 +6,7 @@ from collections.abc import Generator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgecron.embedding.beside import beside
+from edgecron.embedding.event_loops import beside
 from edgecron.model.choices import ACTIVE, Status
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Run(Generic[T]):
     def taken(self) -> T | None:
         """What it returned, now that it has ended. Raises as `get` does."""
         from edgecron.base.errors import ResultLost, RunFailed
-        from edgecron.embedding.failures import why_lost
+        from edgecron.embedding.events import why_lost
 
         if self.status is not Status.SUCCESS:
             why = self.error or self.reason

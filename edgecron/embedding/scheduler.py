@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, DatabaseGone
-from edgecron.embedding.beside import beside
-from edgecron.embedding.children import is_child
-from edgecron.embedding.forks import begin_anew_in_children, engine_logger
-from edgecron.embedding.listening import Listener
+from edgecron.embedding.event_loops import beside
+from edgecron.embedding.pool import begin_anew_in_children, engine_logger
+from edgecron.embedding.processes import is_child
+from edgecron.embedding.subscriptions import Listener
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Scheduler(Listener):
         clock: Clock | None = None,
         busy_wait: float = 30.0,
     ) -> None:
-        from edgecron.embedding.loops import Loops
+        from edgecron.embedding.event_loops import Loops
 
         super().__init__(
             database,
@@ -150,7 +150,7 @@ class Scheduler(Listener):
         A second signal ends the process at once. Under systemd (Type=notify) it says when it is
         ready, and feeds the watchdog. Raises what `start` does.
         """
-        from edgecron.embedding.signals import stopping_on_signals
+        from edgecron.embedding.shutdown import stopping_on_signals
 
         if threading.current_thread() is not threading.main_thread():
             raise Conflict(
@@ -229,8 +229,8 @@ class Scheduler(Listener):
         # their own from the system, beside what is free here.
         import edgecron.engine.host
         import edgecron.supervisor.callable_runner  # noqa: F401
-        from edgecron.embedding.atexits import stop_at_exit
         from edgecron.embedding.serving import Serving, refuse_greenlets
+        from edgecron.embedding.shutdown import stop_at_exit
 
         refuse_greenlets()
         if is_child():
@@ -347,14 +347,14 @@ class Scheduler(Listener):
             self._told.note(event)
 
     def _log_end(self, event: Event) -> None:
-        from edgecron.embedding.failures import log_end
+        from edgecron.embedding.events import log_end
 
         if event.schedule is not None and event.outcome is not None:
             log_end(event.schedule, event.outcome)
 
     def _log_stopping(self, event: Event) -> None:
         """Tell whoever has sent a signal to a program in the foreground why it goes on."""
-        from edgecron.embedding.signals import stopping_words
+        from edgecron.embedding.shutdown import stopping_words
 
         if self._serving is not None and self._serving.is_in_foreground:
             words = stopping_words(event.details, wait_s=self._shutdown_timeout_s)

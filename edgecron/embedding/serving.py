@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict, EdgecronError, SchemaTooNew
-from edgecron.embedding.forks import engine_logger, wait_for_rest
+from edgecron.embedding.pool import engine_logger, wait_for_rest
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost

@@ -7,16 +7,14 @@
             journey.advance(days=1)
             assert journey.fired(backup) == [datetime(2026, 3, 28, 2, tzinfo=UTC)]
 
-travel.py           travel, and what is done on the way
-travel_engine.py    the engine, stepped by hand
-travel_stage.py     what has been started and has not ended, in the order of its end
-travel_calls.py     functions and coroutines, called in turn; travel_loop.py: the coroutines' loop
-travel_commands.py  what becomes of commands
-travel_waiting.py   waiting for a run lets time pass
-test_contexts.py    a RunContext to call a function with
-fake_clock.py       a clock that only moves when it is told to
+travel           travel, and what is done on the way
+travel_engine    the engine, stepped by hand; waiting for a run lets time pass
+travel_calls     functions and coroutines, called in turn
+travel_commands  what becomes of commands
+fake_context     a RunContext to call a function with
+fake_clock       a clock that only moves when a test moves it
 
-Nothing of it needs pytest, nothing starts a thread.
+Nothing here needs pytest or starts a thread.
 """
 
 from __future__ import annotations
@@ -25,14 +23,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgecron.embedding.fake_clock import FakeClock
-    from edgecron.embedding.test_contexts import FakeContext, context
+    from edgecron.embedding.fake_context import FakeContext, context
     from edgecron.embedding.travel import Journey, travel
 
 _HOME = {
     "FakeClock": "fake_clock",
-    "FakeContext": "test_contexts",
+    "FakeContext": "fake_context",
     "Journey": "travel",
-    "context": "test_contexts",
+    "context": "fake_context",
     "travel": "travel",
 }
 

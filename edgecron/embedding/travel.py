@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.paths import DATABASE_NAME
+from edgecron.embedding.borrowed_scheduler import lend
 from edgecron.embedding.events import Origins, RunEvent, Told, Wanted, kind_of, run_event, wants_of
 from edgecron.embedding.fake_clock import START, FakeClock
-from edgecron.embedding.lending import lend
 from edgecron.embedding.run import Run
 from edgecron.embedding.travel_commands import Play, performer
-from edgecron.embedding.travel_engine import Driving, Setting
-from edgecron.embedding.travel_waiting import JourneyWaits
+from edgecron.embedding.travel_engine import Driving, JourneyWaits, Setting
 from edgecron.store.sqlite import open_store
 
 if TYPE_CHECKING:

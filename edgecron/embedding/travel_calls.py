@@ -1,12 +1,21 @@
-"""Functions and coroutines on a journey: called in their turn, in the thread of the test."""
+"""Functions and coroutines while a test travels: called in turn, in the thread of the test.
+
+Coroutines run side by side, as in a program, and `await asyncio.sleep(60)` takes a minute of the
+journey's time. `asyncio.to_thread` calls its function immediately, in this thread. A coroutine that
+waits for a socket or a pipe gets a second of real time.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from heapq import heappop, heappush
+from math import ceil
+from selectors import DefaultSelector, SelectorKey
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.clock import Clock
-from edgecron.embedding.travel_stage import Lasts, Stage
+from edgecron.base.values import NamedTuple
 from edgecron.supervisor.callable_runner import CallableRunner, Coroutine, Function
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.threads import Workers
@@ -15,6 +24,53 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from edgecron.supervisor.call_reports import ReadState
+
+
+Lasts = Callable[[str], int]  # how long the runs of a schedule last, in milliseconds
+
+
+class _Turn(NamedTuple):
+    at_ms: int  # by the monotonic clock
+    number: int
+    token: str
+    work: Callable[[], object]
+
+
+class Stage:
+    """Does each piece of work when its time has come, one after the other."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turns: list[_Turn] = []
+        self._count = 0
+
+    @property
+    def next_ms(self) -> int | None:
+        """When something is to be done next, by the monotonic clock; None where nothing is."""
+        return self._turns[0].at_ms if self._turns else None
+
+    def add(self, token: str, work: Callable[[], object], *, after_ms: int) -> None:
+        """Have something done after so long; at once is in the next turn."""
+        self._count += 1
+        at_ms = self._clock.monotonic_ms() + after_ms
+        heappush(self._turns, _Turn(at_ms, self._count, token, work))
+
+    def hasten(self, token: str) -> None:
+        """Have done at once what waits for its time under this token."""
+        waiting = [turn for turn in self._turns if turn.token == token]
+        self._turns = [turn for turn in self._turns if turn.token != token]
+        for turn in waiting:
+            self.add(token, turn.work, after_ms=0)
+        self._turns.sort()
+
+    def play(self) -> bool:
+        """Do all whose time has come; whether that was anything."""
+        has_played = False
+        while self._turns and self._turns[0].at_ms <= self._clock.monotonic_ms():
+            has_played = True
+            heappop(self._turns).work()
+        return has_played
+
 
 F = TypeVar("F")
 
@@ -133,3 +189,70 @@ class _Each(Mapping[str, F]):
 
     def __len__(self) -> int:
         return len(self._functions)
+
+
+_REAL_S = 1.0
+
+
+class JourneyLoop(asyncio.SelectorEventLoop):
+    """Runs until nothing can be done before time passes: see `drive`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._journey_clock = clock
+        self.wait_s: float | None = None  # what it would wait for, None where that is nothing
+        super().__init__(_Selector(self._hold))
+
+    def time(self) -> float:
+        return self._journey_clock.monotonic_ms() / 1000
+
+    @property
+    def wait_ms(self) -> int | None:
+        """So long until there is something to do; None where nothing is to come by itself."""
+        return None if self.wait_s is None else ceil(self.wait_s * 1000)
+
+    def drive(self) -> None:
+        """Do all that can be done now. Also where another loop of this thread is running."""
+        outer = asyncio._get_running_loop()
+        task = None if outer is None else asyncio.current_task(outer)
+        if outer is not None and task is not None:
+            # From Python 3.14 on a thread has one task that goes on, and not each of its loops.
+            asyncio.tasks._leave_task(outer, task)
+        asyncio._set_running_loop(None)
+        try:
+            self.run_forever()
+        finally:
+            asyncio._set_running_loop(outer)
+            if outer is not None and task is not None:
+                asyncio.tasks._enter_task(outer, task)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  it is who awaits it whom it concerns
+            future.set_exception(error)
+        return future
+
+    def _hold(self, timeout_s: float | None) -> None:
+        self.wait_s = timeout_s
+        self.stop()
+
+
+class _Selector(DefaultSelector):
+    """Does not wait for time. `hold` is called where there is nothing else to wait for."""
+
+    def __init__(self, hold: Callable[[float | None], object]) -> None:
+        super().__init__()
+        self._hold = hold
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if len(self.get_map()) > 1:  # besides the one that wakes the loop
+            ready = super().select(_REAL_S if timeout is None else min(timeout, _REAL_S))
+        if not ready:
+            self._hold(timeout)
+        return ready

@@ -9,8 +9,7 @@ from typing import Any
 from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, replace
-from edgecron.embedding.travel_calls import CallsInTurn
-from edgecron.embedding.travel_stage import Lasts, Stage
+from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stream
 from edgecron.model.reports import Reported

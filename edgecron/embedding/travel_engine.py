@@ -1,4 +1,4 @@
-"""The engine of a journey: the real one, stepped by hand, and alone with its database."""
+"""The engine of a journey: the real engine, stepped by hand, alone with its database."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict
+from edgecron.base.units import from_ms
 from edgecron.base.values import dataclass
-from edgecron.embedding.travel_calls import CallsInTurn
+from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.embedding.travel_commands import CommandsInTurn, Perform
-from edgecron.embedding.travel_stage import Lasts, Stage
+from edgecron.embedding.waiting import Waits
 from edgecron.engine.core import Engine
-from edgecron.model.choices import Reason
+from edgecron.model.choices import ACTIVE, Reason, Status
 from edgecron.model.claim import Outcome, Output
 from edgecron.store.sqlite import open_store
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 
 if TYPE_CHECKING:
+    from edgecron.base.clock import Clock
+    from edgecron.embedding.borrowed_scheduler import Lent
     from edgecron.embedding.fake_clock import FakeClock
-    from edgecron.embedding.lending import Lent
-    from edgecron.embedding.travel_loop import JourneyLoop
+    from edgecron.embedding.pool import ClientPool
+    from edgecron.embedding.travel_calls import JourneyLoop
     from edgecron.engine.events import Event
+    from edgecron.model.run import Execution
     from edgecron.store.contract import RunningRow
+
 
 _MOST_RUNNING = 8  # where the program does not say; an engine would count the cores
 _MOST_PASSES = 100_000
@@ -133,7 +138,7 @@ class Driving:
 
     def _find_loop(self) -> JourneyLoop:
         if self._loop is None:
-            from edgecron.embedding.travel_loop import JourneyLoop
+            from edgecron.embedding.travel_calls import JourneyLoop
 
             self._loop = JourneyLoop(self._clock)
         return self._loop
@@ -175,3 +180,40 @@ class _Alone:
 
     def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
         """Likewise."""
+
+
+Move = Callable[[int | None], bool]  # to the next event, before an instant; False where none is
+
+
+class JourneyWaits(Waits):
+    """`move` goes on to what happens next."""
+
+    def __init__(self, pool: ClientPool, *, clock: Clock, move: Move) -> None:
+        super().__init__(pool, clock=clock)
+        self._pool = pool
+        self._clock = clock
+        self._move = move
+
+    def wait(self, execution: Execution, *, timeout_s: float | None) -> Execution:
+        """Let time pass until a run has ended. Raises TimeoutError where nothing ends it."""
+        until_ms = None if timeout_s is None else self._clock.now_ms() + round(timeout_s * 1000)
+        while True:
+            can_move = self._move(until_ms)
+            execution = self.look(execution)
+            if execution.status not in ACTIVE:
+                return execution
+            if not can_move:
+                raise TimeoutError(
+                    f"run {execution.id} of {execution.schedule!r} is {execution.status} at"
+                    f" {from_ms(self._clock.now_ms())}, and nothing that is to come ends it"
+                )
+
+    async def wait_async(self, execution: Execution) -> Execution:
+        return self.wait(execution, timeout_s=None)
+
+    def cancel(self, execution_id: int) -> Execution:
+        with self._pool.client() as client:
+            if client.execution(execution_id).status is not Status.RUNNING:
+                return client.cancel(execution_id)
+            client.store.request_cancel(execution_id, now_ms=self._clock.now_ms())
+            return client.execution(execution_id)

@@ -13,7 +13,7 @@ import pytest
 
 from edgecron import RunEvent, Scheduler
 from edgecron.base.errors import InvalidInput
-from edgecron.embedding import subscribing
+from edgecron.embedding import subscriptions
 from edgecron.embedding.events import Told, run_event
 from edgecron.engine.events import Event, EventKind
 
@@ -116,7 +116,7 @@ def test_what_a_callback_raises_is_logged_and_the_others_are_told(
 def test_a_slow_callback_holds_up_no_run_and_the_oldest_events_give_way(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscribing, "MOST", 2)
+    monkeypatch.setattr(subscriptions, "MOST", 2)
     told: list[RunEvent] = []
     is_busy, may_go_on = threading.Event(), threading.Event()
 
@@ -288,7 +288,7 @@ def test_a_stream_has_all_events_from_when_it_was_made_and_ends_with_the_engine(
             await stop.wait()
         return await asyncio.wait_for(listening, BOUND_S)
 
-    async def listen(events: subscribing.EventStream) -> list[str]:
+    async def listen(events: subscriptions.EventStream) -> list[str]:
         return [shown(event) async for event in events]
 
     stop = asyncio.Event()
@@ -321,7 +321,7 @@ def test_a_stream_that_is_closed_ends_for_who_waits_for_it(scheduler: Scheduler)
             await asyncio.sleep(0)
         return await asyncio.wait_for(listening, BOUND_S)
 
-    async def listen(events: subscribing.EventStream) -> list[RunEvent]:
+    async def listen(events: subscriptions.EventStream) -> list[RunEvent]:
         return [event async for event in events]
 
     assert asyncio.run(main()) == []

@@ -14,7 +14,7 @@ NOT_AT_REST = {
     *("textual", "rich", "asyncio", "croniter", "dateutil", "argparse", "subprocess", "tempfile"),
     *("dataclasses", "inspect", "ast", "dis", "logging", "traceback", "linecache", "tokenize"),
     *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "socket", "contextvars"),
-    *("weakref", "signal", "shlex", "termios"),
+    *("shlex", "termios"),
     *("edgecron.client.local", "edgecron.formats.config", "edgecron.store.protocol"),
     "edgecron.embedding.run",
 }
@@ -61,7 +61,7 @@ def test_an_engine_at_rest_has_loaded_nothing_that_it_does_not_need(
 # Whether the lock of `logging` is free when a fork begins to wait for an engine to rest.
 ORDER = """
 import os, sys, threading
-from edgecron.embedding.forks import engine_logger, wait_for_rest
+from edgecron.embedding.pool import engine_logger, wait_for_rest
 
 class Resting:
     found = []

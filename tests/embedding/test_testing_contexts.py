@@ -9,7 +9,7 @@ import pytest
 
 from edgecron import RunContext, Scheduler, Upstream
 from edgecron.base.errors import Cancelled, InvalidInput
-from edgecron.embedding.test_contexts import context
+from edgecron.embedding.fake_context import context
 
 
 def test_a_function_finds_what_the_test_says_of_its_run() -> None:

@@ -1,9 +1,15 @@
-"""The event loop that coroutines run on: the program's, within `async with`, else our own."""
+"""Event loops of coroutines, and calls from them.
+
+Coroutine jobs run on the program's loop within `async with`, else on a loop of our own. A call from
+a coroutine runs on a thread beside its event loop, or waits only briefly on the loop.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -65,3 +71,28 @@ class Loops:
         """In a forked child: no loop is ours."""
         self._lock = threading.Lock()
         self._loop = self._own = self._thread = None
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MOST_WAIT_S = 0.1  # for another's lock, on the thread of an event loop
+AWAIT_HINT = "in a coroutine, await the call's counterpart: await job.arun_now(), job.apause(), ..."
+
+
+def is_on_loop() -> bool:
+    """Whether this thread runs an event loop now, which a wait would freeze."""
+    # Whoever has not loaded asyncio runs no loop. A module that another thread is still loading is
+    # listed already, without its names.
+    running = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
+    return running is not None and running() is not None
+
+
+async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function on a thread beside the loop.
+
+    If the await is cancelled, the call goes on and may take effect.
+    """
+    import asyncio
+
+    return await asyncio.to_thread(function, *args, **kwargs)

@@ -1,7 +1,7 @@
-"""Those of a program who are told what becomes of runs: callbacks, and asynchronous iterators.
+"""Report events of runs to a program: to callbacks, or to asynchronous iterators.
 
-The engine waits for none of them: each has an inbox of its own. Where that is full the oldest
-event gives way, and the next one that is told says how many did.
+The engine never waits for a subscriber. Each subscriber has its own inbox. If it is full, the
+oldest event is dropped, and the next event reports how many were.
 """
 
 from __future__ import annotations
@@ -10,15 +10,20 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
+from edgecron.base.errors import InvalidInput
 from edgecron.embedding.events import Origins, RunEvent, Told, Wants, kind_of, run_event
+from edgecron.embedding.program import Program
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
+    from edgecron.embedding.events import RunEvent, Wanted
+    from edgecron.embedding.job import Scheduled
     from edgecron.engine.events import Event
     from edgecron.model.run import Execution
+
 
 MOST = 1000  # events that wait for who listens
 _CLOSE_S = 2.0  # so long a callback is waited for that is being called
@@ -312,3 +317,56 @@ class Subscribers:
 
 def _nothing() -> None:
     """Nobody waits."""
+
+
+class Listener(Program):
+    """A program that is told what becomes of runs, while an engine of it is at work."""
+
+    _told: Subscribers | None = None  # before somebody wants to be
+
+    def subscribe(
+        self,
+        callback: Callable[[RunEvent], object],
+        *kinds: Wanted,
+        job: Scheduled[Any] | str | None = None,
+    ) -> Subscription:
+        """Have a function called with what becomes of runs: of these kinds, or all; of one job.
+
+            scheduler.subscribe(lambda event: alert(event.schedule, event.error), "failed")
+
+        It is told what an engine of this process does, while one runs, on a thread of its own:
+        what it raises is logged, and one that is slow holds up nobody. Raises InvalidInput for a
+        kind that there is not.
+        """
+        from edgecron.embedding.events import wants_of
+        from edgecron.embedding.signatures import is_coroutine_function
+
+        if is_coroutine_function(callback):
+            raise InvalidInput(
+                f"{callback.__qualname__} is a coroutine, expected a function",
+                hint="use: async for event in scheduler.events(...)",
+            )
+        return self._subscribers.subscribe(callback, wants_of(kinds, _name_of(job)))
+
+    def events(self, *kinds: Wanted, job: Scheduled[Any] | str | None = None) -> EventStream:
+        """The same for a coroutine, from now on, until the Scheduler stops:
+
+        async for event in scheduler.events("finished", job="backup"): ...
+        """
+        from edgecron.embedding.events import wants_of
+
+        return EventStream(wants_of(kinds, _name_of(job)), self._subscribers)
+
+    @property
+    def _subscribers(self) -> Subscribers:
+        """Those who are told of runs; loaded when there are some."""
+        with self._lock:
+            if self._told is None:
+                self._told = Subscribers(
+                    lambda run_id: self.run(run_id).execution, clock=self._clock
+                )
+            return self._told
+
+
+def _name_of(job: Scheduled[Any] | str | None) -> str | None:
+    return job if job is None or isinstance(job, str) else job.name

@@ -1,4 +1,4 @@
-"""A Scheduler at another place and time for a while: for the tests of programs."""
+"""Move a Scheduler to another database and clock for a while, for tests of programs."""
 
 from __future__ import annotations
 

@@ -1,15 +1,19 @@
-"""Signals that end a program whose engine runs in the foreground."""
+"""Stop the engine of a program: on a signal, and when the interpreter ends."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import sys
+from _weakrefset import WeakSet  # of `weakref`, all of which is 80 KB
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from types import FrameType
+
 
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_NAMES = 5  # of what is waited for
@@ -71,3 +75,30 @@ def stopping_words(details: Mapping[str, object], *, wait_s: float) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+class Stopped(Protocol):
+    def stop(self, wait: float | None = None) -> bool:
+        """Stop an engine, and wait for its end."""
+
+
+_RUNNING: WeakSet[Stopped] = WeakSet()
+
+
+def stop_at_exit(one: Stopped) -> None:
+    """Have it stopped where the program, or a child of multiprocessing, ends without doing so."""
+    _RUNNING.add(one)
+    # Such a child ends by os._exit, with no other word than this to what is within it.
+    if "multiprocessing.util" in sys.modules:
+        # Imported, and not taken from there: another thread may be half through it.
+        from multiprocessing.util import Finalize
+
+        Finalize(None, _stop_all, exitpriority=100)
+
+
+def _stop_all() -> None:
+    for one in list(_RUNNING):
+        one.stop()
+
+
+atexit.register(_stop_all)

@@ -1,4 +1,4 @@
-"""A RunContext to call a function with, in a test of that function alone."""
+"""A RunContext for a test that calls a function directly."""
 
 from __future__ import annotations
 
