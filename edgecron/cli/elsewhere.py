@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgecron.client.remote import HttpLines, RemoteClient
-    from edgecron.client.remote_lines import Lines
+    from edgecron.client.remote_requests import Lines
     from edgecron.formats.config import Config
 
 # They work on files and processes of the machine that they run on.
@@ -41,7 +41,7 @@ def lines_to(config: Config, url: str, *, warn: Callable[[str], None]) -> HttpLi
     `warn` is told where the token travels in the open.
     """
     from edgecron.client.remote import HttpLines
-    from edgecron.client.remote_places import read_server
+    from edgecron.client.remote_server import read_server
 
     given = config.find("url")
     server = read_server(url, what="--url" if given is None else given.what)
@@ -71,11 +71,11 @@ def opener(
     """
     from edgecron.base.clock import SystemClock
     from edgecron.client.remote import RemoteClient
-    from edgecron.client.remote_time import ServerTime
+    from edgecron.client.remote_server import ServerTime
 
     lines: Lines = lines_to(config, url, warn=warn)
     if is_patient is not None:
-        from edgecron.client.remote_patience import PatientLines
+        from edgecron.client.remote_requests import PatientLines
 
         lines = PatientLines(lines, tell=tell, is_patient=is_patient)
     time = ServerTime(SystemClock())

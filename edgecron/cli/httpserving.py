@@ -22,8 +22,7 @@ def serving(
     NotSupported where a package is missing.
     """
     from edgecron.base.tokens import read_token
-    from edgecron.http.places import read_place
-    from edgecron.http.serving import HttpService, check_served
+    from edgecron.http.serving import HttpService, check_served, read_place
 
     if place is None:
         raise UsageError(

@@ -172,7 +172,7 @@ def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Clien
     if url is not None:
         from edgecron.cli.elsewhere import lines_to
         from edgecron.client.remote import RemoteClient
-        from edgecron.client.remote_time import ServerTime
+        from edgecron.client.remote_server import ServerTime
 
         lines, theirs = lines_to(cli.config(), url, warn=cli.caution), ServerTime(own)
 

@@ -48,8 +48,7 @@ def check_http(cli: Session, service: Service) -> None:
     if service.http is None:
         return
     from edgecron.base.tokens import read_token
-    from edgecron.http.places import read_place
-    from edgecron.http.serving import check_served
+    from edgecron.http.serving import check_served, read_place
 
     if service.token_file is not None:
         read_token(service.token_file)
@@ -86,7 +85,7 @@ def _http(cli: Session, given: str | None) -> str | None:
     """Where the API is to be served, without the folder that we are in now. Raises InvalidInput."""
     if given is None:
         return None
-    from edgecron.http.places import UnixPlace, read_place, words
+    from edgecron.http.serving import UnixPlace, read_place, words
 
     place = read_place(given, database=cli.own_database_path())
     # `unix:` alone follows the database.

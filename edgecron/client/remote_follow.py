@@ -8,7 +8,7 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from edgecron.client.remote_asking import Asking, Waiting
+from edgecron.client.remote_requests import Asking, Waiting
 
 if TYPE_CHECKING:
     from edgecron.client.follow import LaterTold, Piece

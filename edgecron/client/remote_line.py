@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from edgecron import __version__
 from edgecron.base.errors import QueryInterrupted, ServerLost, ServerUnavailable, ServerUnheard
 from edgecron.base.values import NamedTuple
-from edgecron.client.remote_answers import LOOK, NOT_KNOWN, Reply, judge
-from edgecron.client.remote_places import Server
+from edgecron.client.remote_requests import LOOK, NOT_KNOWN, Reply, judge
+from edgecron.client.remote_server import Server
 from edgecron.client.resources import TIME_HEADER, Request
 
 if TYPE_CHECKING:

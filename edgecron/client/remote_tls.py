@@ -18,7 +18,7 @@ from edgecron.base.errors import ServerUnavailable
 if TYPE_CHECKING:
     import socket
 
-    from edgecron.client.remote_places import Server
+    from edgecron.client.remote_server import Server
 
 # The places that Go's crypto/x509 knows for Linux, in its order.
 PLACES = (

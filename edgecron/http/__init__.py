@@ -2,25 +2,24 @@
 
     app           the ASGI application: the door, the routes behind it, and their threads
     routes        which handler answers which method and path, and what it takes and gives
-    schedules     schedules: listed, read, made, changed, removed; acts: fired, paused, moved
-    runs, coming  runs and what they printed; what comes next
-    streams       what a run prints, live; sending: as an ASGI answer
-    health        whether it is well
-    asking        a request, as handlers see it, and what a route is
-    answers       an answer, as handlers give it; showing: with which fields
-    reading       a request's head and body, where they are of the shape that its route says
-    shapes        what that is; keyshapes of what is written, answershapes of what is read
+    schedules     schedules: listed, read, made, changed, removed, run, paused, moved, restored
+    runs          runs, what they printed, and the fires to come
+    resources     the other resources, from the table in `client/resources.py`
+    streams       what a run prints, live, as server-sent events
+    health        /healthz and /metrics
+    asking        requests and answers as handlers see them, and what a route is
+    showing       schedules, runs and fires as answers show them
+    reading       a request's head and body, checked against the shape that its route has
+    shapes        what a shape is; keyshapes of what is written, answershapes of what is read
     openapi       the document of all routes, made of their shapes
-    conditions    entity tags, and writes that depend on them
-    idempotency   the key by which a request is done once
-    refusing      what goes wrong, as answers
+    conditions    entity tags, writes that depend on them, and the key of a request done once
+    refusing      errors as answers
     guarding      who may ask: tokens, users of this machine, Host and Origin
-    calls         what edgecron's own clients ask; watching: whether anything has changed
+    watching      whether anything has changed
     workers       threads with a Client each, on which handlers run
-    places        where it is served: an address, or a Unix socket
-    serving       the application served from a thread of this process
+    serving       where the API is served, and the application served from a thread
     limits        what requests and connections may take
-    connections   ours, bounded so; shares: how many places each peer has, and who loses one
+    connections   our connections, bounded so; shares: how many places each peer has
 
 An extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for a server of your
 own, alone or mounted in another application:

@@ -22,8 +22,7 @@ from edgecron.base.units import format_instant
 from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.resources import TIME_HEADER
-from edgecron.http.answers import Answer
-from edgecron.http.asking import Ask, Later, Route
+from edgecron.http.asking import Answer, Ask, Later, Route
 from edgecron.http.guarding import LOOPBACK, OPEN_PATHS, Guard, has_body
 from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
@@ -32,9 +31,8 @@ from edgecron.http.reading import read_ask
 from edgecron.http.refusing import Refused, error_answer
 from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
-from edgecron.http.sending import EventsResponse
 from edgecron.http.shares import SEAT, Seat
-from edgecron.http.streams import END, EVENTS, Streams
+from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
 from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
 

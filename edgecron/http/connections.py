@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import from_ms
-from edgecron.http.answers import JSON
+from edgecron.http.asking import JSON
 from edgecron.http.limits import Limits
 from edgecron.http.refusing import RETRY_AFTER_S, Refused, error_answer, overloaded
 from edgecron.http.shares import SEAT, Seat, Shares

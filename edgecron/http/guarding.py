@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from edgecron.base.values import dataclass
-from edgecron.http.answers import JSON, MERGE_PATCH
+from edgecron.http.asking import JSON, MERGE_PATCH
 from edgecron.http.refusing import Refused
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

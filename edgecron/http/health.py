@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
+from edgecron.base.errors import DatabaseBusy, DatabaseUnusable, InvalidInput
 from edgecron.base.paths import is_there
-from edgecron.http.answers import Answer, json_answer
-from edgecron.http.asking import Ask
+from edgecron.http.asking import Answer, Ask, json_answer
 
 if TYPE_CHECKING:
     from edgecron.client import Client
@@ -45,3 +44,15 @@ def _engine_word(states: list[EngineState]) -> str:
     if any(state.is_working for state in states):
         return "working"
     return "stalled" if any(state.is_stalled for state in states) else "none"
+
+
+def get_metrics(client: Client, ask: Ask) -> Answer:
+    from edgecron.client.metrics import exposition
+
+    per_schedule = ask.first("per_schedule", "0")
+    if per_schedule not in ("0", "1"):
+        raise InvalidInput(f"per_schedule is {per_schedule!r}, expected 0 or 1")
+    body, content_type = exposition(
+        client, ask.headers.get("accept"), per_schedule=per_schedule == "1"
+    )
+    return Answer(body=body, media_type=content_type)

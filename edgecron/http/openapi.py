@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from edgecron import __version__
 from edgecron.client.json_forms import reference
 from edgecron.client.resources import API
-from edgecron.http.answers import JSON, Answer, json_answer
 from edgecron.http.answershapes import ANSWERS
-from edgecron.http.asking import Ask, Operation, Parameter, Route
+from edgecron.http.asking import JSON, Answer, Ask, Operation, Parameter, Route, json_answer
 from edgecron.http.guarding import OPEN_PATHS
 from edgecron.http.keyshapes import ZONE
 from edgecron.http.reading import WORDS

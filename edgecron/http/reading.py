@@ -38,7 +38,7 @@ def read_ask(
     content = None
     if operation is not None:
         for name, text in words.items():
-            check_shape(_value(text, WORDS[name]), WORDS[name], where=name)
+            check_shape(path_value(text, WORDS[name]), WORDS[name], where=name)
         given = _read_query(given, operation.query)
         _check_headers(headers, operation.headers)
         content = _read_content(body, operation)
@@ -68,13 +68,13 @@ def _read_query(given: Mapping[str, list[str]], known: Sequence[Parameter]) -> d
         one = by_name[name]
         if len(texts) > 1 and not one.is_repeated:
             raise Refused(400, "wrong_shape", f"parameter {name} is given twice")
-        read[name] = [_value(text, one.shape) for text in texts]
+        read[name] = [path_value(text, one.shape) for text in texts]
         for value in read[name]:
             check_shape(value, one.shape, where=f"parameter {name}")
     return read
 
 
-def _value(text: str, shape: Shape) -> object:
+def path_value(text: str, shape: Shape) -> object:
     """A text of a path or a query as the value that its shape wants, where it is one."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if shape.get("type") == "integer" and is_number else text
@@ -86,7 +86,7 @@ def _check_headers(headers: Sequence[tuple[str, str]], known: Sequence[Parameter
         if len(texts) > 1:  # Whichever of them were taken, what the other asks for would be lost.
             raise Refused(400, "wrong_shape", f"header {one.name} is given twice")
         for text in texts:
-            check_shape(_value(text, one.shape), one.shape, where=f"header {one.name}")
+            check_shape(path_value(text, one.shape), one.shape, where=f"header {one.name}")
 
 
 def _read_content(body: bytes, operation: Operation) -> Any:

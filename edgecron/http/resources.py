@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,18 @@ from edgecron.client.resources import (
     question,
     read_arguments,
 )
-from edgecron.http.answers import Answer, json_answer
-from edgecron.http.asking import Ask, Later, Operation, Parameter, Route
-from edgecron.http.reading import load_content
+from edgecron.http.asking import Answer, Ask, Later, Operation, Parameter, Route, json_answer
+from edgecron.http.keyshapes import NAME, ZONE
+from edgecron.http.reading import WORDS, load_content, path_value
 from edgecron.http.refusing import Refused
+from edgecron.http.shapes import check_shape
 
 if TYPE_CHECKING:
     from edgecron.client import Client
     from edgecron.http.watching import ChangeWatch
 
+# Parameters whose texts have a shape that their type does not tell.
+_SHAPES: Mapping[str, Shape] = {"zone": ZONE, "schedule": NAME}
 _WAIT = Parameter(
     name="wait_ms",
     shape={"type": "integer", "minimum": 0, "maximum": MOST_WAIT_MS, "default": 0},
@@ -48,6 +52,9 @@ def resource_routes(watch: ChangeWatch) -> list[Route]:
 
 def _answer(client: Client, ask: Ask, *, name: str, watch: ChangeWatch) -> Answer | Later:
     asked = question(name)
+    for word, text in ask.words.items():
+        if word in WORDS:
+            check_shape(path_value(text, WORDS[word]), WORDS[word], where=word)
     query = [(key, text) for key, texts in ask.query.items() for text in texts]
     wait_ms = _take_wait(query) if asked.resource.pause_s is not None else 0
     content = load_content(ask.body) if ask.body else {}
@@ -99,6 +106,7 @@ def _describe(name: str) -> Operation:
     if resource.method == "GET":
         for key, form in named.items():
             shape = form.shape["anyOf"][0] if "anyOf" in form.shape else form.shape
+            shape = _SHAPES.get(key, shape)
             is_repeated = shape.get("type") == "array"
             query.append(
                 Parameter(

@@ -6,11 +6,12 @@ from typing import Any
 
 from edgecron.client.resources import API
 from edgecron.client.schedule_questions import View
-from edgecron.http import acts, coming, health, metrics, runs, schedules
-from edgecron.http.answers import JSON, MERGE_PATCH
-from edgecron.http.asking import Handler, Operation, Parameter, Route
-from edgecron.http.conditions import IF_MATCH, IF_NONE_MATCH
-from edgecron.http.idempotency import IDEMPOTENCY_KEY
+from edgecron.http import health, runs, schedules
+from edgecron.http import health as metrics
+from edgecron.http import runs as coming
+from edgecron.http import schedules as acts
+from edgecron.http.asking import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
+from edgecron.http.conditions import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH
 from edgecron.http.keyshapes import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.reading import RUN_ID, SWITCH
 from edgecron.http.shapes import Shape

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.client.record_forms import chunk_fields
-from edgecron.http.answers import Answer, json_answer
-from edgecron.http.asking import Ask
+from edgecron.http.asking import Answer, Ask, json_answer
 from edgecron.http.schedules import next_page, paged
-from edgecron.http.showing import shown_runs
+from edgecron.http.showing import shown_fires, shown_runs
 from edgecron.model.choices import ACTIVE, Cause, Status
+from edgecron.model.filters import parse_filter
 from edgecron.views.json_objects import instant
 
 if TYPE_CHECKING:
     from edgecron.client import Client
     from edgecron.model.run import Execution
+
 
 _LIMIT = 100
 
@@ -82,3 +84,18 @@ def find_run(client: Client, ask: Ask) -> Execution:
         return run
     client.take_over()  # It may have ended with no engine there to write it down.
     return client.execution(run.id)
+
+
+_FIRES = 10
+
+
+def list_next(client: Client, ask: Ask) -> Answer:
+    """Fires to come, in the order in which they may start."""
+    skip: int = ask.first("skip", 0)
+    text = ask.first("filter")
+    fires = client.next_fires(
+        ask.words.get("name", ask.first("schedule")),
+        matches=None if text is None else parse_filter(text),
+    )
+    page = list(islice(fires, skip, skip + ask.first("limit", _FIRES)))
+    return json_answer({"fires": shown_fires(client, page)})

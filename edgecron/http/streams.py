@@ -21,9 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
 from edgecron.base.errors import EdgecronError
 from edgecron.client.record_forms import chunk_fields
-from edgecron.http.answers import json_bytes
+from edgecron.http.asking import json_bytes
 from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
 from edgecron.http.refusing import error_answer, overloaded
@@ -35,6 +38,7 @@ from edgecron.model.run import Execution
 if TYPE_CHECKING:
     from edgecron.client import Client
     from edgecron.client.follow import Follower, Piece
+
 
 EVENTS = "text/event-stream"
 END = "end"  # the id of the last event
@@ -203,3 +207,36 @@ def _event(name: str, content: object, *, position: int | str) -> bytes:
         name.encode(),
         json_bytes(content),
     )
+
+
+_HEADERS = (
+    (b"content-type", EVENTS.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would keep it back
+)
+
+
+class EventsResponse(Response):
+    """Sends what a stream has, and closes it. Its client's end is its own, at once."""
+
+    def __init__(self, stream: RunStream) -> None:
+        super().__init__()
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.create_task(_wait_until_gone(receive))
+        gone.add_done_callback(lambda _: self._stream.wake())
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
+            # A HEAD has no body, and is not waited for.
+            while scope["method"] != "HEAD" and (events := await self._stream.batch()) is not None:
+                await send({"type": "http.response.body", "body": events, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            gone.cancel()
+            self._stream.close()
+
+
+async def _wait_until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

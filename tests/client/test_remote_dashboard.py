@@ -11,10 +11,8 @@ from tui.pilot import ZONE, Seen
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
 from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_places import read_server
-from edgecron.client.remote_time import ServerTime
-from edgecron.http.places import UnixPlace
-from edgecron.http.serving import HttpService
+from edgecron.client.remote_server import ServerTime, read_server
+from edgecron.http.serving import HttpService, UnixPlace
 from edgecron.tui.app import Dashboard
 from support.specs import make_spec
 

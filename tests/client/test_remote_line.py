@@ -21,9 +21,8 @@ from edgecron.base.errors import (
 from edgecron.base.tokens import read_token
 from edgecron.client import Client
 from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_answers import judge
-from edgecron.client.remote_places import read_server
-from edgecron.client.remote_time import ServerTime
+from edgecron.client.remote_requests import judge
+from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.client.resources import RESOURCES, Resource, question
 from support.http import serving
 from support.remote import GOOD, answer_of, answering, asked_over_http, said

@@ -23,9 +23,8 @@ from edgecron.base.errors import (
 )
 from edgecron.client import Client
 from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_patience import PatientLines
-from edgecron.client.remote_places import read_server
-from edgecron.client.remote_time import ServerTime
+from edgecron.client.remote_requests import PatientLines
+from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.model.choices import Overlap
 from edgecron.tui.actions import run_now
 from edgecron.tui.list_model import Targets
@@ -59,7 +58,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little time for what is asked again."""
-    monkeypatch.setattr("edgecron.client.remote_asking._KEYED_MS", 300)
+    monkeypatch.setattr("edgecron.client.remote_requests._KEYED_MS", 300)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 
 from edgecron.base.errors import ServerLost
 from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_patience import PatientLines
-from edgecron.client.remote_places import read_server
+from edgecron.client.remote_requests import PatientLines
+from edgecron.client.remote_server import read_server
 from edgecron.model.choices import Overlap, Status
 from support.engines import Place
 from support.http import serving

@@ -19,7 +19,7 @@ import apsw
 import pytest
 
 from edgecron.client import Client
-from edgecron.http.places import TcpPlace, UnixPlace, read_place
+from edgecron.http.serving import TcpPlace, UnixPlace, read_place
 from support.engines import Place
 from support.http import Api, EventStream, api_of, serving, url_of
 from support.processes import parent_of

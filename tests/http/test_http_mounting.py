@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 
 from edgecron.client import Client
 from edgecron.http import application
-from edgecron.http.places import TcpPlace, bind
+from edgecron.http.serving import TcpPlace, bind
 from support.http import Api, EventStream
 from support.specs import make_spec
 

@@ -13,9 +13,15 @@ import pytest
 
 from edgecron.base.errors import InvalidInput
 from edgecron.http.limits import Limits
-from edgecron.http.places import Place as Address
-from edgecron.http.places import TcpPlace, UnixPlace
-from edgecron.http.serving import Audience, HttpService, check_served, find_audience
+from edgecron.http.serving import (
+    Audience,
+    HttpService,
+    TcpPlace,
+    UnixPlace,
+    check_served,
+    find_audience,
+)
+from edgecron.http.serving import Place as Address
 from support.accounts import as_root
 from support.engines import Place
 from support.http import Api, api_of, serving, url_of

@@ -12,8 +12,7 @@ from typing import Any
 
 from edgecron.client import Client
 from edgecron.http.limits import Limits
-from edgecron.http.places import TcpPlace
-from edgecron.http.serving import HttpService
+from edgecron.http.serving import HttpService, TcpPlace
 from support.processes import Daemon
 
 BOUND_S = 20.0  # no answer takes so long

@@ -15,8 +15,8 @@ from edgecron.base.errors import EdgecronError
 from edgecron.base.units import format_instant
 from edgecron.client import Client
 from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_answers import Reply
-from edgecron.client.remote_places import read_server
+from edgecron.client.remote_requests import Reply
+from edgecron.client.remote_server import read_server
 from edgecron.client.resources import (
     API,
     KEY,
