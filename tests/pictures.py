@@ -22,6 +22,7 @@ if __name__ == "__main__":  # Nothing but pytest knows where the tests' own modu
 
 from tui.pilot import on_screen
 
+from edgecron.tui.app import Appearance
 from support.scene import make_scene
 
 ROOT = Path(__file__).parents[1]
@@ -79,7 +80,7 @@ async def draw(picture: Picture, path: Path) -> str:
     """The screen as SVG."""
     with make_scene(path) as scene:
         async with on_screen(
-            scene.path, scene.clock, size=picture.size, theme=picture.theme
+            scene.path, scene.clock, size=picture.size, appearance=Appearance(picture.theme)
         ) as seen:
             await seen.press(*picture.keys)
             svg = seen.app.export_screenshot(title="edgecron")

@@ -135,7 +135,7 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
-    from edgecron.tui.app import Dashboard, EngineCall
+    from edgecron.tui.app import Appearance, Dashboard, EngineCall
     from edgecron.tui.keys import keys_of, labels_of
     from edgecron.tui.terminal import TerminalDriver
     from edgecron.tui.themes import theme_of
@@ -151,15 +151,18 @@ def _dashboard(
         reading,
         clock=clock,
         zone=cli.zone(),
-        theme=theme_of(config, os.environ, is_colored=is_colored),
-        keys=keys_of(config),
-        labels=labels_of(config),
+        appearance=Appearance(
+            theme=theme_of(config, os.environ, is_colored=is_colored),
+            keys=keys_of(config),
+            labels=labels_of(config),
+            is_colored=is_colored,
+        ),
         defaults=defaults,
-        is_colored=is_colored,
         driver_class=None if is_elsewhere else TerminalDriver,
         writing=writing,
-        engine_call=EngineCall(cli.database_path(), cli.config_path) if is_here else None,
-        starts_engine=starts_engine,
+        engine_call=EngineCall(cli.database_path(), cli.config_path, starts_engine)
+        if is_here
+        else None,
     )
 
 

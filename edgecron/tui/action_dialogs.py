@@ -1,4 +1,4 @@
-"""What is asked before an action is carried out: what is read for it, and the dialog."""
+"""Questions before an action: what is read for them, and their dialogs."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ from edgecron.views.acts import left_lines
 from edgecron.views.phrases import count_words, error_words, next_sentence, status_words
 from edgecron.views.times import local_time, spoken_time
 
-_MOST_LOOKED_AT = 50  # schedules of which each is read before a question
+_MOST_READ = 50  # schedules that are read one by one before a question
 _MOST_NAMED = 3
 _EXAMPLE = "in 2h, 18:00, tomorrow 09:00, 2026-12-24 18:00"
 
 Now = Callable[[], datetime]
-Span = tuple[datetime, datetime]
+TimeRange = tuple[datetime, datetime]
 
 
 class PauseEnd(NamedTuple):
-    """The end of a pause; None is without end."""
+    """The end of a pause; None for one without end."""
 
     at: datetime | None
 
 
-class Coming(NamedTuple):
-    """Schedules whose next run is to be moved; `said` is when it is due, of a single one."""
+class NextRuns(NamedTuple):
+    """Schedules whose next run is to be moved; of a single one, `words` say when it is due."""
 
     names: tuple[str, ...]
-    said: str
+    words: str
 
 
 class Removal(NamedTuple):
-    """Schedules to be removed; where they are few, the runs of them that have not ended, and the
-    others that come after them or need them."""
+    """Schedules to remove; if they are few, with their active runs and dependent schedules."""
 
     names: tuple[str, ...]
     active: tuple[Execution, ...] | None
@@ -49,17 +48,17 @@ class Removal(NamedTuple):
 
 
 class Cancellation(NamedTuple):
-    """Runs to be ended, those that have not ended yet; and where there are none, why."""
+    """Active runs to cancel; if there are none, the reason."""
 
     active: tuple[Execution, ...]
     why_none: str
 
 
 class BackfillRange(NamedTuple):
-    """Schedules to be backfilled, and the range that the chosen runs have missed."""
+    """Schedules to backfill, and the time range that the target runs missed."""
 
     names: tuple[str, ...]
-    span: Span | None
+    span: TimeRange | None
 
 
 def names_words(names: Sequence[str]) -> str:
@@ -70,21 +69,21 @@ def names_words(names: Sequence[str]) -> str:
 # Reading.
 
 
-def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> Coming:
-    """What is to be moved."""
+def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRuns:
+    """Read what is to be moved."""
     names = names_of(client, targets)
     if len(names) != 1:
-        return Coming(names, "")
+        return NextRuns(names, "")
     schedule = client.schedule(names[0])
     is_trusted = client.clock_state().is_trusted
     when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
-    return Coming(names, when)
+    return NextRuns(names, when)
 
 
 def read_removal(client: Client, targets: Targets) -> Removal:
-    """What is to be removed."""
+    """Read what is to be removed."""
     names = names_of(client, targets)
-    if len(names) > _MOST_LOOKED_AT:
+    if len(names) > _MOST_READ:
         return Removal(names, None)
     dependents = {other for name in names for other in client.find_dependents(name)}
     return Removal(
@@ -95,7 +94,7 @@ def read_removal(client: Client, targets: Targets) -> Removal:
 
 
 def read_cancellation(client: Client, targets: Targets) -> Cancellation:
-    """What is to be ended."""
+    """Read what is to be cancelled."""
     active = active_runs_of(client, targets)
     if active:
         return Cancellation(active, "")
@@ -112,7 +111,7 @@ def read_cancellation(client: Client, targets: Targets) -> Cancellation:
 
 
 def read_backfill(client: Client, targets: Targets) -> BackfillRange:
-    """What is to be backfilled."""
+    """Read what is to be backfilled."""
     missed = [
         (run.missed_from_at or run.plan_at, run.missed_to_at or run.plan_at)
         for run in (client.execution(id_) for id_ in targets.run_ids)
@@ -122,9 +121,9 @@ def read_backfill(client: Client, targets: Targets) -> BackfillRange:
 
 
 def check_backfill(
-    client: Client, names: Sequence[str], span: Span, *, zone: tzinfo
-) -> CheckResult[Span]:
-    """How many runs a backfill would queue, and what it would leave out."""
+    client: Client, names: Sequence[str], span: TimeRange, *, zone: tzinfo
+) -> CheckResult[TimeRange]:
+    """Say how many runs a backfill would queue, and what it would leave out."""
     try:
         plans = [client.plan_backfill(name, *span) for name in names]
     except InvalidInput as error:
@@ -143,17 +142,17 @@ def check_backfill(
 
 
 def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[PauseEnd]:
-    """Until when."""
+    """Ask for the end of a pause."""
 
-    def check(texts: tuple[str, ...], told: ShowCheck[PauseEnd]) -> None:
+    def check(texts: tuple[str, ...], show: ShowCheck[PauseEnd]) -> None:
         if not texts[0]:
-            told(CheckResult("without end: until you resume it", PauseEnd(None)))
+            show(CheckResult("without end: until you resume it", PauseEnd(None)))
             return
-        found = _checked_time(texts[0], zone=zone, now=now())
+        found = _check_time(texts[0], zone=zone, now=now())
         if found.value is None:
-            told(CheckResult(found.words))
+            show(CheckResult(found.words))
         else:
-            told(CheckResult(f"until {found.words}", PauseEnd(found.value)))
+            show(CheckResult(f"until {found.words}", PauseEnd(found.value)))
 
     return Lines(
         f"Pause {names_words(names)}",
@@ -164,15 +163,15 @@ def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[Paus
     )
 
 
-def reschedule_dialog(coming: Coming, *, zone: tzinfo, now: Now) -> Dialog[datetime]:
-    """To when."""
+def reschedule_dialog(next_runs: NextRuns, *, zone: tzinfo, now: Now) -> Dialog[datetime]:
+    """Ask for the new time of the next run."""
 
-    def check(texts: tuple[str, ...], told: ShowCheck[datetime]) -> None:
-        told(_checked_time(texts[0], zone=zone, now=now()) if texts[0] else CheckResult(""))
+    def check(texts: tuple[str, ...], show: ShowCheck[datetime]) -> None:
+        show(_check_time(texts[0], zone=zone, now=now()) if texts[0] else CheckResult(""))
 
-    words = [coming.said] if coming.said else []
+    words = [next_runs.words] if next_runs.words else []
     return Lines(
-        f"Move the next run of {names_words(coming.names)}",
+        f"Move the next run of {names_words(next_runs.names)}",
         [*words, "It is moved once: the run after it follows its trigger."],
         fields=[Field("to", example=_EXAMPLE)],
         check=check,
@@ -181,7 +180,7 @@ def reschedule_dialog(coming: Coming, *, zone: tzinfo, now: Now) -> Dialog[datet
 
 
 def removal_dialog(removal: Removal) -> Dialog[bool]:
-    """Whether to remove; of several their number is to be typed."""
+    """Ask whether to remove; for several schedules, their number must be typed."""
     names = removal.names
     title = f"Remove {names_words(names)}?"
     what = "it" if len(names) == 1 else "them"
@@ -192,10 +191,10 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
         return ConfirmDialog(title, words, yes="remove", is_danger=True)
     number = str(len(names))
 
-    def check(texts: tuple[str, ...], told: ShowCheck[bool]) -> None:
+    def check(texts: tuple[str, ...], show: ShowCheck[bool]) -> None:
         is_typed = texts[0] == number
         words = f"removes {names_words(names)}" if is_typed else f"type {number} to remove them"
-        told(CheckResult(words, True if is_typed else None))
+        show(CheckResult(words, True if is_typed else None))
 
     return Lines(
         title,
@@ -230,7 +229,7 @@ def _active_words(active: Sequence[Execution] | None, what: str) -> str:
 
 
 def cancel_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
-    """Whether to end runs that go on."""
+    """Ask whether to cancel running runs."""
     running = [run for run in runs if run.status is Status.RUNNING]
     if len(runs) == 1:
         title = f"End run {runs[0].id} of {runs[0].schedule}?"
@@ -252,16 +251,16 @@ def backfill_dialog(
     *,
     zone: tzinfo,
     now: Now,
-    plan: Callable[[Span, ShowCheck[Span]], None],
-) -> Dialog[Span]:
-    """From when to when. `plan` tells what it would do."""
+    plan: Callable[[TimeRange, ShowCheck[TimeRange]], None],
+) -> Dialog[TimeRange]:
+    """Ask for the time range of a backfill; `plan` previews it."""
     begins, ends = ("", "")
     if gap.span is not None:
         begins, ends = (local_time(instant, zone=zone) for instant in gap.span)
 
-    def check(texts: tuple[str, ...], told: ShowCheck[Span]) -> None:
+    def check(texts: tuple[str, ...], show: ShowCheck[TimeRange]) -> None:
         if not all(texts):
-            told(CheckResult(""))
+            show(CheckResult(""))
             return
         try:
             first, last = (
@@ -269,9 +268,9 @@ def backfill_dialog(
                 for text in texts
             )
         except InvalidInput as error:
-            told(CheckResult(error_words(error)))
+            show(CheckResult(error_words(error)))
             return
-        plan((first, last), told)
+        plan((first, last), show)
 
     return Lines(
         f"Backfill {names_words(gap.names)}",
@@ -285,7 +284,7 @@ def backfill_dialog(
     )
 
 
-def _checked_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
+def _check_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
     try:
         instant = read_time(text, what="the time", timezone="local", now=now)
     except InvalidInput as error:

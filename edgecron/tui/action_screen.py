@@ -1,6 +1,7 @@
-"""Doing things: the actions on schedules and runs, with what is asked before and told after.
+"""Screens with actions on schedules and runs: their keys, questions, progress and notices.
 
-What only they need is loaded when the first of them is asked for: the first screen waits for none.
+The first screen is such a screen, and must not wait for modules that only actions need. So each
+action imports `actions`, `action_dialogs` and the form when it is first used.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
     from edgecron.tui import action_dialogs
     from edgecron.tui.actions import Progress, Report
-    from edgecron.tui.database_app import Telling
+    from edgecron.tui.database_app import DatabaseApp
     from edgecron.tui.dialogs import Dialog, ShowCheck
 
     _Opened = tuple[Schedule | None, Mapping[str, object]]
@@ -34,18 +35,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MANY = 20  # from so many on it is told how far it is
-_STEPS = 100
+_LEAST_WITH_PROGRESS = 20  # targets; for fewer, progress is not shown
+_STEPS = 100  # progress messages, at most
 _numbers = count(1)
 
 
 class ActionWords(NamedTuple):
-    """How an action is called: as a verb, while it goes on, when it is done, and to what."""
+    """Words for an action: its verb, present and past forms, and the noun of its targets."""
 
     verb: str
-    doing: str
-    did: str
-    what: str = "schedule"
+    present: str
+    past: str
+    noun: str = "schedule"
 
 
 _RUN = ActionWords("run", "starting", "started")
@@ -59,37 +60,37 @@ _BACKFILL = ActionWords("backfill", "backfilling", "backfilled")
 
 
 class ActionScreen(QueryScreen[ScreenResultType]):
-    """A screen from which something can be done about schedules and runs."""
+    """A screen with the actions on schedules and runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         "run", "pause", "resume", "reschedule", "cancel", "delete", "undo", "backfill"
     )
 
-    app: Telling
+    app: DatabaseApp
 
     def targets(self) -> Targets | None:
-        """What an action is for now: what is marked, else what the cursor is on."""
+        """Return the targets of an action: the marked lines, or the line under the cursor."""
         return None
 
     def clear_marks(self) -> None:
-        """It is done to what was marked: nothing is marked any more."""
+        """Remove all marks: an action was done to the marked lines."""
 
     # The actions.
 
     def action_run(self) -> None:
         from edgecron.tui import actions
 
-        self._carry_out_chosen(_RUN, actions.run_now)
+        self._do_with_targets(_RUN, actions.run_now)
 
     def action_resume(self) -> None:
         from edgecron.tui import actions
 
         zone = self.app.zone
 
-        def clear_marks(client: Client, targets: Targets, progress: Progress) -> Report:
+        def resume(client: Client, targets: Targets, progress: Progress) -> Report:
             return actions.resume(client, targets, progress, zone=zone)
 
-        self._carry_out_chosen(_RESUME, clear_marks)
+        self._do_with_targets(_RESUME, resume)
 
     def action_pause(self) -> None:
         from edgecron.tui import action_dialogs, actions
@@ -97,15 +98,15 @@ class ActionScreen(QueryScreen[ScreenResultType]):
         zone, now = self.app.zone, self.app.now
 
         def ask(names: tuple[str, ...]) -> None:
-            def hold(until: action_dialogs.PauseEnd) -> None:
-                self._carry_out(
+            def pause(until: action_dialogs.PauseEnd) -> None:
+                self._do(
                     _PAUSE,
                     lambda client, progress: actions.pause(
                         client, Targets(names), progress, until=until.at, zone=zone
                     ),
                 )
 
-            self._put(action_dialogs.pause_dialog(names, zone=zone, now=now), hold)
+            self._ask_user(action_dialogs.pause_dialog(names, zone=zone, now=now), pause)
 
         self._read(_PAUSE, actions.names_of, ask)
 
@@ -114,20 +115,20 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 
         zone, now = self.app.zone, self.app.now
 
-        def read(client: Client, targets: Targets) -> action_dialogs.Coming:
+        def read(client: Client, targets: Targets) -> action_dialogs.NextRuns:
             return action_dialogs.read_next_runs(client, targets, zone=zone)
 
-        def ask(coming: action_dialogs.Coming) -> None:
+        def ask(next_runs: action_dialogs.NextRuns) -> None:
             def move(at: datetime) -> None:
-                targets = Targets(coming.names)
-                self._carry_out(
+                targets = Targets(next_runs.names)
+                self._do(
                     _RESCHEDULE,
                     lambda client, progress: actions.reschedule(
                         client, targets, progress, at=at, zone=zone
                     ),
                 )
 
-            self._put(action_dialogs.reschedule_dialog(coming, zone=zone, now=now), move)
+            self._ask_user(action_dialogs.reschedule_dialog(next_runs, zone=zone, now=now), move)
 
         self._read(_RESCHEDULE, read, ask)
 
@@ -140,14 +141,12 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 
             def end(_: bool = True) -> None:
                 ids = [run.id for run in runs]
-                self._carry_out(
-                    _CANCEL, lambda client, progress: actions.cancel(client, ids, progress)
-                )
+                self._do(_CANCEL, lambda client, progress: actions.cancel(client, ids, progress))
 
             if not runs:
-                self.app.tell(found.why_none, severity="warning")
+                self.app.show_notice(found.why_none, severity="warning")
             elif any(run.status is Status.RUNNING for run in runs):
-                self._put(action_dialogs.cancel_dialog(runs), end)
+                self._ask_user(action_dialogs.cancel_dialog(runs), end)
             else:
                 end()
 
@@ -159,17 +158,17 @@ class ActionScreen(QueryScreen[ScreenResultType]):
         targets = self.targets()
         if targets is not None and targets.run_ids:
             why = "runs are not removed by hand: retention removes them when their time has come"
-            self.app.tell(why, severity="warning")
+            self.app.show_notice(why, severity="warning")
             return
 
         def ask(removal: action_dialogs.Removal) -> None:
             def remove(_: bool) -> None:
-                self._carry_out(
+                self._do(
                     _DELETE,
                     lambda client, progress: actions.remove(client, removal.names, progress),
                 )
 
-            self._put(action_dialogs.removal_dialog(removal), remove)
+            self._ask_user(action_dialogs.removal_dialog(removal), remove)
 
         self._read(_DELETE, action_dialogs.read_removal, ask)
 
@@ -179,10 +178,10 @@ class ActionScreen(QueryScreen[ScreenResultType]):
         zone, names = self.app.zone, self.app.removed
         if not names:
             why = "nothing was removed from here; edgecron undo restores earlier removals"
-            self.app.tell(why, severity="warning")
+            self.app.show_notice(why, severity="warning")
             return
         self.app.removed = ()
-        self._carry_out(
+        self._do(
             _UNDO, lambda client, progress: actions.restore(client, names, progress, zone=zone)
         )
 
@@ -192,62 +191,64 @@ class ActionScreen(QueryScreen[ScreenResultType]):
         zone, now = self.app.zone, self.app.now
 
         def ask(gap: action_dialogs.BackfillRange) -> None:
-            def plan(span: action_dialogs.Span, told: ShowCheck[action_dialogs.Span]) -> None:
+            def plan(
+                span: action_dialogs.TimeRange, show: ShowCheck[action_dialogs.TimeRange]
+            ) -> None:
                 self.app.ask(
                     "backfill plan",
                     lambda client: action_dialogs.check_backfill(
                         client, gap.names, span, zone=zone
                     ),
-                    told,
+                    show,
                 )
 
-            def fill(span: action_dialogs.Span) -> None:
-                self._carry_out(
+            def fill(span: action_dialogs.TimeRange) -> None:
+                self._do(
                     _BACKFILL,
                     lambda client, progress: actions.backfill(
                         client, gap.names, progress, span=span
                     ),
                 )
 
-            self._put(action_dialogs.backfill_dialog(gap, zone=zone, now=now, plan=plan), fill)
+            self._ask_user(action_dialogs.backfill_dialog(gap, zone=zone, now=now, plan=plan), fill)
 
         self._read(_BACKFILL, action_dialogs.read_backfill, ask)
 
-    # How they are carried out.
+    # How actions run.
 
-    def _choose(self, naming: ActionWords) -> Targets | None:
+    def _need_targets(self, action: ActionWords) -> Targets | None:
         targets = self.targets()
         if targets is None:
-            self.app.tell(f"there is nothing here to {naming.verb}", severity="warning")
+            self.app.show_notice(f"there is nothing here to {action.verb}", severity="warning")
         return targets
 
     def _read(
         self,
-        naming: ActionWords,
+        action: ActionWords,
         question: Callable[[Client, Targets], T],
         then: Callable[[T], None],
     ) -> None:
-        """Look at what is chosen, and go on where this screen is still in front."""
-        targets = self._choose(naming)
+        """Read what a question is about, and continue if this screen is still in front."""
+        targets = self._need_targets(action)
         if targets is None:
             return
 
-        def look(client: Client) -> tuple[T] | EdgecronError:
+        def read(client: Client) -> tuple[T] | EdgecronError:
             try:
                 return (question(client, targets),)
             except NotFound as error:
-                return error  # It has gone meanwhile; the others are told in the banner.
+                return error  # It was removed meanwhile. The banner shows all other errors.
 
-        def looked(found: tuple[T] | EdgecronError) -> None:
+        def answered(found: tuple[T] | EdgecronError) -> None:
             if isinstance(found, EdgecronError):
                 self.app.show_error(found)
             elif self.app.screen is self:
                 then(*found)
 
-        self.ask(f"to {naming.verb}", look, looked)
+        self.ask(f"to {action.verb}", read, answered)
 
-    def _put(self, dialog: Dialog[T], then: Callable[[T], None]) -> None:
-        """Put a question; what follows is done where it was answered."""
+    def _ask_user(self, dialog: Dialog[T], then: Callable[[T], None]) -> None:
+        """Show a dialog, and call `then` if it was answered."""
 
         def answered(value: T | None) -> None:
             if value is not None:
@@ -255,29 +256,29 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 
         self.app.push_screen(dialog, answered)
 
-    def _carry_out_chosen(
-        self, naming: ActionWords, deed: Callable[[Client, Targets, Progress], Report]
+    def _do_with_targets(
+        self, action: ActionWords, act: Callable[[Client, Targets, Progress], Report]
     ) -> None:
-        targets = self._choose(naming)
+        targets = self._need_targets(action)
         if targets is not None:
-            self._carry_out(naming, lambda client, progress: deed(client, targets, progress))
+            self._do(action, lambda client, progress: act(client, targets, progress))
 
-    def _carry_out(self, naming: ActionWords, deed: Callable[[Client, Progress], Report]) -> None:
-        """Do it beside all else, tell how far it is, and what became of it."""
+    def _do(self, action: ActionWords, act: Callable[[Client, Progress], Report]) -> None:
+        """Run an action on the writer's thread; show its progress and its outcome."""
         app = self.app
 
         def progress(done: int, count: int) -> None:
-            if count >= _MANY and done % max(1, count // _STEPS) == 0:
-                words = f"{naming.doing} {done:,} of {count:,} ..."
+            if count >= _LEAST_WITH_PROGRESS and done % max(1, count // _STEPS) == 0:
+                words = f"{action.present} {done:,} of {count:,} ..."
                 app.deliver(partial(app.show_progress, words))
 
         def done(report: Report) -> None:
             app.show_progress("")
-            is_fine = not (report.refused or report.idle)
+            is_fine = not (report.failed or report.waiting)
             app.removed = report.removed or app.removed
-            app.tell(
+            app.show_notice(
                 report_words(
-                    report, naming, engine_key=app.label("engine"), undo_key=app.label("undo")
+                    report, action, engine_key=app.label("engine"), undo_key=app.label("undo")
                 ),
                 severity="information" if is_fine else "warning",
             )
@@ -289,30 +290,30 @@ class ActionScreen(QueryScreen[ScreenResultType]):
             app.show_progress("")
             app.show_error(error)
 
-        # Each is done, whatever is asked for after it.
+        # A topic of its own: a later action must not replace this one.
         topic = f"act {next(_numbers)}"
-        app.do(topic, lambda client: deed(client, progress), done=done, refused=refused)
+        app.do(topic, lambda client: act(client, progress), done=done, refused=refused)
 
 
 def report_words(
-    report: Report, naming: ActionWords, *, engine_key: str, undo_key: str = ""
+    report: Report, action: ActionWords, *, engine_key: str, undo_key: str = ""
 ) -> str:
-    """What became of it, and what it still lacks."""
+    """Describe what an action did, what failed, and what still waits for an engine."""
     parts = []
     if report.done == 1 or report.is_summed:
-        parts.append(report.said)
+        parts.append(report.message)
     elif report.done:
-        parts.append(f"{naming.did} {count_words(report.done, naming.what)}")
+        parts.append(f"{action.past} {count_words(report.done, action.noun)}")
     if report.removed and undo_key:
         them = "it" if len(report.removed) == 1 else "them"
         parts[-1] += f"; {undo_key} restores {them}"
-    if report.done and report.refused:
-        parts.append(f"{report.refused:,} could not be:")
+    if report.done and report.failed:
+        parts.append(f"{report.failed:,} could not be:")
     parts += [error_words(error) for error in report.errors]
-    more = report.refused - len(report.errors)
+    more = report.failed - len(report.errors)
     if more > 0:
         parts.append(f"and {more:,} more")
-    for words in report.idle:
+    for words in report.waiting:
         if words:
             parts.append(words)
         elif engine_key:
@@ -328,11 +329,11 @@ class EditScreen(ActionScreen[ScreenResultType]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("add", "edit")
 
     def current_schedule(self) -> str | None:
-        """The schedule that `edit` is for now; None where there is none."""
+        """Return the schedule that `edit` opens; None without one."""
         return None
 
-    def saved(self, name: str) -> None:
-        """A schedule was saved, and has this name."""
+    def schedule_saved(self, name: str) -> None:
+        """Show the schedule that the form saved under this name."""
 
     def action_add(self) -> None:
         self.app.ensure_database(lambda: self._open_form(None))
@@ -340,7 +341,7 @@ class EditScreen(ActionScreen[ScreenResultType]):
     def action_edit(self) -> None:
         name = self.current_schedule()
         if name is None:
-            self.app.tell("there is no schedule here to change", severity="warning")
+            self.app.show_notice("there is no schedule here to change", severity="warning")
         else:
             self._open_form(name)
 
@@ -348,8 +349,6 @@ class EditScreen(ActionScreen[ScreenResultType]):
         defaults = self.app.defaults
 
         def read(client: Client) -> _Opened | EdgecronError:
-            # What it is made of takes a while to load, and nobody waits for that here.
-
             try:
                 if name is None:
                     return None, defaults()
@@ -364,12 +363,12 @@ class EditScreen(ActionScreen[ScreenResultType]):
                 self.app.show_error(found)
                 return
             if self.app.screen is not self:
-                return  # Something else has been gone to meanwhile, or the key was pressed twice.
+                return  # The user went to another screen, or pressed the key twice.
             opened, given = found
             self.app.push_screen(ScheduleForm(opened, defaults=given), answered)
 
         def answered(name: str | None) -> None:
             if name is not None:
-                self.saved(name)
+                self.schedule_saved(name)
 
         self.ask("form", read, show)

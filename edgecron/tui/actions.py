@@ -1,6 +1,6 @@
-"""What actions do to a database: functions of a Client, for one schedule or run or for many.
+"""Carry out actions through a Client, for one or many schedules or runs; knows no screens.
 
-Nothing here knows of screens. What goes wrong with one of many keeps none of the others from it.
+If an action fails for one target, the others are still done.
 """
 
 from __future__ import annotations
@@ -37,43 +37,45 @@ from edgecron.views.phrases import count_words, next_sentence
 
 
 class WordsFront(NamedTuple):
-    """The dashboard, as words know it, on the desk of an open database."""
+    """The front end that shared sentences are written for: its client, and its command lines."""
 
     opened: Client
 
     def client(self) -> Client:
-        """The open database."""
+        """Return the Client of the open database."""
         return self.opened
 
     def command(self, words: str) -> str:
-        """A command line of ours."""
+        """Return a full command line."""
         return f"edgecron {words}"
 
 
 T = TypeVar("T")
-Progress = Callable[[int, int], object]  # to how many it is done, and to how many in all
+Progress = Callable[[int, int], object]  # targets done, targets in all
 
 _MOST_ACTIVE = 1000
-_MOST_ERRORS = 3  # that are told; of the others the number is
+_MOST_ERRORS = 3  # shown; the others are counted
 
 
 class Report(NamedTuple):
-    """What became of it: how many it was done to, what is to be said of the first of them, how
-    many it could not be done to and why, of the first ones; `idle` says of what was queued
-    that no engine at work takes it, '' of commands. `is_summed`: what is said is of all of them.
-    `removed` names the removed schedules that can be restored."""
+    """The outcome of an action.
+
+    `message` describes the first of `done` targets, or all of them if `is_summed`. `errors` are the
+    first errors of `failed` targets. `waiting` says why no running engine takes what was queued;
+    '' stands for commands. `removed` names removed schedules that can be restored.
+    """
 
     done: int = 0
-    said: str = ""
-    refused: int = 0
+    message: str = ""
+    failed: int = 0
     errors: tuple[EdgecronError, ...] = ()
-    idle: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
     is_summed: bool = False
     removed: tuple[str, ...] = ()
 
 
 def names_of(client: Client, targets: Targets) -> tuple[str, ...]:
-    """The names of the schedules that were chosen, or whose runs were."""
+    """Return the names of the target schedules, or of the schedules of the target runs."""
     names = list(targets.names)
     if targets.schedule_ids:
         wanted = frozenset(targets.schedule_ids)
@@ -84,7 +86,7 @@ def names_of(client: Client, targets: Targets) -> tuple[str, ...]:
 
 
 def active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
-    """The runs that were chosen and have not ended, or those of the schedules."""
+    """Return the target runs that have not ended, or those of the target schedules."""
     if targets.run_ids:
         runs = [client.execution(id_) for id_ in targets.run_ids]
     else:
@@ -97,8 +99,8 @@ def active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
 
 
 def run_now(client: Client, targets: Targets, progress: Progress) -> Report:
-    """Fire schedules now."""
-    # What ended while no engine was alive must not look like a run that this one overlaps.
+    """Start schedules manually."""
+    # A run that ended while no engine ran must not count as an overlap.
     client.take_over()
     queued: list[Schedule] = []
 
@@ -112,17 +114,17 @@ def run_now(client: Client, targets: Targets, progress: Progress) -> Report:
         return "; ".join(fired_words(run) for run in runs)
 
     report = _each(names_of(client, targets), fire, progress)
-    return report._replace(idle=_idle(client, queued))
+    return report._replace(waiting=_waiting_words(client, queued))
 
 
-def _idle(client: Client, schedules: Iterable[Schedule]) -> tuple[str, ...]:
-    """What is to be said of these, of which no engine at work takes anything; '' of commands."""
-    idle = set()
+def _waiting_words(client: Client, schedules: Iterable[Schedule]) -> tuple[str, ...]:
+    """Say why no running engine takes these schedules' runs; '' for commands."""
+    waiting = set()
     for one in schedules:
         if not client.has_engine(one.spec.queue, offer=one.offer):
             is_command = one.spec.queue == COMMAND_QUEUE
-            idle.add("" if is_command else absence_words(client, one))
-    return tuple(sorted(idle))
+            waiting.add("" if is_command else absence_words(client, one))
+    return tuple(sorted(waiting))
 
 
 def pause(
@@ -133,21 +135,21 @@ def pause(
     until: datetime | None,
     zone: tzinfo,
 ) -> Report:
-    """Hold schedules, without end or until an instant."""
+    """Pause schedules, without end or until an instant."""
     is_trusted = client.clock_state().is_trusted
 
-    def hold(name: str) -> str:
-        held, now = client.pause(name, until=until), client.now()
-        return paused_words(held, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)
+    def pause_one(name: str) -> str:
+        paused, now = client.pause(name, until=until), client.now()
+        return paused_words(paused, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)
 
-    return _each(names_of(client, targets), hold, progress)
+    return _each(names_of(client, targets), pause_one, progress)
 
 
 def resume(client: Client, targets: Targets, progress: Progress, *, zone: tzinfo) -> Report:
-    """Let schedules fire again; one that is not held is refused, and says so."""
+    """Resume schedules; one that is not paused counts as failed."""
     is_trusted = client.clock_state().is_trusted
 
-    def clear_marks(name: str) -> str:
+    def resume_one(name: str) -> str:
         now = client.now()
         if not is_held(client.schedule(name), now):
             raise Conflict(f"{name} is not paused")
@@ -156,7 +158,7 @@ def resume(client: Client, targets: Targets, progress: Progress, *, zone: tzinfo
             resumed, was_held=True, zone=zone, now=now, is_clock_trusted=is_trusted
         )
 
-    return _each(names_of(client, targets), clear_marks, progress)
+    return _each(names_of(client, targets), resume_one, progress)
 
 
 def reschedule(
@@ -176,16 +178,15 @@ def reschedule(
 
 
 def cancel(client: Client, run_ids: Sequence[int], progress: Progress) -> Report:
-    """End runs, or withdraw those that wait."""
+    """Cancel running and queued runs."""
     return _each(run_ids, lambda id_: cancelled_words(client.cancel(id_)), progress)
 
 
 def remove(client: Client, names: Sequence[str], progress: Progress) -> Report:
-    """Remove schedules, those that can't be read too."""
-
+    """Remove schedules, including unreadable ones."""
     removed: list[str] = []
 
-    def take_away(name: str) -> str:
+    def remove_one(name: str) -> str:
         try:
             client.remove(name)
             removed.append(name)
@@ -195,13 +196,13 @@ def remove(client: Client, names: Sequence[str], progress: Progress) -> Report:
             return f"removed {name} unread: {error.message}"
         return f"removed {name}; its history stays"
 
-    return _each(names, take_away, progress)._replace(removed=tuple(removed))
+    return _each(names, remove_one, progress)._replace(removed=tuple(removed))
 
 
 def restore(client: Client, names: Sequence[str], progress: Progress, *, zone: tzinfo) -> Report:
     """Restore removed schedules, with their history."""
 
-    def put_back(name: str) -> str:
+    def restore_one(name: str) -> str:
         [schedule] = client.undo_removal(name)
         when = next_sentence(
             schedule,
@@ -211,7 +212,7 @@ def restore(client: Client, names: Sequence[str], progress: Progress, *, zone: t
         )
         return f"restored {name}; {when}"
 
-    return _each(names, put_back, progress)
+    return _each(names, restore_one, progress)
 
 
 def backfill(
@@ -221,7 +222,7 @@ def backfill(
     *,
     span: tuple[datetime, datetime],
 ) -> Report:
-    """Queue runs for what schedules have not done of a range of the past."""
+    """Queue runs for past times of schedules that have no success."""
     first, last = span
     count = 0
     queued: list[Schedule] = []
@@ -238,33 +239,33 @@ def backfill(
     report = _each(names, fill, progress)
     if report.done > 1:
         runs, schedules = count_words(count, "run"), count_words(report.done, "schedule")
-        report = report._replace(said=f"queued {runs} of {schedules}", is_summed=True)
-    return report._replace(idle=_idle(client, queued))
+        report = report._replace(message=f"queued {runs} of {schedules}", is_summed=True)
+    return report._replace(waiting=_waiting_words(client, queued))
 
 
 def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> Report:
-    """Do it to one after the other. A database that can't be written ends it, with the error
-    where nothing was done yet."""
+    """Act on one target after the other. An unusable database ends the loop; if no target was done,
+    its error is raised."""
     targets = tuple(targets)
-    said, done = "", 0
+    message, done = "", 0
     errors: list[EdgecronError] = []
-    refused = 0
+    failed = 0
     for number, target in enumerate(targets, 1):
         try:
             words = act(target)
         except QueryInterrupted:
-            raise  # Nobody waits for it any more: what is left to do is left.
+            raise  # The dashboard ends: leave the remaining targets.
         except EdgecronError as error:
-            refused += 1
+            failed += 1
             if len(errors) < _MOST_ERRORS:
                 errors.append(error)
             if isinstance(error, DatabaseUnusable) and not isinstance(error, Unreadable):
                 if not done:
                     raise
-                refused = len(targets) - done
+                failed = len(targets) - done
                 break
         else:
             done += 1
-            said = said or words
+            message = message or words
         progress(number, len(targets))
-    return Report(done=done, said=said, refused=refused, errors=tuple(errors))
+    return Report(done=done, message=message, failed=failed, errors=tuple(errors))

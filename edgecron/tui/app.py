@@ -1,4 +1,4 @@
-"""The application: themes and keys, and its first screen."""
+"""The dashboard application: themes, keys, its first screen, and the engine it can run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -21,7 +21,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.bindings import actions_of, bindings, find_action_node, keymap
-from edgecron.tui.database_app import Telling
+from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.home import FIRST_LINES, HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
 from edgecron.tui.text_line import TextLine
@@ -32,98 +32,49 @@ if TYPE_CHECKING:
     from edgecron.tui.own_engine import OwnEngine
 
 
+LEAST_COLUMNS = 40
+LEAST_ROWS = 10
+_ALLOWED_IF_TOO_SMALL = ("quit", "suspend_process")
 _STOPPING = ("What runs goes on, and the next engine takes it over.",)
+_TERMINAL_COLORS = {
+    "muted": "ansi_bright_black",
+    "faint": "ansi_bright_black",
+    **{f"heat{n}": "ansi_blue" for n in range(1, 5)},
+}
+
+
+class Appearance(NamedTuple):
+    """The theme, and the keys of each action: Textual's names and the labels people read."""
+
+    theme: str = DARK.name
+    keys: Mapping[str, tuple[str, ...]] = DEFAULT_KEYS
+    labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
+    is_colored: bool = True
 
 
 class EngineCall(NamedTuple):
-    """What an engine is started for: the database, and the configuration that was given."""
+    """How to start an engine: its database, and the configuration file given to the dashboard.
+
+    If `starts_at_once`, the dashboard starts it without being asked.
+    """
 
     database: Path
     config_path: str | None
-
-
-class EngineRunning(Telling):
-    """A host from which an engine may be run; `engine_call` None: from here none can be."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings("engine")
-
-    engine_call: EngineCall | None = None
-    _engine: OwnEngine | None = None
-
-    @property
-    def engine_pid(self) -> int | None:
-        """The process id of the engine that runs from here; None where none does."""
-        return None if self._engine is None else self._engine.pid
-
-    @property
-    def engine_key(self) -> str:
-        """The key that runs an engine from here; empty where none can be run."""
-        return "" if self.engine_call is None else self.label("engine")
-
-    def action_engine(self) -> None:
-        """Run an engine, or stop the one that was run from here."""
-        if self._engine is None:
-            self.start_engine()
-        else:
-            from edgecron.tui.dialogs import ConfirmDialog
-
-            question = "Stop the engine that runs from here?"
-            self.push_screen(ConfirmDialog(question, _STOPPING, yes="stop it"), self._stop_engine)
-
-    def start_engine(self) -> None:
-        """Run an engine until the dashboard ends."""
-        from edgecron.tui import own_engine
-
-        call = self.engine_call
-        if call is None:
-            self.tell("no engine can be run from here", severity="warning")
-            return
-        refusal = own_engine.find_refusal(call.database)
-        if refusal is not None:
-            self.show_error(refusal)
-            return
-        self._engine = own_engine.OwnEngine(
-            own_engine.engine_command(call.database, config_path=call.config_path),
-            environment=own_engine.engine_environment(),
-            ended=lambda last: self.deliver(partial(self._engine_has_ended, last)),
-        )
-        self.tell("an engine runs from here, and ends with the dashboard")
-
-    def close_engine(self) -> None:
-        """End it, and wait for that."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def _stop_engine(self, is_wanted: bool | None) -> None:
-        if is_wanted and self._engine is not None:
-            self._engine.stop()
-
-    def _engine_has_ended(self, last: str | None) -> None:
-        self.close_engine()
-        if last is None:
-            self.tell("the engine from here has ended; what runs goes on")
-        else:
-            said = last.removeprefix("edgecron: ")
-            self.tell(f"the engine from here has ended: {said}", severity="error")
-        self.post_changed()
-
-
-LEAST_COLUMNS = 40
-LEAST_ROWS = 10
+    starts_at_once: bool = False
 
 
 def is_too_small(size: Size) -> bool:
+    """Return whether a terminal of this size has no room for the dashboard."""
     return size.width < LEAST_COLUMNS or size.height < LEAST_ROWS
 
 
 def small_words(size: Size) -> str:
-    """What is the matter, in few letters."""
+    """Say in few letters how large the terminal is and how large it must be."""
     return f"too small: {size.width}x{size.height}, needs {LEAST_COLUMNS}x{LEAST_ROWS}"
 
 
 class TooSmall(Screen[None]):
-    """Lies over the other screens until there is room for them again."""
+    """Cover the other screens until the terminal has room for them again."""
 
     DEFAULT_CSS = "TooSmall > TextLine { height: 1fr; }"
 
@@ -131,15 +82,15 @@ class TooSmall(Screen[None]):
         yield TextLine()
 
     def on_mount(self) -> None:
-        self._look()
+        self._show_size()
 
     def on_resize(self, event: events.Resize) -> None:
-        self._look()
+        self._show_size()
 
     def on_screen_resume(self) -> None:
-        self._look()
+        self._show_size()
 
-    def _look(self) -> None:
+    def _show_size(self) -> None:
         size = self.app.size
         if is_too_small(size):
             lines = folded(small_words(size), max(1, size.width))
@@ -148,32 +99,20 @@ class TooSmall(Screen[None]):
             self.dismiss()
 
 
-T = TypeVar("T")
-_WHERE_TOO_SMALL = ("quit", "suspend_process")
+class Dashboard(DatabaseApp):
+    """Show one database: schedules, upcoming runs and past runs.
 
-
-_TERMINAL_COLORS = {
-    "muted": "ansi_bright_black",
-    "faint": "ansi_bright_black",
-    **{f"heat{n}": "ansi_blue" for n in range(1, 5)},
-}
-
-
-class Dashboard(EngineRunning):
-    """The dashboard of one database.
-
-    `opened` makes a Client of it, on whichever thread asks; `keys` are those of the actions,
-    in Textual's names. `engine_call` is what an engine is run for from here; `starts_engine`: it
-    is run at once. `defaults` are what a new schedule has unless it says otherwise, asked for on a
-    desk's thread.
+    `opened`, `writing` and `driver_class` are as in DatabaseApp. `engine_call` says how the
+    dashboard can start an engine (None: it can't). `defaults` returns the option values of a new
+    schedule; a database thread calls it.
     """
 
     TITLE = "edgecron"
     CSS_PATH = "dashboard.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("help", "palette", "quit"),
-        # As everywhere else on a terminal, and therefore none of the keys that may be changed.
+        *bindings("help", "palette", "quit", "engine"),
+        # The same in every terminal program: no key that the configuration can change.
         Binding("ctrl+z", "suspend_process", show=False),
     ]
 
@@ -183,38 +122,35 @@ class Dashboard(EngineRunning):
         *,
         clock: Clock,
         zone: tzinfo,
-        theme: str = DARK.name,
-        keys: Mapping[str, tuple[str, ...]] = DEFAULT_KEYS,
-        labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS,
-        is_colored: bool = True,
+        appearance: Appearance | None = None,
         driver_class: type[Driver] | None = None,
         writing: Callable[[bool], Client] | None = None,
         engine_call: EngineCall | None = None,
-        starts_engine: bool = False,
         defaults: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
+        appearance = appearance or Appearance()
         super().__init__(
             opened,
             clock=clock,
             zone=zone,
-            is_colored=is_colored,
+            is_colored=appearance.is_colored,
             driver_class=driver_class,
             writing=writing,
         )
-        self.labels = labels
+        self.labels = appearance.labels
         self.defaults = defaults
         self.engine_call = engine_call
-        self._starts_engine = starts_engine
+        self._engine: OwnEngine | None = None
         self._home = HomeScreen()
         for each in THEMES:
             self.register_theme(each)
-        self.theme = theme
-        self.set_keymap(keymap(keys))
+        self.theme = appearance.theme
+        self.set_keymap(keymap(appearance.keys))
 
     def get_css_variables(self) -> dict[str, str]:
-        """Those of the theme, with colours for muted text and for heat where it knows none.
+        """Return the theme's variables; add colours for muted text and heat that it lacks.
 
-        A colour that is partly seen through does not reach the lines of a list.
+        They are blended here: a transparent colour does not work in the lines of a list.
         """
         found = super().get_css_variables()
         text, ground, primary = (found[name] for name in ("foreground", "background", "primary"))
@@ -231,7 +167,7 @@ class Dashboard(EngineRunning):
         return self.theme_variables
 
     def on_load(self) -> None:
-        # Read while the first screen is laid out.
+        # The database is read while the first screen is laid out.
         self.start_threads()
         self.ask(
             "first schedules",
@@ -241,24 +177,24 @@ class Dashboard(EngineRunning):
 
     def on_mount(self) -> None:
         self.push_screen(self._home)
-        self._look_at_size(self.size)
-        self.call_after_refresh(_collect_from_here_on)
-        if self._starts_engine:
+        self._check_size(self.size)
+        self.call_after_refresh(_freeze_garbage)
+        if self.engine_call is not None and self.engine_call.starts_at_once:
             self.call_after_refresh(self.start_engine)
 
     def on_resize(self, event: events.Resize) -> None:
-        if len(self.screen_stack) > 1:  # else the first one comes, and then it is looked at
-            self._look_at_size(event.size)
+        if len(self.screen_stack) > 1:  # Otherwise `on_mount` checks it.
+            self._check_size(event.size)
 
-    def _look_at_size(self, size: Size) -> None:
-        # It takes itself away when there is room again.
+    def _check_size(self, size: Size) -> None:
+        # TooSmall removes itself when there is room again.
         if is_too_small(size) and not any(isinstance(each, TooSmall) for each in self.screen_stack):
             self.push_screen(TooSmall())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where nothing can be shown, nothing is done but leaving."""
+        """Allow only leaving while the terminal is too small."""
         if isinstance(self.screen, TooSmall):
-            return action in _WHERE_TOO_SMALL
+            return action in _ALLOWED_IF_TOO_SMALL
         return super().check_action(action, parameters)
 
     def on_unmount(self) -> None:
@@ -266,7 +202,7 @@ class Dashboard(EngineRunning):
         self.stop_threads()
 
     async def action_perform(self, action: str) -> None:
-        """Do an action by its name, as its key would."""
+        """Do an action by its name, as its key does."""
         node = find_action_node(self.screen, action)
         if node is not None:
             await self.run_action(action, node)
@@ -279,8 +215,8 @@ class Dashboard(EngineRunning):
     def action_palette(self) -> None:
         from edgecron.tui.palette import Item, Palette, find_schedule_names
 
-        def find(text: str, told: Callable[[list[str]], None]) -> None:
-            self.ask("palette", lambda client: find_schedule_names(client, text), told)
+        def find(text: str, take_names: Callable[[list[str]], None]) -> None:
+            self.ask("palette", lambda client: find_schedule_names(client, text), take_names)
 
         def chosen(item: Item | None) -> None:
             if item is None:
@@ -294,7 +230,7 @@ class Dashboard(EngineRunning):
         self.push_screen(Palette(actions, labels=self.labels, find=find), chosen)
 
     def open_schedule(self, name: str) -> None:
-        """Go to a schedule, from wherever one is."""
+        """Leave the screens above the first one, and open a schedule."""
         while not isinstance(self.screen, HomeScreen):
             self.pop_screen()
         self.screen.go_to(name)
@@ -302,8 +238,68 @@ class Dashboard(EngineRunning):
     async def action_quit(self) -> None:
         self.leave()
 
+    # The engine that the dashboard runs.
 
-def _collect_from_here_on() -> None:
-    """Look for garbage among what is made from now on: what was loaded before stays as it is."""
+    @property
+    def engine_pid(self) -> int | None:
+        return None if self._engine is None else self._engine.pid
+
+    @property
+    def engine_key(self) -> str:
+        return "" if self.engine_call is None else self.label("engine")
+
+    def action_engine(self) -> None:
+        """Start an engine, or ask whether to stop the one started from here."""
+        if self._engine is None:
+            self.start_engine()
+        else:
+            # Loaded when needed: the first screen shows no dialog.
+            from edgecron.tui.dialogs import ConfirmDialog
+
+            question = "Stop the engine that runs from here?"
+            self.push_screen(ConfirmDialog(question, _STOPPING, yes="stop it"), self._stop_engine)
+
+    def start_engine(self) -> None:
+        """Start an engine that ends with the dashboard."""
+        # Loaded when needed: it imports the engine room.
+        from edgecron.tui import own_engine
+
+        call = self.engine_call
+        if call is None:
+            self.show_notice("no engine can be run from here", severity="warning")
+            return
+        refusal = own_engine.find_refusal(call.database)
+        if refusal is not None:
+            self.show_error(refusal)
+            return
+        self._engine = own_engine.OwnEngine(
+            own_engine.engine_command(call.database, config_path=call.config_path),
+            environment=own_engine.engine_environment(),
+            ended=lambda last: self.deliver(partial(self._engine_has_ended, last)),
+        )
+        self.show_notice("an engine runs from here, and ends with the dashboard")
+
+    def close_engine(self) -> None:
+        """Stop the engine, and wait until it has ended."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _stop_engine(self, is_wanted: bool | None) -> None:
+        if is_wanted and self._engine is not None:
+            self._engine.stop()
+
+    def _engine_has_ended(self, last: str | None) -> None:
+        self.close_engine()
+        if last is None:
+            self.show_notice("the engine from here has ended; what runs goes on")
+        else:
+            said = last.removeprefix("edgecron: ")
+            self.show_notice(f"the engine from here has ended: {said}", severity="error")
+        self.post_changed()
+
+
+def _freeze_garbage() -> None:
+    """Exclude everything loaded so far from garbage collection, and turn it on."""
     gc.freeze()
     gc.enable()

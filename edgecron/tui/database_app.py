@@ -1,4 +1,4 @@
-"""What screens stand on: the clock, the two desks, and what went wrong."""
+"""The application's base: clock, database threads, notices, and keys typed ahead."""
 
 from __future__ import annotations
 
@@ -25,44 +25,18 @@ from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.themes import set_no_color
 from edgecron.views.phrases import error_words
 
-_MOST_KEYS = 64  # that are on their way at a time
-
-
-class TypingAhead(App[None]):
-    """An application where a key goes to what has the focus after all keys before it."""
-
-    _sent: deque[tuple[events.Key, DOMNode]] | None = None  # keys on their way, and whereto
-
-    async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.Key) and not event.is_forwarded:
-            self._note_sent(event)
-        await super().on_event(event)
-
-    def on_key(self, event: events.Key) -> None:
-        """A key that nobody took to whom it was sent: if the focus moved meanwhile, the next."""
-        sent = next((node for key, node in self._sent or () if key is event), None)
-        focused = self.focused
-        if sent is not None and focused is not None and sent is not focused:
-            event.prevent_default()
-            again = events.Key(event.key, event.character)
-            self._note_sent(again)
-            focused._forward_event(again)
-
-    def _note_sent(self, key: events.Key) -> None:
-        if self._sent is None:
-            self._sent = deque(maxlen=_MOST_KEYS)
-        self._sent.append((key, self.focused or self.screen))
-
-
 T = TypeVar("T")
-_LOCK_LOOK_S = 1.0
+# How long a notice stays. An error takes longer to read.
+_NOTICE_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
+_MOST_KEYS = 64  # keys in flight that are remembered
+_LOCK_POLL_S = 1.0
 _LOCKED = DatabaseBusy(
     "another program is writing to the database: what you asked for waits until it lets go"
 )
 
 
 class Delivered(Message):
-    """Something that a desk has to say, to be done on the screen's thread."""
+    """Carry a function from a database thread to the screen's thread."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         super().__init__()
@@ -70,17 +44,27 @@ class Delivered(Message):
 
 
 class Changed(Message):
-    """Others have changed the database, it has become another one, or can't be read."""
+    """Tell a screen that the database changed, was replaced, or became (un)readable."""
 
 
-class Host(TypingAhead):
-    """An application with a database: one desk reads, the other one writes.
+class DatabaseApp(App[None]):
+    """An application with a database: one thread reads, another one writes.
 
-    `opened` makes a Client of it, on whichever thread asks; `writing` one for who writes: it is
-    told whether the database must be there, or may be made where none was yet. `driver_class`
-    holds the terminal, None is Textual's own. `crash` is what went wrong where it has ended by a
-    defect of ours.
+    `opened` makes a Client; each thread calls it for itself. `writing` makes the writer's Client.
+    Its argument says whether the database must exist (True) or can be created. `driver_class` holds
+    the terminal (None: Textual's own). `crash` is the defect that ended the application.
+
+    `labels` are the keys of each action as people read them. `progress` is shown instead of the key
+    line while it is not empty. `defaults` returns the option values of a new schedule. `removed`
+    names the schedules that were removed last, until they are restored.
     """
+
+    labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
+    progress: reactive[str] = reactive("")
+    defaults: Callable[[], Mapping[str, object]] = dict
+    removed: tuple[str, ...] = ()
+    _is_leaving = False
+    _sent_keys: deque[tuple[events.Key, DOMNode]] | None = None  # with the node they went to
 
     def __init__(
         self,
@@ -93,8 +77,7 @@ class Host(TypingAhead):
         writing: Callable[[bool], Client] | None = None,
     ) -> None:
         with set_no_color(not is_colored):
-            # Without colours Textual would draw in shades of grey, were it not told to leave the
-            # terminal's own as they are.
+            # Without colours, Textual draws in shades of grey unless it keeps the terminal's own.
             super().__init__(driver_class=driver_class, ansi_color=None if is_colored else True)
         self.opened = opened
         self.clock = clock
@@ -103,7 +86,7 @@ class Host(TypingAhead):
         self._read_trouble: EdgecronError | None = None
         self._write_trouble: EdgecronError | None = None
         self._lock_waits = 0
-        self._is_looking_for_lock = False
+        self._is_watching_lock = False
         self._reader = DatabaseThread(
             opened,
             deliver=self.deliver,
@@ -111,46 +94,62 @@ class Host(TypingAhead):
             changed=self.post_changed,
             troubled=self._note_read_trouble,
         )
-        self._doer = DatabaseThread(
+        self._writer = DatabaseThread(
             opened if writing is None else lambda: writing(self._reader.was_open),
             deliver=self.deliver,
-            name="dashboard-doer",
+            name="dashboard-writer",
         )
 
     @property
     def trouble(self) -> EdgecronError | None:
-        """What keeps the database from being read or written; None where nothing does."""
+        """The error that keeps the database from being read or written; None if there is none."""
         return self._read_trouble or self._write_trouble
 
     @property
     def write_trouble(self) -> EdgecronError | None:
-        """What keeps that from being written which was asked for; None where nothing does."""
+        """The error that keeps a requested write waiting; None if there is none."""
         return self._write_trouble
 
     @property
     def is_absent(self) -> bool:
-        """Whether there is no database yet."""
+        """Whether the database does not exist yet."""
         return isinstance(self._read_trouble, NotFound) and not self._reader.was_open
 
+    @property
+    def engine_pid(self) -> int | None:
+        """The process id of the engine that this application runs; None without one."""
+        return None
+
+    @property
+    def engine_key(self) -> str:
+        """The key that starts an engine; empty if this application can't start one."""
+        return ""
+
     def now(self) -> datetime:
-        """Wall time, aware, in UTC."""
+        """Return wall time, aware, in UTC."""
         return from_ms(self.clock.now_ms())
 
+    def label(self, action: str) -> str:
+        """Return the key of an action as people read it; empty if it has none."""
+        return next(iter(self.labels[action]), "")
+
+    # The database threads.
+
     def start_threads(self) -> None:
-        """Start both desks; `close_desks` ends them."""
+        """Start both database threads; `stop_threads` ends them."""
         self._reader.start()
-        self._doer.start()
+        self._writer.start()
 
     def stop_threads(self) -> None:
         self._reader.close()
-        self._doer.close()
+        self._writer.close()
 
-    def deliver(self, told: Callable[[], None]) -> None:
-        """Have something done on the screen's thread; from any thread."""
-        self.post_message(Delivered(told))
+    def deliver(self, function: Callable[[], None]) -> None:
+        """Call a function on the screen's thread; from any thread."""
+        self.post_message(Delivered(function))
 
     def on_delivered(self, message: Delivered) -> None:
-        if self.is_running:  # else its screens are being taken apart
+        if self.is_running:  # Otherwise its screens are being removed.
             message.deliver()
 
     def ask(
@@ -161,18 +160,22 @@ class Host(TypingAhead):
         *,
         refused: Callable[[], None] | None = None,
     ) -> None:
-        """Read something. That the database can't be read is `trouble` until it can; what else
-        goes wrong is said. `refused` is called beside that."""
+        """Read something on the reader's thread, and pass it to `answer`.
+
+        An unreadable database is shown as `trouble`; any other error as a notice. `refused` is
+        called in both cases.
+        """
 
         def failed(error: EdgecronError) -> None:
-            self._note_refusal(error)
+            if self._read_trouble is None:  # Otherwise the banner shows it.
+                self._show_refusal(error)
             if refused is not None:
                 refused()
 
         self._reader.ask(topic, question, answer=answer, refused=failed)
 
     def interrupt(self, topic: str) -> None:
-        """End the answering of a question, if it is this one: no answer comes."""
+        """Interrupt a question of this topic if it is being answered: no answer comes."""
         self._reader.interrupt(topic)
 
     def do(
@@ -183,12 +186,12 @@ class Host(TypingAhead):
         done: Callable[[T], None],
         refused: Callable[[EdgecronError], None],
     ) -> None:
-        """Write something, beside what is being read."""
+        """Write something on the writer's thread; reads continue meanwhile."""
 
         def ended() -> None:
             self._note_write_trouble(None)
             if self._read_trouble is not None:
-                self._reader.retry()  # It may just have been made.
+                self._reader.retry()  # The write may have created the database.
 
         def answered(found: T) -> None:
             ended()
@@ -198,14 +201,14 @@ class Host(TypingAhead):
             ended()
             refused(error)
 
-        self._doer.ask(topic, act, answer=answered, refused=failed)
-        if not self._is_looking_for_lock:
-            self._is_looking_for_lock = True
-            self._lock_waits = self._doer.lock_waits()
-            self.set_timer(_LOCK_LOOK_S, self._look_for_lock)
+        self._writer.ask(topic, act, answer=answered, refused=failed)
+        if not self._is_watching_lock:
+            self._is_watching_lock = True
+            self._lock_waits = self._writer.lock_waits()
+            self.set_timer(_LOCK_POLL_S, self._watch_lock)
 
     def ensure_database(self, then: Callable[[], None]) -> None:
-        """Do something for which there must be a database: where there is none yet, it is made."""
+        """Call `then` once there is a database: if there is none yet, create it."""
         if not self.is_absent:
             then()
             return
@@ -213,20 +216,16 @@ class Host(TypingAhead):
             "make the database",
             lambda client: client.count_schedules(),
             done=lambda _: then(),
-            refused=self._tell_refusal,
+            refused=self._show_refusal,
         )
 
     def post_changed(self) -> None:
-        """Tell every screen that there is something else to show."""
+        """Tell every screen that the database changed."""
         for screen in self.screen_stack:
             screen.post_message(Changed())
 
-    def _note_refusal(self, error: EdgecronError) -> None:
-        if self._read_trouble is None:  # else that tells it
-            self._tell_refusal(error)
-
-    def _tell_refusal(self, error: EdgecronError) -> None:
-        self.clear_notifications()  # It may be refused again and again.
+    def _show_refusal(self, error: EdgecronError) -> None:
+        self.clear_notifications()  # The same refusal may come again and again.
         self.notify(clean(error_words(error)), severity="error", markup=False)
 
     def _note_read_trouble(self, error: EdgecronError | None) -> None:
@@ -241,76 +240,43 @@ class Host(TypingAhead):
             self._write_trouble = error
             self.post_changed()
 
-    def _look_for_lock(self) -> None:
-        """Tell of what is to be written and waits for another program, as long as it does."""
-        if not self._doer.is_busy:
-            self._is_looking_for_lock = False
+    def _watch_lock(self) -> None:
+        """Show, for as long as it lasts, that a write waits for another program."""
+        if not self._writer.is_busy:
+            self._is_watching_lock = False
             self._note_write_trouble(None)
             return
-        waits, before = self._doer.lock_waits(), self._lock_waits
+        waits, before = self._writer.lock_waits(), self._lock_waits
         self._lock_waits = waits
         self._note_write_trouble(_LOCKED if waits > before else None)
-        self.set_timer(_LOCK_LOOK_S, self._look_for_lock)
+        self.set_timer(_LOCK_POLL_S, self._watch_lock)
 
-    def _handle_exception(self, error: Exception) -> None:
-        # Of Textual: what it shows would quote the values of our variables, names and output of
-        # others among them, as they are. Whoever runs us tells it, when the terminal is restored.
-        self.crash = error
-        super()._handle_exception(error)
+    # Notices.
 
-    def _fatal_error(self) -> None:
-        self._close_messages_no_wait()
-
-
-# For how long it is said; what went wrong takes longer to read.
-_TOLD_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
-
-
-class Telling(Host):
-    """A host that says what became of something. `labels` are the keys of actions as people read
-    them; `progress` is how far something is that takes a while, empty where nothing is; `defaults`
-    are what a new schedule has unless it says otherwise, by key of a document; `removed` are the
-    schedules that were removed last from here, until they are restored."""
-
-    labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
-    progress: reactive[str] = reactive("")
-    defaults: Callable[[], Mapping[str, object]] = dict
-    removed: tuple[str, ...] = ()
-    _is_leaving = False
-
-    @property
-    def engine_pid(self) -> int | None:
-        """The process id of the engine that runs from here; None where none does."""
-        return None
-
-    @property
-    def engine_key(self) -> str:
-        """The key that runs an engine from here; empty where none can be run."""
-        return ""
-
-    def tell(self, words: str, *, severity: SeverityLevel = "information") -> None:
-        """Say what became of something, for some seconds, in the place of what was said before."""
+    def show_notice(self, words: str, *, severity: SeverityLevel = "information") -> None:
+        """Show a notice for some seconds; it replaces the one before."""
         self.clear_notifications()
         self.notify(
-            clean(words, keep="\n"), severity=severity, timeout=_TOLD_S[severity], markup=False
+            clean(words, keep="\n"), severity=severity, timeout=_NOTICE_S[severity], markup=False
         )
 
     def show_error(self, error: EdgecronError) -> None:
-        """Say what went wrong with something that was asked for."""
-        self.tell(error_words(error), severity="error")
+        """Show the error of something the user asked for."""
+        self.show_notice(error_words(error), severity="error")
 
-    def label(self, action: str) -> str:
-        """The key of an action as people read it; empty where it has none."""
-        return next(iter(self.labels[action]), "")
+    def show_progress(self, words: str) -> None:
+        """Show progress instead of the key line; empty words bring the keys back."""
+        self.progress = words
 
     def leave(self) -> None:
-        """End, but ask before what was asked for is left half done; whoever insists is let go."""
-        going_on = self.progress or (
+        """End the application. If an action is not finished, ask first; a second call insists."""
+        unfinished = self.progress or (
             "" if self.write_trouble is None else self.write_trouble.message
         )
-        if not going_on or self._is_leaving:
+        if not unfinished or self._is_leaving:
             self.exit()
             return
+        # Loaded when needed: the first screen shows no dialog.
         from edgecron.tui.dialogs import ConfirmDialog
 
         def answered(is_agreed: bool | None) -> None:
@@ -319,9 +285,41 @@ class Telling(Host):
                 self.exit()
 
         self._is_leaving = True
-        words = (clean(going_on), "What is not done yet may be left undone.")
+        words = (clean(unfinished), "What is not done yet may be left undone.")
         self.push_screen(ConfirmDialog("Leave now?", words, yes="leave", is_danger=True), answered)
 
-    def show_progress(self, words: str) -> None:
-        """Say how far something is, in the place of the keys; empty: it has ended."""
-        self.progress = words
+    # Keys typed ahead. Over a slow line `/run` is one packet. Textual sends each key to the widget
+    # that has the focus when the key comes, and looks for a binding if that widget ignores it. By
+    # then an earlier key may have moved the focus, and letters of a filter would become actions:
+    # `r` would start a run.
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self._note_sent(event)
+        await super().on_event(event)
+
+    def on_key(self, event: events.Key) -> None:
+        """Send a key that its widget ignored to the widget that has the focus now."""
+        sent = next((node for key, node in self._sent_keys or () if key is event), None)
+        focused = self.focused
+        if sent is not None and focused is not None and sent is not focused:
+            event.prevent_default()
+            again = events.Key(event.key, event.character)
+            self._note_sent(again)
+            focused._forward_event(again)
+
+    def _note_sent(self, key: events.Key) -> None:
+        if self._sent_keys is None:
+            self._sent_keys = deque(maxlen=_MOST_KEYS)
+        self._sent_keys.append((key, self.focused or self.screen))
+
+    # Crashes.
+
+    def _handle_exception(self, error: Exception) -> None:
+        # Textual's report would quote the values of our variables unescaped, with names and output
+        # of other people. The caller reports the crash once the terminal is restored.
+        self.crash = error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()

@@ -1,4 +1,4 @@
-"""A thread with a database of its own: questions go to it, answers come back to the screen."""
+"""A thread with its own Client that answers questions of the screens."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from edgecron.client.protocol import Client
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]
 
-_LOOK_S = 0.25  # between two looks whether somebody has changed the database
-_RETRY_LOOKS = 4  # between two tries to open what could not be opened
-_ANEW_LOOKS = 8  # and to ask anew what could not be answered
-_NUDGE_S = 0.02
-_NUDGES = 250  # at the end of the thread, before it is left to itself
+_POLL_S = 0.25  # between two checks for changes by others
+_RETRY_POLLS = 4  # polls between two tries to open the database
+_ASK_AGAIN_POLLS = 8  # polls until a failed question is asked again
+_CLOSE_RETRY_S = 0.02
+_CLOSE_RETRIES = 250  # interrupts at the end, before the thread is abandoned
 
 
 class _Question(NamedTuple):
@@ -29,14 +29,13 @@ class _Question(NamedTuple):
 
 
 class DatabaseThread:
-    """Answers questions one after the other, those that were asked first before the others.
+    """Answer questions in the order they came.
 
-    A question of the same topic takes the place of one that was not begun. `deliver` runs a
-    function on the screen's thread; `changed` is delivered when others have committed, and when
-    the database is another one, or can be read again. `troubled` is delivered with what keeps the
-    database from being used, when that changes: None, nothing does.
-    `opened` makes the Client, on the desk's own thread. A defect of ours ends the thread, and
-    is raised on the screen's.
+    A question replaces one of the same topic that was not begun. `opened` makes the Client, on this
+    thread. `deliver` calls a function on the screen's thread. `changed` is delivered if others
+    committed, if the database was replaced, and if it can be read again. `troubled` is delivered
+    with the error that keeps the database from being used, or None, whenever that changes. A defect
+    ends the thread and is raised on the screen's thread.
     """
 
     def __init__(
@@ -53,17 +52,17 @@ class DatabaseThread:
         self._changed = changed
         self._troubled = troubled
         self._trouble: EdgecronError | None = None
-        self._is_shut = False  # it could not be opened
-        self._failed_topic: str | None = None  # of what could not be answered, though it is open
-        self._looks = 0
-        self._is_telling = False  # is it on its way to the screen that something has changed
+        self._failed_to_open = False  # could the database not be opened
+        self._failed_topic: str | None = None  # of a question that failed on an open database
+        self._polls = 0
+        self._is_reporting_change = False  # is `changed` on its way to the screen
         self.was_open = False
         self._questions: dict[str, _Question] = {}
-        self._bell = threading.Condition()
+        self._wake = threading.Condition()
         self._is_closed = False
         self._client: Client | None = None
-        self._mark: int | None = None
-        self._topic: str | None = None  # of what is being answered
+        self._change_mark: int | None = None
+        self._topic: str | None = None  # of the question being answered
         self._thread = threading.Thread(target=self._serve, name=name)
 
     def start(self) -> None:
@@ -71,13 +70,13 @@ class DatabaseThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its thread still runs."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is asked that has not been answered."""
-        with self._bell:
+        """Whether a question waits or is being answered."""
+        with self._wake:
             return bool(self._questions) or self._topic is not None
 
     def ask(
@@ -88,122 +87,124 @@ class DatabaseThread:
         answer: Callable[[T], None],
         refused: Callable[[EdgecronError], None],
     ) -> None:
-        """Ask; `answer` or `refused` is called on the screen's thread, unless it is asked anew."""
-        with self._bell:
+        """Ask; call `answer` or `refused` on the screen's thread if no newer one replaces it."""
+        with self._wake:
             self._questions[topic] = _Question(question, answer, refused)
-            self._bell.notify()
+            self._wake.notify()
 
     def interrupt(self, topic: str) -> None:
-        """End the answering of a question of this topic, as far as it can be ended: where it is,
-        neither `answer` nor `refused` is called."""
-        with self._bell:
+        """Interrupt the question of this topic, if it is being answered.
+
+        If that succeeds, neither `answer` nor `refused` is called.
+        """
+        with self._wake:
             if self._topic == topic and self._client is not None:
                 self._client.interrupt()
 
     def close(self) -> None:
-        """End the thread; a question that is being answered is broken off. Bounded."""
-        with self._bell:
+        """Interrupt the current question and end the thread, within 5 s."""
+        with self._wake:
             self._is_closed = True
             self._questions.clear()
-            self._bell.notify()
+            self._wake.notify()
         if self._thread.ident is None:
             return  # It was never started.
-        for _ in range(_NUDGES):
-            with self._bell:
-                # Again and again: one that comes between two statements ends nothing.
+        for _ in range(_CLOSE_RETRIES):
+            with self._wake:
+                # Repeated: an interrupt between two statements has no effect.
                 if self._client is not None:
                     self._client.interrupt()
-            self._thread.join(_NUDGE_S)
+            self._thread.join(_CLOSE_RETRY_S)
             if not self._thread.is_alive():
                 return
 
     def _serve(self) -> None:
         try:
             while (question := self._next()) is not None:
-                self._look()  # A database that was replaced would go on answering.
+                self._poll()  # Notice a replaced database: the old file would still answer.
                 self._answer(question)
-                with self._bell:
+                with self._wake:
                     self._topic = None
-        except Exception as error:  # noqa: BLE001 - a defect of ours: it is raised where it is told
+        except Exception as error:  # noqa: BLE001 - a defect, raised on the screen's thread
             self._deliver(partial(raise_here, error))
         finally:
-            self._let_go()
+            self._close_client()
 
     def retry(self) -> None:
-        """Try soon to open what could not be opened: there is reason to think that it can be."""
-        with self._bell:
-            self._looks = _RETRY_LOOKS
-            self._bell.notify()
+        """Try soon to open the database again: it may exist now."""
+        with self._wake:
+            self._polls = _RETRY_POLLS
+            self._wake.notify()
 
     def lock_waits(self) -> int:
-        """How often another's lock was waited for: while it grows, it is."""
-        with self._bell:
+        """Return how often this thread waited for a lock; while it grows, it is waiting."""
+        with self._wake:
             return 0 if self._client is None else self._client.lock_waits()
 
     def _next(self) -> _Question | None:
-        """The next question; None when it is time to end."""
+        """Return the next question; None to end."""
         while True:
-            with self._bell:
+            with self._wake:
                 if not self._questions and not self._is_closed:
-                    self._bell.wait(None if self._changed is None else _LOOK_S)
+                    self._wake.wait(None if self._changed is None else _POLL_S)
                 if self._is_closed:
                     return None
                 for topic in self._questions:
                     self._topic = topic
                     return self._questions.pop(topic)
-            self._look()
-            self._look_for_health()
+            self._poll()
+            self._poll_recovery()
 
     def _answer(self, question: _Question) -> None:
         try:
             found = question.ask(self._open())
         except QueryInterrupted:
-            return  # It was broken off.
+            return  # It was interrupted.
         except EdgecronError as error:
             if isinstance(error, DatabaseUnusable) and not isinstance(error, Unreadable):
-                self._let_go()
-                if not self._is_shut:
+                self._close_client()
+                if not self._failed_to_open:
                     self._failed_topic = self._topic
-                    self._note(error)
+                    self._report_trouble(error)
             self._deliver(partial(question.refused, error))
         else:
             if self._failed_topic is not None and self._topic == self._failed_topic:
-                self._note(None)
+                self._report_trouble(None)
             self._deliver(partial(question.answer, found))
 
-    def _look(self) -> None:
-        """Notice that the database was changed by others, has become another one, or has gone."""
+    def _poll(self) -> None:
+        """Check whether others changed, replaced or removed the database."""
         if self._client is None:
             return
         try:
             mark = self._client.change_mark()
         except EdgecronError:
-            self._let_go()
-            self._try_again()
+            self._close_client()
+            self._reopen()
             return
-        if mark != self._mark:
-            self._mark = mark
-            self._tell_changed()
+        if mark != self._change_mark:
+            self._change_mark = mark
+            self._report_change()
 
-    def _look_for_health(self) -> None:
-        """Find out now and then whether what was wrong has been put right."""
+    def _poll_recovery(self) -> None:
+        """Check now and then whether the trouble is over."""
         if self._trouble is None or self._changed is None:
             return
-        self._looks += 1
-        if self._is_shut and self._looks >= _RETRY_LOOKS:
-            self._looks = 0
-            self._try_again()
-        elif self._looks >= _ANEW_LOOKS:
-            self._looks = 0
-            self._tell_changed()
+        self._polls += 1
+        if self._failed_to_open and self._polls >= _RETRY_POLLS:
+            self._polls = 0
+            self._reopen()
+        elif self._polls >= _ASK_AGAIN_POLLS:
+            self._polls = 0
+            self._report_change()
             if self._failed_topic is None:
-                self._note(None)
-            self._failed_topic = None  # It is told again where it fails again.
+                self._report_trouble(None)
+            self._failed_topic = None  # If it fails again, it is reported again.
 
-    def _try_again(self) -> None:
-        with suppress(EdgecronError):  # It has been noted.
+    def _reopen(self) -> None:
+        with suppress(EdgecronError):  # `_open` reported it.
             self._open()
-            self._tell_changed()
+            self._report_change()
 
     def _open(self) -> Client:
         if self._client is not None:
@@ -212,19 +213,19 @@ class DatabaseThread:
             client = self._opened()
             mark = client.change_mark()
         except EdgecronError as error:
-            self._is_shut = True
+            self._failed_to_open = True
             self._failed_topic = None
-            self._note(error)
+            self._report_trouble(error)
             raise
-        with self._bell:
-            self._client, self._mark, self.was_open = client, mark, True
-        if self._is_shut:
-            self._is_shut = False
-            self._note(None)
+        with self._wake:
+            self._client, self._change_mark, self.was_open = client, mark, True
+        if self._failed_to_open:
+            self._failed_to_open = False
+            self._report_trouble(None)
         return client
 
-    def _note(self, error: EdgecronError | None) -> None:
-        """Tell what keeps the database from being used, where that is something else now."""
+    def _report_trouble(self, error: EdgecronError | None) -> None:
+        """Report the error that keeps the database from being used, if it changed."""
         if error is None:
             self._failed_topic = None
         if (None if error is None else error.message) == (
@@ -232,27 +233,27 @@ class DatabaseThread:
         ):
             return
         self._trouble = error
-        self._looks = 0
+        self._polls = 0
         if self._troubled is not None:
             self._deliver(partial(self._troubled, error))
 
-    def _tell_changed(self) -> None:
-        # Once at a time: the screen may take nothing for hours, as while a pager has the terminal.
-        if self._changed is not None and not self._is_telling:
-            self._is_telling = True
-            self._deliver(partial(self._say_changed, self._changed))
+    def _report_change(self) -> None:
+        # One at a time: the screen may take nothing for hours, while a pager has the terminal.
+        if self._changed is not None and not self._is_reporting_change:
+            self._is_reporting_change = True
+            self._deliver(partial(self._deliver_change, self._changed))
 
-    def _say_changed(self, changed: Callable[[], None]) -> None:
-        self._is_telling = False  # What is committed from here on is told again.
+    def _deliver_change(self, changed: Callable[[], None]) -> None:
+        self._is_reporting_change = False  # Report commits from here on again.
         changed()
 
-    def _let_go(self) -> None:
-        with self._bell:
+    def _close_client(self) -> None:
+        with self._wake:
             client, self._client = self._client, None
         if client is not None:
             client.close()
 
 
 def raise_here(error: Exception) -> None:
-    """Raise what was caught on another thread."""
+    """Raise an error that another thread caught."""
     raise error

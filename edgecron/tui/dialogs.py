@@ -1,4 +1,4 @@
-"""Questions that stand before all else until they are answered: yes or no, or lines of text."""
+"""Dialogs over the current screen: yes or no, or lines of input."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from edgecron.views.phrases import fit, folded
 
 
 class Overlay(ModalScreen[ScreenResultType | None]):
-    """Left by the key for going back, and by escape, whatever else that is; then it is None."""
+    """A screen over another one. Escape and the key for going back leave it with None."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("back")
 
     def key_escape(self, event: events.Key) -> None:
-        # No binding: Textual drops it where the key for going back is another one.
+        # Not a binding: Textual drops it if the key for going back is changed.
         event.stop()
         self.action_leave()
 
@@ -37,17 +37,16 @@ class Overlay(ModalScreen[ScreenResultType | None]):
         self.action_leave()
 
 
-_WIDTH = 64  # of the text within
-_MOST_LINES = 12  # of words that explain
-_LOW = 16  # lines of a screen below which there is room for no gaps
+_WIDTH = 64  # columns of the text
+_MOST_LINES = 12  # of explaining words
+_LOW = 16  # lines of a screen; below, there are no gaps
 _CHECK_LINES = 2
 
 T = TypeVar("T")
 
 
 class Field(NamedTuple):
-    """A line to be written: what it is called, what stands there, and what to write as an
-    example."""
+    """A line of input: its label, its first text, and an example."""
 
     label: str
     text: str = ""
@@ -55,7 +54,7 @@ class Field(NamedTuple):
 
 
 class CheckResult(NamedTuple, Generic[T]):
-    """What is to be said of what was written; `value` None is not acceptable, or not yet."""
+    """The result of checking what was typed; `value` None is not acceptable."""
 
     words: str
     value: T | None = None
@@ -66,9 +65,9 @@ Check = Callable[[tuple[str, ...], ShowCheck[T]], None]
 
 
 class Dialog(Overlay[T]):
-    """A box in the middle of the screen; what it comes back with is None where it was left.
+    """A box in the middle of the screen; it returns None if it was left.
 
-    `words` are of anybody: they are cleaned and folded here.
+    `words` can contain text of other people: it is cleaned and folded here.
     """
 
     DEFAULT_CSS = """
@@ -94,14 +93,14 @@ class Dialog(Overlay[T]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
-            # As Content, so that nothing in it is markup.
+            # As Content: text of other people must not be read as markup.
             box.border_title = Content(self._title)
             yield TextLine(id="words")
             yield from self.compose_fields()
             yield TextLine(id="choices")
 
     def compose_fields(self) -> ComposeResult:
-        """What is to be filled in."""
+        """Yield the fields."""
         yield from ()
 
     def on_mount(self) -> None:
@@ -112,12 +111,12 @@ class Dialog(Overlay[T]):
 
     @property
     def text_width(self) -> int:
-        """How many columns there are for text."""
+        """The columns for text."""
         return max(10, min(_WIDTH, self.size.width * 96 // 100 - 6))
 
     @property
     def answer_lines(self) -> int:
-        """How many lines there are below the words, without gaps."""
+        """The lines below the words, without gaps."""
         return 1
 
     def _show_words(self) -> None:
@@ -125,7 +124,7 @@ class Dialog(Overlay[T]):
         self.set_class(is_low, "-low")
         if is_low:
             self.app.clear_notifications()  # They would cover the keys that answer.
-        # What is to be filled in, and the keys that answer, come before what explains them.
+        # Fields and keys are more important than explaining words.
         most = max(0, self.size.height - 2 - self.answer_lines) if is_low else _MOST_LINES
         width = self.text_width
         lines = _cut([part for text in self._words for part in folded(text, width)], most, width)
@@ -135,11 +134,11 @@ class Dialog(Overlay[T]):
         shown.show(*[[(line, "")] for line in lines])
 
     def show_choices(self) -> None:
-        """Say which keys answer."""
+        """Show the keys that answer."""
 
 
 class ConfirmDialog(Dialog[bool]):
-    """A question; True where the answer is yes."""
+    """A yes-or-no question; it returns True for yes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,enter", "agree", show=False),
@@ -165,10 +164,10 @@ class ConfirmDialog(Dialog[bool]):
 
 
 class Lines(Dialog[T]):
-    """Lines of text that are checked while they are written; the value that the check gave.
+    """Lines of input, checked while they are typed; it returns the value of the check.
 
-    `check` is told the texts, and tells what it finds, at once or later; what it says of texts
-    that stand there no more is not shown.
+    `check` gets the texts and passes its result to a function, now or later. A result for texts
+    that have changed meanwhile is dropped.
     """
 
     def __init__(
@@ -185,7 +184,7 @@ class Lines(Dialog[T]):
         self._fields = tuple(fields)
         self._check = check
         self._yes = yes
-        self._found: CheckResult[T] | None = None
+        self._checked: CheckResult[T] | None = None
 
     @property
     def answer_lines(self) -> int:
@@ -208,7 +207,7 @@ class Lines(Dialog[T]):
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#field0", Input).focus()
-        self._look()
+        self._check_texts()
 
     def show_choices(self) -> None:
         self.query_one("#choices", TextLine).show(
@@ -217,29 +216,29 @@ class Lines(Dialog[T]):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What stands there."""
+        """The texts of the fields."""
         return tuple(field.value.strip() for field in self.query(LineInput))
 
     def on_input_changed(self) -> None:
-        self._look()
+        self._check_texts()
 
-    def _look(self) -> None:
+    def _check_texts(self) -> None:
         texts = self.texts
-        self._found = None
+        self._checked = None
 
-        def told(found: CheckResult[T]) -> None:
+        def show(found: CheckResult[T]) -> None:
             if self.is_attached and self.texts == texts:
-                self._found = found
-                self._tell(found)
+                self._checked = found
+                self._show_check(found)
 
-        self._check(texts, told)
+        self._check(texts, show)
 
-    def _tell(self, found: CheckResult[T]) -> None:
-        look = "bad" if found.value is None else "good"
+    def _show_check(self, found: CheckResult[T]) -> None:
+        style = "bad" if found.value is None else "good"
         mark = "✗ " if found.value is None else "→ "
         width = self.text_width - 2
         first, *more = _cut([*folded(clean(found.words), width)], _CHECK_LINES, width)
-        lines: list[list[Span]] = [[(mark, look), (first, "")]]
+        lines: list[list[Span]] = [[(mark, style), (first, "")]]
         lines += [[("  ", ""), (line, "")] for line in more]
         self.query_one("#check", TextLine).show(*(lines if found.words else ()))
 
@@ -252,17 +251,17 @@ class Lines(Dialog[T]):
             self.action_agree()
 
     def action_agree(self) -> None:
-        if self._found is not None and self._found.value is not None:
-            self.dismiss(self._found.value)
+        if self._checked is not None and self._checked.value is not None:
+            self.dismiss(self._checked.value)
 
 
 def _cut(lines: list[str], most: int, width: int) -> list[str]:
-    """As many lines as there is room for; the last one says so where there are more."""
+    """Keep as many lines as fit; a sign in the last one shows that there are more."""
     if len(lines) <= most:
         return lines
     return [*lines[: most - 1], fit(f"{lines[most - 1]} …", width)] if most else []
 
 
 def choice(key: str, name: str, action: str) -> list[Span]:
-    """A key and what it does; a click on it does the same."""
+    """Return a key and its action; a click does the same."""
     return [(f"{key} ", f"accent@screen.{action}"), (name, f"@screen.{action}"), ("    ", "")]

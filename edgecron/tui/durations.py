@@ -1,4 +1,8 @@
-"""How long the last runs of a schedule took, as tall bars with a scale. Pure."""
+"""Durations of the last runs: a line of small bars for lists, a chart for the schedule. Pure.
+
+Why not Textual's Sparkline: it is a widget, which a line of a list can't hold. Its scale is linear,
+so that one long run makes all others equal. Its colours show heights, not how a run ended.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.times import short_duration
 
 BARS = "▁▂▃▄▅▆▇█"
-PLAIN_BARS = ":-=+*%#@"  # the more ink, the longer
+PLAIN_BARS = ":-=+*%#@"  # more ink is longer
 _NO_DURATION, _PLAIN_NO_DURATION = "·", "."
-# From so many times the shortest on, a scale of equal steps would show the short ones as one.
+# If the longest is so many times the shortest, equal steps would show all short ones alike.
 _WIDE = 50
 
 OK, FAILED, OTHER = "ok", "failed", "other"
@@ -24,11 +28,10 @@ _STYLES = {"success": OK, "failed": FAILED, "interrupted": FAILED}
 def sparkline(
     recent: Sequence[tuple[str, int | None]], width: int, *, is_plain: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """`width` letters with the style of each, 'ok', 'failed' or 'other': the oldest on the left.
+    """Return `width` letters, oldest first, each with 'ok', 'failed' or 'other'.
 
-    `recent` are (status, duration in milliseconds) of the last runs, the newest first, as history
-    has them. The longest of those shown is a whole bar; one without a duration is a dot. Where
-    they are too few, the left is blank.
+    `recent` are (status, duration in milliseconds) of the last runs, newest first. The longest one
+    shown is a whole bar; one without a duration is a dot. The left is blank if there are too few.
     """
     shown = recent[: max(width, 0)]
     known = [duration_ms for _, duration_ms in shown if duration_ms is not None]
@@ -45,25 +48,25 @@ def sparkline(
 
 
 def bar_height(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = len(BARS)) -> int:
-    """How high a duration is, from 0 to `steps` - 1, among those from `least_ms` to `most_ms`."""
+    """Return the height of a duration, from 0 to `steps` - 1."""
     if most_ms <= least_ms * _WIDE:
         return max(-(-duration_ms * steps // most_ms) - 1, 0)
     return round((steps - 1) * log(max(duration_ms, 1) / least_ms) / log(most_ms / least_ms))
 
 
-MOST = 60  # runs that are shown
+MOST = 60  # runs in the chart
 _STEPS = len(BARS)  # of one line
-_WIDEST = 4  # columns from one bar to the next, where there are few
+_WIDEST = 4  # columns from one bar to the next, if there are few
 
 
 def trend_lines(
     recent: Sequence[tuple[str, int | None]], *, width: int, height: int
 ) -> list[tuple[Span, ...]]:
-    """`height` lines: bars above each other and, below them, how each run ended.
+    """Draw `height` lines of bars, and below them how each run ended; the newest on the right.
 
-    `recent` are (status, duration in milliseconds), the newest first; the newest is on the right.
-    At the left stand the longest duration, the shortest, and the middle one where it has a line
-    of its own. Empty where there is nothing to show.
+    `recent` are (status, duration in milliseconds), newest first. The scale at the left names the
+    longest and the shortest duration, and the median if it has a line of its own. Empty if there
+    is nothing to show.
     """
     known = [ms for _, ms in recent if ms is not None]
     margin = max((len(short_duration(ms)) for ms in known), default=0) + 3
@@ -89,7 +92,7 @@ def trend_lines(
 
 
 def scale_words(recent: Sequence[tuple[str, int | None]]) -> str:
-    """`min 1.2 s  median 3 s  max 9 s`; empty where nothing is known."""
+    """Return `min 1.2 s  median 3 s  max 9 s`; empty without durations."""
     known = [ms for _, ms in recent if ms is not None]
     if not known:
         return ""
@@ -98,7 +101,7 @@ def scale_words(recent: Sequence[tuple[str, int | None]]) -> str:
 
 
 class _Scale:
-    """Heights in eighths of a line, the longest being `top` of them."""
+    """Heights in eighths of a line; the longest is `top`."""
 
     def __init__(self, durations: Sequence[int], top: int) -> None:
         self._least, self._most = max(min(durations), 1), max(*durations, 1)
@@ -112,28 +115,28 @@ class _Scale:
         )
 
     def labels(self, durations: Sequence[int], rows: int) -> dict[int, str]:
-        """By line, from 1 at the bottom, the duration whose bar ends there."""
+        """Return durations by the line where their bars end, 1 at the bottom."""
         found: dict[int, str] = {}
-        # The outer two are told whatever else there is to tell.
+        # The shortest and the longest replace a median on the same line.
         for ms in (median_low(durations), min(durations), max(durations)):
             found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = short_duration(ms)
         return found
 
 
 def _part(height: int, row: int) -> str:
-    """The part of a bar that lies in a line."""
+    """Return the part of a bar in one line."""
     inside = height - (row - 1) * _STEPS
     return " " if inside <= 0 else BARS[min(inside, _STEPS) - 1]
 
 
 def _end(status: str, width: int) -> Span:
-    glyph, look = ("·", "dim") if status == "success" else STATUS_GLYPHS[status]
-    return f"{glyph:^{width}}", look
+    glyph, style = ("·", "dim") if status == "success" else STATUS_GLYPHS[status]
+    return f"{glyph:^{width}}", style
 
 
 def _joined(bars: Sequence[Span], pitch: int) -> tuple[Span, ...]:
-    """Bars, each `pitch` columns from the next; those of one look together."""
+    """Join bars, `pitch` columns apart; merge neighbours of one style."""
     return tuple(
-        ("".join(f"{text:<{pitch}}" for text, _ in same), look)
-        for look, same in groupby(bars, key=lambda bar: bar[1])
+        ("".join(f"{text:<{pitch}}" for text, _ in same), style)
+        for style, same in groupby(bars, key=lambda bar: bar[1])
     )

@@ -1,4 +1,4 @@
-"""Facts in sections: labels and what they say, folded to the width there is."""
+"""Sections of facts: labels and their texts, folded to the width of the screen."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from edgecron.tui.list_model import Span, first_of
 from edgecron.tui.text_line import TextLine
 from edgecron.views.phrases import display_width, folded
 
-_LABEL = 16  # columns of a label, with the gap behind it
-_NARROW = 44  # below it labels stand above what they say
+_LABEL = 16  # columns of a label with its gap
+_NARROW = 44  # columns; below, a label stands above its text
 
 
 class Title(NamedTuple):
-    """The beginning of a section; `note` is at its right end."""
+    """The heading of a section; `note` stands at its right end."""
 
     text: str
     note: tuple[Span, ...] = ()
 
 
 class Fact(NamedTuple):
-    """A label and what it says, of anybody: it is cleaned, and its lines are kept."""
+    """A label and its text; the text is cleaned here and keeps its lines."""
 
     label: str
     text: str
-    look: str = ""
+    style: str = ""
 
 
 class Cells(NamedTuple):
-    """A line as it is; where there is no room its end is cut. Its text is clean already."""
+    """A line of spans, cut if it is too long; its text is already clean."""
 
     spans: tuple[Span, ...]
     label: str = ""
@@ -43,7 +43,7 @@ Row = Title | Fact | Cells
 
 
 def laid_out(rows: Sequence[Row], width: int) -> list[tuple[Span, ...]]:
-    """The lines of a section, each of at most so many columns."""
+    """Lay out rows as lines of at most `width` columns."""
     lines: list[tuple[Span, ...]] = []
     for row in rows:
         match row:
@@ -84,12 +84,12 @@ def _folded(row: Fact, width: int) -> Iterator[tuple[Span, ...]]:
         label = (("  ", ""),)
     for line in clean(row.text, keep="\n").split("\n"):
         for part in folded(line, max(1, width - indent - 1)):
-            yield (*label, (part, row.look))
+            yield (*label, (part, row.style))
             label = ((" " * indent, ""),)
 
 
 class Facts(TextLine):
-    """Sections of facts, as high as they need to be."""
+    """Show sections of facts, as high as they are."""
 
     DEFAULT_CSS = "Facts { height: auto; width: 1fr; }"
 
@@ -100,7 +100,7 @@ class Facts(TextLine):
         self._width = 0
 
     def show_rows(self, rows: Sequence[Row]) -> None:
-        """Show these rows; what is shown already is left as it is."""
+        """Show these rows, unless they are shown already."""
         if tuple(rows) != self._rows:
             before = len(self._lines)
             self._rows, self._width = tuple(rows), 0

@@ -1,4 +1,4 @@
-"""The line below a list: what it is filtered by, how many match, and how many are marked."""
+"""The line below a list: its filter, how many lines match, and how many are marked."""
 
 from __future__ import annotations
 
@@ -22,36 +22,35 @@ from edgecron.views.phrases import display_width, error_words
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
 
-_PAUSE_S = 0.12  # after the last letter, before it is looked for
-_LEAST_INPUT = 12
+_PAUSE_S = 0.12  # after the last letter, before the list is filtered
+_LEAST_INPUT = 12  # columns
 
 
 class FilteredSource(Source, Protocol):
-    """A source that can show less than all it has."""
+    """A source that can be filtered."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether `count` is all that there are, and not as many as were found so far."""
+        """Whether `count` is the whole number, not only what was found so far."""
 
     def filter_by(self, wanted: Filter | None) -> None:
-        """Show only what a filter lets through; None is all."""
+        """Show only lines that match a filter; None shows all."""
 
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
-        """The keys of a filter that say nothing of these lines."""
+        """Return the keys of a filter that do not apply to these lines."""
 
     @property
     def trouble(self) -> str:
-        """What can't be shown, and why; empty if nothing."""
+        """What can't be shown, and why; empty if all can."""
 
     def gone_of(self, keys: Set[int]) -> Set[int]:
-        """Which of these keys are of lines that are no more, as far as that is known."""
+        """Return the keys whose lines no longer exist, as far as known."""
 
 
 class FilterLine(Horizontal):
-    """Hidden if there is no filter, mark or trouble. `empty` is what the list says where
-    nothing matches.
+    """Edit the filter of a list; hidden if there is no filter, mark or trouble.
 
-    Enter keeps what was written, the key for going back takes it away.
+    Enter keeps the filter, the key for going back removes it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("back")
@@ -80,7 +79,7 @@ class FilterLine(Horizontal):
         yield TextLine(classes="said")
 
     async def write(self) -> None:
-        """Let the filter be written."""
+        """Open the filter for typing."""
         lines = self.query(LineInput)
         if lines:
             line = lines.first()
@@ -89,10 +88,10 @@ class FilterLine(Horizontal):
             await self.mount(line, after=0)
         self._is_writing = self.display = True
         self.show()
-        self.screen.set_focus(line)  # At once: the next key is for it already.
+        self.screen.set_focus(line)  # Immediately: the next key is meant for it.
 
     def clear(self) -> bool:
-        """Take the filter away; whether there was one."""
+        """Remove the filter; return whether there was one."""
         was_there = self._filter is not None or bool(self._problem)
         for line in self.query(LineInput):
             with line.prevent(Input.Changed):
@@ -101,7 +100,7 @@ class FilterLine(Horizontal):
         return was_there
 
     def found(self) -> None:
-        """The list shows what was looked for."""
+        """Show the count of a list that was read again, and drop marks of lines that are gone."""
         self._is_searching = False
         gone = self._source.gone_of(self._view.marked)
         if gone:
@@ -109,7 +108,7 @@ class FilterLine(Horizontal):
         self.show()
 
     def show(self) -> None:
-        """Say how many match, or what is wrong with the filter, and how many are marked."""
+        """Show how many lines match and are marked, or what is wrong with the filter."""
         is_filtered = self._filter is not None or bool(self._problem)
         shows_line = is_filtered or self._is_writing
         self.display = shows_line or bool(self._view.marked or self._source.trouble)
@@ -153,10 +152,10 @@ class FilterLine(Horizontal):
     def on_input_changed(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(_PAUSE_S, self._look)
+        self._timer = self.set_timer(_PAUSE_S, self._read_filter)
 
     def on_input_submitted(self) -> None:
-        self._look()
+        self._read_filter()
         self.screen.set_focus(self._view)
 
     def on_descendant_blur(self) -> None:
@@ -167,7 +166,7 @@ class FilterLine(Horizontal):
         self.clear()
         self.screen.set_focus(self._view)
 
-    def _look(self) -> None:
+    def _read_filter(self) -> None:
         for line in self.query(LineInput):
             self._apply(line.value.strip())
 

@@ -1,4 +1,4 @@
-"""The form to add a schedule, or to change one. Nothing is written before it is saved."""
+"""The form to add or change a schedule. Nothing is written before it is saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
-from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -18,7 +17,7 @@ from edgecron.base.safetext import clean
 from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.bindings import bindings
-from edgecron.tui.database_app import Telling
+from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.facts import Facts, Title
 from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_draft
@@ -30,7 +29,7 @@ from edgecron.tui.form_fields import (
     texts_of,
     uneditable_fields,
 )
-from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormButton, preview_lines
+from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormButton, Preview
 from edgecron.tui.list_model import Span, pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import TextLine
@@ -46,33 +45,10 @@ _KEYS = (
 )
 
 
-class Preview(TextLine):
-    """The times that stand in the form: in words, and the next ones."""
-
-    app: Telling
-
-    def __init__(self) -> None:
-        super().__init__(id="preview")
-        self._found: FormCheck | None = None
-
-    def tell(self, found: FormCheck) -> None:
-        """Show what was found."""
-        self._found = found
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        width, base, app = self.size.width, self.rich_style, self.app
-        lines = preview_lines(
-            self._found, width=width, height=self.size.height, zone=app.zone, now=app.now()
-        )
-        spans = lines[y] if y < len(lines) else ()
-        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)
-
-
 class ScheduleForm(QueryScreen[str | None]):
-    """The fields of a schedule; comes back with its name where it was saved.
+    """The fields of a schedule; returns its name if it was saved.
 
-    `opened` is the schedule that is changed, None for a new one, which begins as `defaults` say.
+    `opened` is the schedule to change; None for a new one, which begins with `defaults`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -97,14 +73,14 @@ class ScheduleForm(QueryScreen[str | None]):
     ScheduleForm.-wide #preview { width: 2fr; height: 1fr; margin: 0 0 0 1; }
     """
 
-    app: Telling
+    app: DatabaseApp
 
     def __init__(self, opened: Schedule | None, *, defaults: Mapping[str, object]) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
         self._opened = opened
-        self._over = opened  # as it was last seen by whoever saves
+        self._current = opened  # as last read before saving
         self._base: Table = dict(defaults) if opened is None else schedule_table(opened)
         self._before = texts_of("" if opened is None else opened.name, self._base)
         self._hidden = uneditable_fields(self._before, self._base)
@@ -112,7 +88,7 @@ class ScheduleForm(QueryScreen[str | None]):
         self._found: FormCheck | None = None
         self._is_saving = False
         self._rows = {key: self._row(field) for key, field in FIELDS.items()}
-        self._refusal = ""  # why it was not saved, until something else is written
+        self._refusal = ""  # why it was not saved, until the next change
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -135,7 +111,7 @@ class ScheduleForm(QueryScreen[str | None]):
             yield self._rows[field.key]
 
     async def _mount_rest(self) -> None:
-        """Show the other sections, which few people come for: the first one does not wait."""
+        """Add the other sections: few people need them, and the first one must not wait."""
         rest = [part for number in range(1, len(SECTIONS)) for part in self._section(number)]
         await self.query_one("#form-fields").mount(*rest, before="#save")
         if self._found is not None:
@@ -145,7 +121,7 @@ class ScheduleForm(QueryScreen[str | None]):
         choices = field.choices
         text = self._before[field.key]
         if field.form is FieldKind.CHOICE and text not in choices:
-            choices = (*choices, text)  # as `callable`, which no person would choose
+            choices = (*choices, text)  # such as `callable`, which is not offered
         return FieldRow(field, text, choices=choices, is_hidden=field.key in self._hidden)
 
     def on_mount(self) -> None:
@@ -153,16 +129,16 @@ class ScheduleForm(QueryScreen[str | None]):
         self._show_top()
         self._focus("name" if self._opened is None else "when")
         self.call_after_refresh(self._mount_rest)
-        self._look()
+        self._check()
 
     @property
     def texts(self) -> dict[str, str]:
-        """What stands in each field."""
+        """The text of each field."""
         return {key: row.text for key, row in self._rows.items()}
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything stands there that did not before."""
+        """Whether any field was changed."""
         return self.texts != self._before
 
     def _draft(self) -> Draft:
@@ -176,25 +152,25 @@ class ScheduleForm(QueryScreen[str | None]):
     # Checking.
 
     def on_input_changed(self) -> None:
-        self._written()
+        self._note_change()
 
     def on_text_area_changed(self) -> None:
-        self._written()
+        self._note_change()
 
     def on_choice_changed(self) -> None:
-        self._written()
+        self._note_change()
 
     def on_changed(self) -> None:
-        self._look()
+        self._check()
 
-    def _written(self) -> None:
+    def _note_change(self) -> None:
         texts = self.texts
         self._touched |= {key for key, text in texts.items() if text != self._before[key]}
         self._refusal = ""
         self._show_top()
-        self._look()
+        self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         draft = self._draft()
 
         def take(found: FormCheck) -> None:
@@ -211,19 +187,19 @@ class ScheduleForm(QueryScreen[str | None]):
             problem = found.problems.get(key, "") if key in self._touched else ""
             is_new = self._opened is None or row.text != self._before[key]
             caution = found.cautions.get(key, "") if is_new else ""
-            # What is wrong with a time is told where it is told in words.
+            # The preview shows what is wrong with a time.
             if key == "when" and any(time.is_wrong for time in found.times):
                 problem = ""
-            row.tell(problem or caution, is_wrong=bool(problem))
-        self.query_one(Preview).tell(found)
+            row.show_problem(problem or caution, is_wrong=bool(problem))
+        self.query_one(Preview).show_check(found)
         if self._refusal:
-            self._tell(self._refusal)
+            self._show_message(self._refusal)
         else:
-            self._tell(found.others, look="warn")
+            self._show_message(found.others, style="warn")
         self._tick()
 
     def _tick(self) -> None:
-        """Show how far the times are by now, and again when that reads otherwise."""
+        """Redraw distances, and again when their words change."""
         self.query_one(Preview).refresh()
         if self._timer is not None:
             self._timer.stop()
@@ -231,7 +207,7 @@ class ScheduleForm(QueryScreen[str | None]):
             away_s = (self._found.fires[0].due_at - self.app.now()).total_seconds()
             self._timer = self.set_timer(pace_of(max(0.0, away_s)), self._tick)
 
-    # What is said.
+    # Showing.
 
     def _show_top(self) -> None:
         spans: list[Span] = [(" edgecron ", "bold")]
@@ -242,22 +218,22 @@ class ScheduleForm(QueryScreen[str | None]):
         right = [("● not saved yet ", "warn")] if self.is_changed else [("", "")]
         self.query_one("#top", TextLine).show(spans, right=right)
 
-    def _tell(self, words: str, *, look: str = "bad") -> None:
+    def _show_message(self, words: str, *, style: str = "bad") -> None:
         told = self.query_one("#told", TextLine)
         told.display = bool(words)
         lines = list(folded(clean(words), max(20, self.size.width - 4)))
-        mark = "✗" if look == "bad" else "!"
+        mark = "✗" if style == "bad" else "!"
         told.styles.height = len(lines)
-        told.show(*[[(f" {' ' if at else mark} {line}", look)] for at, line in enumerate(lines)])
+        told.show(*[[(f" {' ' if at else mark} {line}", style)] for at, line in enumerate(lines)])
 
     def on_descendant_focus(self) -> None:
         row = self._current_row()
-        words = "" if row is None else f"{row.field.label}: {row.field.words}"
+        words = "" if row is None else f"{row.field.label}: {row.field.hint}"
         self.query_one("#hint", TextLine).show([(f" {words}", "dim")])
         self.query_one("#keys", TextLine).show(self._key_spans())
 
     def _key_spans(self) -> list[Span]:
-        """The keys that there is room for, each as a whole."""
+        """Return the keys that fit as a whole."""
         keys = list(_KEYS)
         if isinstance(self.focused, Choice):
             keys.insert(2, ("← →", "choose", ""))
@@ -315,13 +291,13 @@ class ScheduleForm(QueryScreen[str | None]):
         self._is_saving = True
         self.app.do(
             "form",
-            partial(save_draft, draft=self._draft(), over=self._over),
+            partial(save_draft, draft=self._draft(), over=self._current),
             done=self._saved,
             refused=self._refused,
         )
 
     def _refuse(self, found: FormCheck) -> None:
-        """Say how much is wrong, and go to the first of it."""
+        """Say how many fields are wrong, and focus the first one."""
         count = len(found.problems)
         first = next((key for key in FIELDS if key in found.problems), None)
         many = "1 field can't be taken as it is"
@@ -343,9 +319,9 @@ class ScheduleForm(QueryScreen[str | None]):
             words = f"changed {schedule.name}: {', '.join(saved.changed)}; {when}"
         else:
             words = f"nothing is changed in schedule {schedule.name}"
-        self.app.tell(words)
+        self.app.show_notice(words)
         if saved.note is not None:
-            self.app.tell(saved.note, severity="warning")
+            self.app.show_notice(saved.note, severity="warning")
         self.dismiss(schedule.name)
 
     def _refused(self, error: EdgecronError) -> None:
@@ -353,12 +329,12 @@ class ScheduleForm(QueryScreen[str | None]):
         self._refusal = f"not saved: {error_words(error)}"
         if isinstance(error, ChangedByOthers):
             self._refusal = f"not saved: {error.message}; ^s again puts your changes over theirs"
-        self._tell(self._refusal)
+        self._show_message(self._refusal)
         if not isinstance(error, ChangedByOthers):
             return
         opened = self._opened
         if opened is not None:
-            self.ask("others", lambda client: client.schedule(opened.name), self._take_over)
+            self.ask("others", lambda client: client.schedule(opened.name), self._take_current)
 
-    def _take_over(self, current: Schedule) -> None:
-        self._over = current
+    def _take_current(self, current: Schedule) -> None:
+        self._current = current

@@ -1,4 +1,4 @@
-"""What a desk does for the form: checks what stands in it, looks ahead, and saves it."""
+"""Check the draft of a form against the database, preview its times, and save it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _STAND_IN = "example"  # H needs a name
 
 
 class Draft(NamedTuple):
-    """What stands in a form. `opened` is the schedule that is changed, None for a new one.
+    """The texts of a form. `opened` is the schedule to change; None for a new one.
 
-    `base` is the table that `before` are the texts of: what stands there as it did before is as
-    it is in the table.
+    `before` are the first texts, made from the table `base`. A text that did not change keeps its
+    value of the table.
     """
 
     texts: Texts
@@ -56,7 +56,7 @@ class Draft(NamedTuple):
 
 
 class TimeLine(NamedTuple):
-    """A line of `when`, and what it says or what is wrong with it."""
+    """A line of `when`, with its meaning or its problem in words."""
 
     text: str
     words: str
@@ -64,7 +64,7 @@ class TimeLine(NamedTuple):
 
 
 class Fire(NamedTuple):
-    """A time at which it would run, and the trigger that gives it."""
+    """A time when the schedule would run, and the text of its trigger."""
 
     due_at: datetime
     source: str | None
@@ -72,10 +72,10 @@ class Fire(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormCheck:
-    """What is to be said of a draft.
+    """The result of checking a draft.
 
-    `problems` and `cautions` are by field, '' where they belong to none; `notes` are on clock
-    changes. `others` says that somebody else has changed the schedule since it was opened.
+    `problems` and `cautions` are by field ('' for none). `notes` are on clock changes. `others`
+    says what other people changed in the schedule since the form was opened.
     """
 
     problems: Mapping[str, str]
@@ -89,7 +89,7 @@ class FormCheck:
 
 
 class Saved(NamedTuple):
-    """A schedule as it was saved, and which of its keys were changed; none where it is new."""
+    """A saved schedule, and its changed keys; none if it is new."""
 
     schedule: Schedule
     changed: tuple[str, ...]
@@ -99,32 +99,32 @@ class Saved(NamedTuple):
 
 
 def check_draft(client: Client, draft: Draft) -> FormCheck:
-    """Everything that is to be said of a draft, as `add` or `edit` would say it; writes nothing."""
+    """Check a draft as `add` or `edit` would; write nothing."""
     now = client.now()
     table, found = table_of(draft.texts, base=draft.base, before=draft.before)
     wanted, wrong = read_table(draft.name, table, now=now, known=draft.known)
-    problems = _by_field(draft, [*found, *wrong])
+    problems = _problems_by_field(draft, [*found, *wrong])
     if wanted is not None and not problems:
-        problems |= _find_beside(client, _step(wanted, draft.opened))
-    ahead = _look_ahead(client, draft, table, now=now)
+        problems |= _check_in_database(client, _step(wanted, draft.opened))
+    times = _read_times(client, draft, table, now=now)
     job = None if wanted is None else wanted.spec.job
     return FormCheck(
         problems=problems,
-        cautions=_cautions(job, ahead, is_here=isinstance(client, LocalClient)),
-        times=ahead.lines,
-        timezone=ahead.timezone,
-        fires=ahead.fires,
-        notes=ahead.notes,
+        cautions=_cautions(job, times, is_here=isinstance(client, LocalClient)),
+        times=times.lines,
+        timezone=times.timezone,
+        fires=times.fires,
+        notes=times.notes,
         is_clock_trusted=client.clock_state().is_trusted,
-        others=_others(client, draft.opened),
+        others=_changes_by_others(client, draft.opened),
     )
 
 
 def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
-    """Write a draft. `over` is the schedule as it was last seen; what others changed of it since
-    it was opened stays, but for the fields that the draft changes too.
+    """Write a draft. `over` is the schedule as last read.
 
-    Raises ChangedByOthers where it has been changed since, and what `add` and `edit` raise.
+    Changes by others since the form was opened stay, except in fields that the draft changes too.
+    Raises ChangedByOthers if it was changed since `over`, and whatever `add` and `edit` raise.
     """
     now = client.now()
     current, base = over, draft.base
@@ -151,8 +151,8 @@ def _step(wanted: Wanted, opened: Schedule | None) -> Step:
     return compare_one(wanted, opened)
 
 
-def _others(client: Client, opened: Schedule | None) -> str:
-    """What others did to the schedule since it was opened; '' where nothing."""
+def _changes_by_others(client: Client, opened: Schedule | None) -> str:
+    """Say what others changed in the schedule since the form was opened; '' if nothing."""
     if opened is None:
         return ""
     try:
@@ -166,15 +166,15 @@ def _others(client: Client, opened: Schedule | None) -> str:
     return f"others have changed it meanwhile: {keys}" if keys else ""
 
 
-def _by_field(draft: Draft, found: list[Problem]) -> dict[str, str]:
-    """What is wrong, by the field where it is to be mended; of each the first."""
+def _problems_by_field(draft: Draft, found: list[Problem]) -> dict[str, str]:
+    """Return the first problem of each field."""
     problems: dict[str, str] = {}
     for problem in found:
         field = field_of(problem.key)
         words = problem.message
         if field is None:
             field = _field_without_key(draft, words)
-        # How the command is written in a document is of no use here.
+        # A hint on the syntax of a schedules file does not help here.
         if problem.hint and not (field == "job" and "[" in problem.hint):
             words += f" ({problem.hint})"
         problems.setdefault(field, words)
@@ -189,12 +189,12 @@ def _field_without_key(draft: Draft, words: str) -> str:
             return "name"
     if words == NO_TIME:
         return "when"
-    # Also if a command is written: what can't be read of it is told there already.
+    # Also for a command that can't be read: its problem is shown there already.
     return "job" if words == NO_COMMAND or not draft.texts["job"].strip() else ""
 
 
-def _find_beside(client: Client, step: Step) -> dict[str, str]:
-    """What is wrong with a schedule beside the others that there are."""
+def _check_in_database(client: Client, step: Step) -> dict[str, str]:
+    """Return the conflicts of a schedule with the others in the database."""
     try:
         client.check(step)
     except (AlreadyExists, Conflict) as error:
@@ -211,7 +211,7 @@ def _words(error: EdgecronError) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ahead:
+class _Times:
     lines: tuple[TimeLine, ...]
     triggers: tuple[Trigger, ...] = ()
     timezone: str | None = None
@@ -220,13 +220,13 @@ class _Ahead:
     jitter_warning: str | None = None
 
 
-def _look_ahead(client: Client, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
-    """The lines of `when` in words, and the times that they and the bounds give."""
+def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) -> _Times:
+    """Describe the lines of `when`, and compute the times they and the bounds give."""
     lines = lines_of(draft.texts["when"])
     try:
         timezone = check_zone(draft.texts["timezone"].strip() or "local")
     except InvalidInput:
-        return _Ahead(lines=())  # The zone says what is wrong with it.
+        return _Times(lines=())  # Shown at the field of the zone.
     shown: list[TimeLine] = []
     read: list[Trigger] = []
     for line in lines:
@@ -239,13 +239,13 @@ def _look_ahead(client: Client, draft: Draft, table: Table, *, now: datetime) ->
             shown.append(TimeLine(line, describe(trigger)))
     found = _foresee(client, draft, table, read, timezone=timezone)
     if found is None:
-        return _Ahead(lines=tuple(shown), triggers=tuple(read), timezone=timezone)
+        return _Times(lines=tuple(shown), triggers=tuple(read), timezone=timezone)
     texts = iter(read)
-    return _Ahead(
+    return _Times(
         lines=tuple(
             line
             if line.is_wrong
-            # As they are kept: the database's seed has its part in H.
+            # As the database would store them: H depends on its seed.
             else line._replace(words=found.words.get(next(texts).text, line.words))
             for line in shown
         ),
@@ -282,7 +282,7 @@ def _foresee(
     *,
     timezone: str | None,
 ) -> Foreseen | None:
-    """What would come of those times alone; None where they can't be together."""
+    """Forecast these triggers only; None if they contradict each other."""
     if not triggers:
         return None
     stand_in: Table = {key: table[key] for key in _BOUNDS if key in table}
@@ -300,7 +300,7 @@ def _foresee(
     try:
         return client.foresee(spec, schedule=draft.opened, upcoming=UPCOMING)
     except InvalidInput:
-        return None  # It is told beside its field.
+        return None  # Shown at its field.
 
 
 def _name_of(draft: Draft) -> str:
@@ -311,21 +311,21 @@ def _name_of(draft: Draft) -> str:
     return draft.name
 
 
-def _cautions(job: Job | None, ahead: _Ahead, *, is_here: bool) -> dict[str, str]:
-    """What was taken as it is, but may not be what was meant."""
+def _cautions(job: Job | None, times: _Times, *, is_here: bool) -> dict[str, str]:
+    """Return cautions: values that are allowed but may be a mistake."""
     cautions: dict[str, str] = {}
-    warnings = [warning for trigger in ahead.triggers for warning in trigger.warnings]
+    warnings = [warning for trigger in times.triggers for warning in trigger.warnings]
     if warnings:
         cautions["when"] = warnings[0]
-    if ahead.jitter_warning is not None:
-        cautions["jitter"] = ahead.jitter_warning
+    if times.jitter_warning is not None:
+        cautions["jitter"] = times.jitter_warning
     if job is None:
         return cautions
     secrets = [name for name in job.env if values.is_secret_name(name)]
     if secrets:
         cautions["env"] = secret_words(secrets[0])
     if not is_here:
-        return cautions  # What is on the machine that runs it can't be seen from here.
+        return cautions  # The files of another machine are unknown here.
     missing = find_missing_command(job) if job.kind is JobKind.COMMAND else None
     if missing is not None:
         cautions["job"] = missing

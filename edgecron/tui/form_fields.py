@@ -1,7 +1,7 @@
-"""The fields of the form, and their texts as the table of a document and back. Pure.
+"""The fields of the form: from the table of a schedule to texts, and back. Pure.
 
-A field has the key of a document, or is one of these: `name`; `when`, one time to a line as
-`check` reads them; `kind` and `job`, the command as a line or the line for a shell.
+A field has the key of a schedules file, or is one of these: `name`; `when`, one time per line, as
+`check` reads them; `kind` and `job`, the command or the shell line.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Texts = Mapping[str, str]
 
 class FieldKind(Enum):
     LINE = "line"
-    LINES = "lines"  # each stands for itself, or all of them are one text
+    LINES = "lines"  # a list of lines, or one text
     CHOICE = "choice"
 
 
 class FormField(NamedTuple):
-    """A field. `words` say what to write, `absent` what holds where it is empty."""
+    """A field. `hint` says what to write, `default` what an empty field means."""
 
     key: str
     label: str
-    words: str
+    hint: str
     form: FieldKind = FieldKind.LINE
     choices: tuple[str, ...] = ()
-    absent: str = ""
+    default: str = ""
 
 
 _KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
-# What the form words otherwise than the other interfaces, as it has fields instead of options.
-_OWN_WORDS = {
+# Hints that differ from the help of the option, because the form has fields.
+_OWN_HINTS = {
     "timezone": "an IANA name such as Europe/Berlin, or local",
     "env": "variables of the job, KEY=VALUE, one per line",
     "needs": "success:NAME:8h, one per line",
@@ -71,7 +71,7 @@ def _field(option: Option) -> FormField:
     return FormField(
         option.name,
         option.label or option.name.replace("_", " "),
-        _OWN_WORDS.get(option.name, option.words),
+        _OWN_HINTS.get(option.name, option.words),
         _FORMS.get(option.type, FieldKind.LINE),
         option.choices,
         "" if default is None or isinstance(default, list) else str(default),
@@ -79,7 +79,7 @@ def _field(option: Option) -> FormField:
 
 
 def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
-    """The fields by section: what most schedules need comes first."""
+    """Return the sections and their fields; the ones that most schedules need come first."""
     rest = {
         name: option
         for name, option in OPTIONS.items()
@@ -117,7 +117,7 @@ _JOB_KEYS = tuple(JOBS)
 
 
 def field_of(key: str | None) -> str | None:
-    """The field in which a key of a document is written; None where there is none."""
+    """Return the field for a key of a schedules file; None if there is none."""
     if key in TRIGGERS:
         return "when"
     if key in _JOB_KEYS:
@@ -126,7 +126,7 @@ def field_of(key: str | None) -> str | None:
 
 
 def texts_of(name: str, table: Table) -> dict[str, str]:
-    """What stands in each field for a schedule."""
+    """Return the text of each field for a schedule."""
     texts = {key: _text(key, table) for key in FIELDS}
     texts["name"] = name
     texts["when"] = "\n".join(when_lines(table))
@@ -142,14 +142,14 @@ def _text(key: str, table: Table) -> str:
     field = FIELDS[key]
     value = table.get(key)
     if value is None:
-        return field.absent if field.form is FieldKind.CHOICE else ""
+        return field.default if field.form is FieldKind.CHOICE else ""
     if isinstance(value, list):
         return ("\n" if key in _LISTS else ", ").join(map(str, value))
     return str(value)
 
 
 def when_lines(table: Table) -> list[str]:
-    """The times of a table as lines."""
+    """Return the triggers of a table as lines."""
     lines = []
     for key in TRIGGERS:
         value = table.get(key)
@@ -164,49 +164,49 @@ def when_lines(table: Table) -> list[str]:
 
 
 def split_time(line: str) -> tuple[str, str]:
-    """The key of a document for a line of `when`, and the text that stands under it."""
+    """Split a line of `when` into the key of a schedules file and its text."""
     key = trigger_key(line)
     return key, line if key == "cron" else line.partition(" ")[2].strip()
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines in which something stands."""
+    """Return the lines that are not blank."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def table_of(texts: Texts, *, base: Table, before: Texts) -> tuple[Table, list[Problem]]:
-    """The table that the fields say, and what is wrong with those that are no texts of a value.
+    """Return the table for these texts, and the problems of texts that can't be read.
 
-    What stands in a field as it did `before` is as in `base`.
+    A field whose text is as `before` keeps its value of `base`.
     """
     table, problems = dict(base), list[Problem]()
-    table.pop("enabled", None)  # A pause is none of the form's business.
+    table.pop("enabled", None)  # The form does not pause or resume.
     changed = (key for key in FIELDS if texts[key] != before[key])
     for key in dict.fromkeys("job" if key == "kind" else key for key in changed):
         try:
-            _put(table, key, texts)
+            _set_value(table, key, texts)
         except InvalidInput as error:
             problems.append(Problem(key=key, message=error.message, hint=error.hint))
     return table, problems
 
 
 def uneditable_fields(texts: Texts, table: Table) -> frozenset[str]:
-    """The fields whose texts can't be written on a screen, and so stay what they are."""
+    """Return the fields whose texts can't be edited on a screen."""
     hidden = {key for key, text in texts.items() if clean(text, keep="\n") != text}
     if any("\n" in value for value in table.get("env", {}).values()):
         hidden.add("env")
     return frozenset(hidden)
 
 
-def _put(table: Table, key: str, texts: Texts) -> None:
+def _set_value(table: Table, key: str, texts: Texts) -> None:
     text = texts[key]
     if key == "name":
         return
     if key == "when":
-        _put_times(table, lines_of(text))
+        _set_times(table, lines_of(text))
     elif key == "job":
-        _put_job(table, texts["kind"], texts["job"])
-    elif not text.strip() or (FIELDS[key].form is FieldKind.CHOICE and text == FIELDS[key].absent):
+        _set_job(table, texts["kind"], texts["job"])
+    elif not text.strip() or (FIELDS[key].form is FieldKind.CHOICE and text == FIELDS[key].default):
         table.pop(key, None)
     elif key == "env":
         table[key] = dict(_variable(line) for line in text.splitlines() if line.strip())
@@ -216,7 +216,7 @@ def _put(table: Table, key: str, texts: Texts) -> None:
         table[key] = text if FIELDS[key].form is FieldKind.LINES else text.strip()
 
 
-def _put_times(table: Table, lines: list[str]) -> None:
+def _set_times(table: Table, lines: list[str]) -> None:
     for key in TRIGGERS:
         table.pop(key, None)
     for line in lines:
@@ -229,7 +229,7 @@ def _put_times(table: Table, lines: list[str]) -> None:
             raise InvalidInput(f"{clean(line)!r} is no time, expected: on boot")
 
 
-def _put_job(table: Table, kind: str, text: str) -> None:
+def _set_job(table: Table, kind: str, text: str) -> None:
     for key in _JOB_KEYS:
         table.pop(key, None)
     if not text.strip():
@@ -249,7 +249,7 @@ def _put_job(table: Table, kind: str, text: str) -> None:
 def _variable(line: str) -> tuple[str, str]:
     key, equals, value = line.partition("=")
     if not equals or not key.strip():
-        # What stands there may be a secret by itself.
+        # Never quote the line: it may be a secret.
         raise InvalidInput("a line of env is not KEY=VALUE")
     check_variable(key.strip(), what="env")
     return key.strip(), value

@@ -1,7 +1,4 @@
-"""What one writes in: a line, several lines, one of a few choices, with a label and what is wrong.
-
-Nothing gets in that a terminal would obey.
-"""
+"""Widgets of the form: fields with a label and a problem, and the preview of times."""
 
 from __future__ import annotations
 
@@ -15,9 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Grid
 from textual.content import Content
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
 from edgecron.base.safetext import clean
+from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.facts import Title, laid_out
 from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
@@ -30,20 +29,20 @@ _TAB = "    "
 
 
 class FieldLine(LineInput):
-    """One line; up and down go to the fields beside it."""
+    """A field of one line; up and down go to the next fields."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", show=False),
         Binding("down,enter", "app.focus_next", show=False),
     ]
 
-    def __init__(self, text: str, *, absent: str) -> None:
-        super().__init__(text, placeholder=absent, compact=True, select_on_focus=False)
+    def __init__(self, text: str, *, default: str) -> None:
+        super().__init__(text, placeholder=default, compact=True, select_on_focus=False)
         self.cursor_blink = False
 
 
 class FieldLines(TextArea):
-    """Several lines, as high as they are. Of what is pasted its lines are taken, cleaned."""
+    """A field of several lines, as high as they are. A paste is cleaned of terminal codes."""
 
     DEFAULT_CSS = """
     FieldLines, FieldLines:focus {
@@ -64,7 +63,7 @@ class FieldLines(TextArea):
         self.replace(clean(text, keep="\n"), *self.selection)
 
     async def on_key(self, event: events.Key) -> None:
-        # At the ends the arrows go on to the fields beside it.
+        # At the first and last line, the arrows go to the next field.
         row = self.cursor_location[0]
         if event.key == "up" and row == 0:
             self.screen.focus_previous()
@@ -77,7 +76,7 @@ class FieldLines(TextArea):
 
 
 class Choice(TextLine, can_focus=True):
-    """One of a few, all of which are seen: left and right change it."""
+    """A choice among a few values, all visible; left and right change it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "turn(-1)", show=False),
@@ -87,7 +86,7 @@ class Choice(TextLine, can_focus=True):
     ]
 
     class Changed(Message):
-        """Another one was chosen."""
+        """The user chose another value."""
 
     def __init__(self, choices: Sequence[str], value: str) -> None:
         super().__init__()
@@ -111,7 +110,7 @@ class Choice(TextLine, can_focus=True):
         self.choose(self._choices[(at + by) % len(self._choices)])
 
     def choose(self, value: str) -> None:
-        """Take another one."""
+        """Choose a value."""
         if value != self.value:
             self.value = value
             self._show()
@@ -129,13 +128,13 @@ class Choice(TextLine, can_focus=True):
         spans: list[Span] = []
         for choice in self._choices:
             is_chosen = choice == self.value
-            look = ("accent" if self._is_focused else "bold") if is_chosen else "dim"
-            spans.append((f"{'●' if is_chosen else '○'} {choice}  ", look))
+            style = ("accent" if self._is_focused else "bold") if is_chosen else "dim"
+            spans.append((f"{'●' if is_chosen else '○'} {choice}  ", style))
         self.show(spans)
 
 
 class FormButton(TextLine, can_focus=True):
-    """Something to press: with enter, space or a click."""
+    """A button, for enter, space or a click."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,space", "press", show=False),
@@ -144,7 +143,7 @@ class FormButton(TextLine, can_focus=True):
     ]
 
     class Pressed(Message):
-        """It was."""
+        """The user pressed the button."""
 
     def __init__(self, words: str, *, id: str) -> None:
         super().__init__(id=id)
@@ -164,9 +163,9 @@ Editor = FieldLine | FieldLines | Choice
 
 
 class FieldRow(Grid):
-    """A field with its label, and below it what is wrong.
+    """A field with its label, and its problem below.
 
-    Where `is_hidden`, its text can't be written here, and is only shown.
+    If `is_hidden`, the text can't be edited on a screen and is only shown.
     """
 
     DEFAULT_CSS = """
@@ -188,8 +187,8 @@ class FieldRow(Grid):
         self._first = text
         self._choices = choices
         self._is_hidden = is_hidden
-        self.editor: Editor | None = None  # what takes the keys
-        self._told: TextLine | None = None
+        self.editor: Editor | None = None  # None if hidden
+        self._message: TextLine | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(Content(f" {self.field.label}"), classes="label")
@@ -204,7 +203,7 @@ class FieldRow(Grid):
             return Choice(self._choices, self._first)
         if self.field.form is FieldKind.LINES:
             return FieldLines(self._first)
-        return FieldLine(self._first, absent=self.field.absent)
+        return FieldLine(self._first, default=self.field.default)
 
     def on_descendant_focus(self) -> None:
         self.add_class("-focused")
@@ -214,7 +213,7 @@ class FieldRow(Grid):
 
     @property
     def text(self) -> str:
-        """What stands there."""
+        """The text of the field."""
         match self.editor:
             case None:
                 return self._first
@@ -223,22 +222,22 @@ class FieldRow(Grid):
             case _:
                 return self.editor.value
 
-    def tell(self, words: str, *, is_wrong: bool) -> None:
-        """Say what is wrong with it, or what may be; nothing where `words` are empty."""
+    def show_problem(self, words: str, *, is_wrong: bool) -> None:
+        """Show a problem or a caution; hide it if `words` are empty."""
         self.set_class(bool(words) and is_wrong, "-wrong")
-        if words and self._told is None:
-            # Made where there is something to say: few fields ever have.
-            self._told = TextLine(classes="told")
-            self.mount(self._told)
-        if self._told is None:
+        if words and self._message is None:
+            # Made when needed: few fields ever have a problem.
+            self._message = TextLine(classes="told")
+            self.mount(self._message)
+        if self._message is None:
             return
-        self._told.display = bool(words)
-        mark, look = ("✗ ", "bad") if is_wrong else ("! ", "warn")
+        self._message.display = bool(words)
+        mark, style = ("✗ ", "bad") if is_wrong else ("! ", "warn")
         width = max(20, self.size.width - 20)
         lines = list(folded(clean(words), width)) or [""]
-        self._told.styles.height = len(lines)
-        self._told.show(
-            *[[("  " if at else mark, look), (line, look)] for at, line in enumerate(lines)]
+        self._message.styles.height = len(lines)
+        self._message.show(
+            *[[("  " if at else mark, style), (line, style)] for at, line in enumerate(lines)]
         )
 
 
@@ -252,7 +251,7 @@ Spans = tuple[Span, ...]
 def preview_lines(
     found: FormCheck | None, *, width: int, height: int, zone: tzinfo, now: datetime
 ) -> list[Spans]:
-    """At most `height` lines; what is most worth knowing comes first."""
+    """Return at most `height` lines, the most important first."""
     [title] = laid_out([Title("Next times")], width)
     if found is None:
         return [title]
@@ -264,14 +263,14 @@ def preview_lines(
         words = [((" no time yet: write one above", "dim"),)]
     if not found.fires and found.times and not any(time.is_wrong for time in found.times):
         words.append(((" it has no times that can be told ahead", "dim"),))
-    # As many as leave room for some times, and the notes on them.
+    # Leave room for some times and their notes.
     words = words[: max(1, height - 1 - min(3, len(found.fires)) - min(1, len(notes)))]
     room = height - 1 - len(words)
     times = _in_columns(
         found, width=width, height=max(1, room - min(len(notes), 1)), zone=zone, now=now
     )
     parts = [part for part in (words, times, notes) if part]
-    # Where there is much room, the parts stand apart.
+    # If there is room, separate the parts.
     gap: list[Spans] = [()] if 1 + sum(map(len, parts)) + len(parts) <= height else []
     lines = [title, *parts[0]]
     for part in parts[1:]:
@@ -280,21 +279,21 @@ def preview_lines(
 
 
 def _worded(time: TimeLine, width: int) -> Iterator[Spans]:
-    mark, look = ("✗ ", "bad") if time.is_wrong else ("✓ ", "good")
+    mark, style = ("✗ ", "bad") if time.is_wrong else ("✓ ", "good")
     text = time.words or time.text
-    yield from list(_marked(mark, look, text, "bad" if time.is_wrong else "", width))[:_MOST_LINES]
+    yield from list(_marked(mark, style, text, "bad" if time.is_wrong else "", width))[:_MOST_LINES]
 
 
-def _marked(mark: str, mark_look: str, text: str, look: str, width: int) -> Iterator[Spans]:
+def _marked(mark: str, mark_look: str, text: str, style: str, width: int) -> Iterator[Spans]:
     for number, part in enumerate(folded(clean(text), max(10, width - 4))):
         head: Span = ("   ", "") if number else (f" {mark}", mark_look)
-        yield head, (part, look)
+        yield head, (part, style)
 
 
 def _in_columns(
     found: FormCheck, *, width: int, height: int, zone: tzinfo, now: datetime
 ) -> list[Spans]:
-    """The times from above to below, in as many columns as are needed and fit."""
+    """Return the times in columns, as many as are needed and fit."""
     cells: list[Spans] = []
     for fire in found.fires:
         time = weekday_time(fire.due_at, found.timezone, zone=zone)
@@ -318,3 +317,26 @@ def _in_columns(
             spans += [*cell, (" " * (widest - used + _GAP), "")]
         lines.append(tuple(spans))
     return lines
+
+
+class Preview(TextLine):
+    """Show the times in the form in words, and the next fires."""
+
+    app: DatabaseApp
+
+    def __init__(self) -> None:
+        super().__init__(id="preview")
+        self._found: FormCheck | None = None
+
+    def show_check(self, found: FormCheck) -> None:
+        """Show the result of a check."""
+        self._found = found
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width, base, app = self.size.width, self.rich_style, self.app
+        lines = preview_lines(
+            self._found, width=width, height=self.size.height, zone=app.zone, now=app.now()
+        )
+        spans = lines[y] if y < len(lines) else ()
+        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)

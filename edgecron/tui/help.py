@@ -1,4 +1,4 @@
-"""All keys, by the place where they do something, as they are configured."""
+"""The help screen: all configured keys, by place, and the syntax of filters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
 from edgecron.views.phrases import display_width, fit
 
-# Where an action is, in the order in which help shows them.
+# The actions of each place, in the order of the help screen.
 _PLACES: dict[str, tuple[str, ...]] = {
     "Moving": ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back"),
     "Looking": ("schedules", "upcoming", "runs", "filter", "sort", "mark", "mark_all"),
@@ -43,7 +43,7 @@ _GAP = "  "
 
 
 def help_lines(labels: Mapping[str, tuple[str, ...]]) -> list[list[Span]]:
-    """Headings, keys and what they do."""
+    """Return headings, keys and their actions."""
     lines: list[list[Span]] = []
     width = max(_LEAST_KEYS, *(display_width("  ".join(labels[action])) for action in ACTIONS))
     example_width = max(display_width(example) for example, _ in _FILTERS)
@@ -62,7 +62,7 @@ def _key(text: str, width: int) -> Span:
 
 
 class Help(Overlay[None]):
-    """All keys, to scroll through. Escape and q leave it, whatever is configured."""
+    """Show all keys, to scroll. Escape and q leave it, whatever is configured."""
 
     DEFAULT_CSS = """
     Help { align: center middle; }

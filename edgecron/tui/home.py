@@ -1,4 +1,4 @@
-"""The first screen: schedules, what is to come and what has run; beside each other, or as tabs."""
+"""The first screen: schedules, upcoming runs and past runs, side by side or as tabs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from edgecron.tui.list_model import Span, Targets
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.status import (
-    About,
     Banner,
     CursorDetail,
+    CursorEntry,
     Engines,
     Overview,
     read_engines,
@@ -37,14 +37,14 @@ from edgecron.tui.upcoming_list import UpcomingBar
 from edgecron.tui.week import WeekView
 
 FIRST_LINES = 60  # as many as most terminals have room for
-_ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
+_ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0
-_NARROW = 50  # columns, in which the name of the program gives way to those of the views
+_NARROW = 50  # columns; below, the tabs replace the name of the program
 _PANES = ("schedules", "upcoming", "runs")
 
 
 class HomeScreen(EditScreen[None]):
-    """Three views of one truth."""
+    """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         "schedules", "upcoming", "runs", "sort", "filter", "back"
@@ -95,20 +95,20 @@ class HomeScreen(EditScreen[None]):
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
-        # All that is not yet seen would only hold up the first lines.
+        # Reading everything now would delay the first lines.
         self.call_after_refresh(self._read_all)
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
         self._show_order()
-        self._turn_to("schedules")
-        self.query_one(Banner).tell()
+        self._focus_list("schedules")
+        self.query_one(Banner).show_trouble()
         self._tick()
         self.set_interval(_ENGINES_S, self._read_engines)
         if self._first_lines:
             self.schedules.take_first(self._first_lines)
 
     def take_first(self, lines: list[ScheduleLine]) -> None:
-        """Show the schedules that come first, before any order is known."""
+        """Show the first schedules by name, before the whole order is read."""
         self._first_lines = lines
         if self.is_mounted:
             self.schedules.take_first(lines)
@@ -129,24 +129,24 @@ class HomeScreen(EditScreen[None]):
             self._show_overview(self._overview._replace(engines=found))
 
     def on_changed(self) -> None:
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
         self._read_all()
 
     def _show(self, name: str) -> None:
         view = self.query_one(f"#{name}", LineView)
         view.source_changed()
-        more = "+" if name == "upcoming" and self.upcoming.coming.has_more else ""
+        more = "+" if name == "upcoming" and self.upcoming.found.has_more else ""
         title = f"{name.capitalize()} {view.source.count:,}{more}"
         self.query_one(f"#{name}-pane").border_title = title
         self.filter_line_of(name).found()
         if view.has_focus:
-            self._look_closer()
+            self._show_detail()
         self._tick()
 
     def _show_upcoming(self) -> None:
         self._show("upcoming")
         app = self.app
-        self.query_one(UpcomingBar).tell(self.upcoming.coming, now=app.now(), zone=app.zone)
+        self.query_one(UpcomingBar).show_fires(self.upcoming.found, now=app.now(), zone=app.zone)
 
     def _show_overview(self, found: Overview) -> None:
         self._overview = found
@@ -155,7 +155,7 @@ class HomeScreen(EditScreen[None]):
         self._tick()
 
     def _tick(self) -> None:
-        """Show how far things are by now, and again when that reads otherwise."""
+        """Redraw distances, and again when their words change."""
         pace_s = _LONGEST_S
         if self._overview is not None:
             line = self.query_one("#status", TextLine)
@@ -180,19 +180,19 @@ class HomeScreen(EditScreen[None]):
             self._timer.stop()
         self._timer = self.set_timer(pace_s, self._tick)
 
-    # Which view is in front.
+    # The list in front.
 
     def action_schedules(self) -> None:
-        self._turn_to("schedules")
+        self._focus_list("schedules")
 
     def action_upcoming(self) -> None:
-        self._turn_to("upcoming")
+        self._focus_list("upcoming")
 
     def action_runs(self) -> None:
-        self._turn_to("runs")
+        self._focus_list("runs")
 
-    def _turn_to(self, name: str) -> None:
-        # At once: the next key is for it already.
+    def _focus_list(self, name: str) -> None:
+        # Immediately: the next key is meant for it.
         self.set_focus(self.query_one(f"#{name}", LineView))
 
     def on_descendant_focus(self) -> None:
@@ -202,47 +202,46 @@ class HomeScreen(EditScreen[None]):
         self.update_classes({f"-{name}": name == focused.id for name in _PANES})
         self._show_tabs(focused.id)
         self.query_one("#keys", KeyLine).turn_to(focused.id)
-
-        self._look_closer()
+        self._show_detail()
 
     def on_line_view_moved(self) -> None:
-        self._look_closer()
+        self._show_detail()
 
-    def _look_closer(self) -> None:
-        self.query_one(CursorDetail).turn_to(self._about)
+    def _show_detail(self) -> None:
+        self.query_one(CursorDetail).show_later(self._cursor_entry)
 
-    def _about(self) -> About:
-        """What there is to tell of what is under the cursor."""
+    def _cursor_entry(self) -> CursorEntry:
+        """Return what to show of the line under the cursor."""
         view = self.current_view()
         line = view.current()
         if line is None or view.source is not self.runs:
-            return About(schedule=self.current_schedule())
+            return CursorEntry(schedule=self.current_schedule())
         run = self.runs.execution(line.key)
         if run is None:
-            return About()
-        return About(run_detail(run, zone=self.app.zone, now=self.app.now()))
+            return CursorEntry()
+        return CursorEntry(run_detail(run, zone=self.app.zone, now=self.app.now()))
 
     def on_resize(self) -> None:
         name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
         if name is not None:
             self._show_tabs(name)
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
         self._tick()
 
     def _show_tabs(self, current: str) -> None:
         is_narrow = self.size.width < _NARROW
         spans: list[Span] = [] if is_narrow else [(" edgecron ", "bold"), ("  ", "")]
         for number, name in enumerate(_PANES, 1):
-            look = "tab" if name == current else "dim"
-            spans.append((f" {number} {name.capitalize()} ", f"{look}@screen.{name}"))
+            style = "tab" if name == current else "dim"
+            spans.append((f" {number} {name.capitalize()} ", f"{style}@screen.{name}"))
             spans.append((" ", ""))
         self.query_one("#top", TextLine).show(spans)
 
-    # Doing.
+    # Opening, and targets of actions.
 
     def on_line_view_opened(self, message: LineView.Opened) -> None:
         if self.app.screen is not self:
-            return  # The key was pressed twice: one screen is enough.
+            return  # The key was pressed twice.
         name = self.current_schedule()
         if message.view.id in ("schedules", "upcoming") and name is not None:
             self.open_schedule(name)
@@ -251,7 +250,7 @@ class HomeScreen(EditScreen[None]):
             self.open_run(line.key)
 
     def current_schedule(self) -> str | None:
-        """The schedule under the cursor of the view in front; None where there is none."""
+        """Return the schedule of the line under the cursor; None without one."""
         view = self.current_view()
         line = view.current()
         if line is None:
@@ -261,15 +260,15 @@ class HomeScreen(EditScreen[None]):
             return None if found is None else found.standing.name
         if view.source is self.upcoming:
             index = self.upcoming.index_of(line.key)
-            return None if index is None else self.upcoming.coming.fires[index].schedule
+            return None if index is None else self.upcoming.found.fires[index].schedule
         run = self.runs.execution(line.key)
         return None if run is None else run.schedule
 
-    def saved(self, name: str) -> None:
+    def schedule_saved(self, name: str) -> None:
         self._seek(name)
 
     def open_schedule(self, name: str) -> None:
-        """Show all about one schedule."""
+        """Open the screen of a schedule."""
         from edgecron.tui.schedule_screen import ScheduleScreen
 
         self.app.push_screen(ScheduleScreen(name))
@@ -282,12 +281,12 @@ class HomeScreen(EditScreen[None]):
         if view.source is self.runs:
             return Targets(run_ids=tuple(keys))
         if view.source is self.upcoming:
-            names = self.upcoming.names_of(keys)  # none, where the filter hides all marked ones
+            names = self.upcoming.names_of(keys)  # empty if the filter hides all marked ones
             return Targets(names=names) if names else None
         return self.schedules.targets(keys)
 
     def open_run(self, execution_id: int) -> None:
-        """Show all about one run."""
+        """Open the screen of a run."""
         from edgecron.tui.run_screen import RunScreen
 
         self.app.push_screen(RunScreen(execution_id))
@@ -300,14 +299,14 @@ class HomeScreen(EditScreen[None]):
         if why is None:
             super().action_reschedule()
         else:
-            self.app.tell(why, severity="warning")
+            self.app.show_notice(why, severity="warning")
 
     def clear_marks(self) -> None:
         for view in self.query(LineView):
             view.clear_marks()
 
     def current_view(self) -> LineView:
-        """The list in front."""
+        """Return the list in front."""
         focused = self.focused
         if isinstance(focused, LineView):
             return focused
@@ -315,11 +314,11 @@ class HomeScreen(EditScreen[None]):
         return self.query_one(f"#{name}", LineView)
 
     def filter_line_of(self, name: str) -> FilterLine:
-        """The line below a list."""
+        """Return the filter line of a list."""
         return self.query_one(f"#{name}-foot", FilterLine)
 
     def action_back(self) -> None:
-        """Take the marks away, else the filter."""
+        """Remove the marks; if there are none, the filter."""
         view = self.current_view()
         if not view.clear_marks() and view.id is not None:
             self.filter_line_of(view.id).clear()
@@ -334,13 +333,15 @@ class HomeScreen(EditScreen[None]):
         if view.id in _PANES:
             self.filter_line_of(view.id).show()
         if view.id == "runs" and len(view.marked) == run_list.MOST_MARKED:
-            self.app.tell(f"marked the newest {run_list.MOST_MARKED:,}; a filter names fewer")
+            self.app.show_notice(
+                f"marked the newest {run_list.MOST_MARKED:,}; a filter names fewer"
+            )
 
     # The order of schedules.
 
     def action_sort(self) -> None:
         if self.current_view().source is not self.schedules:
-            self.app.tell("only schedules can be sorted: these are in the order of time")
+            self.app.show_notice("only schedules can be sorted: these are in the order of time")
             return
         sorts = list(schedule_list.SORTS)
         following = sorts[(sorts.index(self.schedules.sort) + 1) % len(sorts)]
@@ -368,10 +369,10 @@ class HomeScreen(EditScreen[None]):
         view.sorted_by = (schedule_list.SORTS[source.sort], source.is_descending)
         view.refresh()
 
-    # Going there.
+    # Going to a schedule.
 
     def go_to(self, name: str) -> None:
-        """Put the cursor on a schedule, whatever the list is filtered by, and show all about it."""
+        """Remove the filter, move the cursor to a schedule, and open its screen."""
         self._seek(name, then=lambda: self.open_schedule(name))
 
     def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
@@ -385,7 +386,7 @@ class HomeScreen(EditScreen[None]):
             if isinstance(key, NotFound):
                 self.app.show_error(key)
                 return
-            self._turn_to("schedules")
+            self._focus_list("schedules")
             self.filter_line_of("schedules").clear()
             self.query_one("#schedules", LineView).seek(key)
             if then is not None:

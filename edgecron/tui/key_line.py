@@ -11,10 +11,9 @@ from edgecron.tui.text_line import TextLine
 from edgecron.views.phrases import display_width
 
 if TYPE_CHECKING:
-    from edgecron.tui.database_app import Telling
+    from edgecron.tui.database_app import DatabaseApp
 
-# An action, and its short name at the bottom; where there is little room the last ones are left
-# out first.
+# The actions of each place, and their short names. If there is no room, the last ones are left out.
 _ALWAYS = ("help", "keys")
 _EVERYWHERE = (("quit", "quit"), ("palette", "all actions"))
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -67,16 +66,16 @@ _GAP = "   "
 
 
 class KeyLine(TextLine):
-    """The keys of a place, or how far something is that takes a while."""
+    """Show the keys of a place, or the progress of an action."""
 
-    app: Telling
+    app: DatabaseApp
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._place = ""
 
     def turn_to(self, place: str) -> None:
-        """Name the keys of another place."""
+        """Show the keys of another place."""
         self._place = place
         self.show_keys()
 
@@ -87,7 +86,7 @@ class KeyLine(TextLine):
         self.show_keys()
 
     def show_keys(self) -> None:
-        """Show what there is room for."""
+        """Show the keys that fit, or the progress of an action."""
         if self.app.progress:
             self.show([(" ", ""), (self.app.progress, "busy")])
         elif self._place:
@@ -97,8 +96,7 @@ class KeyLine(TextLine):
 
 
 def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: int) -> list[Span]:
-    """The keys of a place that are known, as many as fit as a whole; the one that explains all
-    keys always."""
+    """Return the keys of a place that fit as a whole; the help key is always among them."""
     known = [
         (action, key_words(labels[action][0]), name)
         for action, name in (*_PLACES.get(place, ()), *_EVERYWHERE)
@@ -121,7 +119,7 @@ def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: in
 
 
 def key_words(label: str) -> str:
-    """A key as the bottom line has it, where a glyph says it in less."""
+    """Return the label of a key, or a glyph for it."""
     return _GLYPHS.get(label, label)
 
 

@@ -1,7 +1,7 @@
-"""The keys of actions, as the configuration has them and as Textual calls them. Pure.
+"""The keys of actions: from the configuration, to Textual's names and to labels. Pure.
 
-Some actions share a key by design, in different places: what reads output has no use for what
-lists do, and the other way about. Two that could both be meant are refused.
+Two actions can share a key if one exists only in outputs and the other only in lists. Any other
+shared key is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config import Config
 from edgecron.formats.config_keys import ACTIONS
 
-# Where actions are: in what reads output, in lists and forms, or, all the others, everywhere.
+# Actions that exist only in outputs, or only in lists and forms. All others exist everywhere.
 IN_OUTPUT = frozenset(
     {
         *("search_next", "search_previous", "follow", "wrap", "timestamps", "copy", "save"),
@@ -28,11 +28,11 @@ IN_LISTS = frozenset(
 )
 
 _SECTION = "dashboard.keys"
-# What Textual calls a letter where that is not its Unicode name with underscores.
+# Textual's names of letters, if they are not the Unicode name with underscores.
 _LETTER_NAMES = {
     "/": "slash", "\\": "backslash", "@": "at", "-": "minus", "+": "plus", "_": "underscore",
 }  # fmt: skip
-# What terminals send for two keys alike; where they tell them apart, by their own name.
+# Keys for which most terminals send the same code as for another key.
 _SENT_ALIKE = {
     "ctrl+i": "tab",
     "ctrl+m": "enter",
@@ -52,27 +52,29 @@ _LABELS = {
 
 
 def keys_of(config: Config) -> Mapping[str, tuple[str, ...]]:
-    """The keys of each action, in the order of help, by Textual's names; () where it has none.
+    """Return the keys of each action by Textual's names, in the order of help; () without a key.
 
-    Raises InvalidConfig where one key would do two things in one place, and names both.
+    Raises InvalidConfig if one key stands for two actions in one place.
     """
-    written = _written(config)
-    _refuse_clashes(config, written)
-    return {action: _named(texts) for action, texts in written.items()}
+    configured = _configured(config)
+    _refuse_clashes(config, configured)
+    return {action: _named(texts) for action, texts in configured.items()}
 
 
 def labels_of(config: Config) -> Mapping[str, tuple[str, ...]]:
-    """The keys of each action as people read them, such as `^p` or `esc`; the first is the
-    footer's."""
+    """Return the keys of each action as people read them, such as `^p` or `esc`.
+
+    The key line shows the first one.
+    """
     return {
         action: tuple(label_of(text) for text in texts)
-        for action, texts in _written(config).items()
+        for action, texts in _configured(config).items()
     }
 
 
 def label_of(text: str) -> str:
-    """A key of the configuration as people read it."""
-    modifiers, name = _parted(text)
+    """Return the label of a configured key."""
+    modifiers, name = _split_key(text)
     label = _LABELS.get(name, name)
     if modifiers == ["ctrl"] and len(name) == 1:
         return f"^{label}"
@@ -83,8 +85,8 @@ def _named(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in _names_of(text)))
 
 
-def _written(config: Config) -> dict[str, tuple[str, ...]]:
-    # What reads settings takes its time, and most people have changed none.
+def _configured(config: Config) -> dict[str, tuple[str, ...]]:
+    # `config.get` is slow, and most people have changed no key.
     return {
         name: action.keys
         if config.find(f"{_SECTION}.{name}") is None
@@ -93,9 +95,9 @@ def _written(config: Config) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _refuse_clashes(config: Config, written: Mapping[str, tuple[str, ...]]) -> None:
+def _refuse_clashes(config: Config, configured: Mapping[str, tuple[str, ...]]) -> None:
     users: dict[str, list[str]] = {}
-    for action, texts in written.items():
+    for action, texts in configured.items():
         for text in texts:
             for name in _names_of(text):
                 for other in users.setdefault(name, []):
@@ -122,10 +124,10 @@ def _clash(config: Config, text: str, one: str, other: str) -> InvalidConfig:
 
 
 def _names_of(text: str) -> tuple[str, ...]:
-    """What Textual calls a key; two names where terminals send it in two ways."""
-    modifiers, name = _parted(text)
+    """Return Textual's names of a key; two if terminals send it in two ways."""
+    modifiers, name = _split_key(text)
     if "ctrl" in modifiers:
-        name = name.lower()  # No terminal tells the two apart.
+        name = name.lower()  # Terminals send the same for both.
     elif "alt" in modifiers and len(name) == 1 and name.isupper():
         modifiers, name = sorted([*modifiers, "shift"]), name.lower()
     own = "+".join([*modifiers, _letter_name(name)])
@@ -133,8 +135,8 @@ def _names_of(text: str) -> tuple[str, ...]:
     return (own,) if alike is None else (alike, own)
 
 
-def _parted(text: str) -> tuple[list[str], str]:
-    """The modifiers, in Textual's order, and the name; the name may be `+` itself."""
+def _split_key(text: str) -> tuple[list[str], str]:
+    """Split a key into sorted modifiers and its name; the name can be `+` itself."""
     head, _, name = text[:-1].rpartition("+")
     return sorted(head.split("+")) if head else [], name + text[-1]
 
@@ -145,7 +147,7 @@ def _letter_name(name: str) -> str:
     return _LETTER_NAMES.get(name) or unicode_name(name).lower().replace(" ", "_").replace("-", "_")
 
 
-# Those that hold unless the configuration says otherwise.
+# The default keys.
 DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
     name: _named(action.keys) for name, action in ACTIONS.items()
 }

@@ -1,4 +1,4 @@
-"""What lists are made of: spans, lines, columns and how they share a width, sources. Pure."""
+"""Parts of lists: spans, lines, columns and their widths, sources, targets of actions. Pure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Protocol
 from edgecron.base.values import NamedTuple
 from edgecron.views.phrases import display_width, fit
 
-# Where the nearest time is at least so far away, lines are looked at so often: a distance is told
-# in seconds, in tenths of minutes, minutes, tenths of hours.
+# (distance of the nearest time, seconds between redraws). A distance is shown in seconds, tenths of
+# minutes, minutes, or tenths of hours.
 _PACES = ((3600.0, 60.0), (600.0, 20.0), (60.0, 3.0), (0.0, 1.0))
 GAP = 2  # columns between two cells
 
-Span = tuple[str, str]  # text that is clean already, and the name of its look
+Span = tuple[str, str]  # text, already cleaned, and the name of its text style
 
 
 def pace_of(nearest_s: float) -> float:
-    """How many seconds the distance of a time so far away is told in the same words, at least."""
+    """Return how many seconds the words for a distance stay the same, at least."""
     return next(pace for least, pace in _PACES if nearest_s >= least)
 
 
 class Line(NamedTuple):
-    """A line of a list. `key` tells it from all others; a cell is spans from left to right."""
+    """A line of a list: a unique key, and cells of spans from left to right."""
 
     key: int
     cells: tuple[tuple[Span, ...], ...]
@@ -31,8 +31,8 @@ class Line(NamedTuple):
 class Column(NamedTuple):
     """A column of a list.
 
-    It has `least` to `most` cells of the screen; of what is left over each gets its `share`.
-    Where there is no room, the column with the highest `drop` is left out first; 0 stays.
+    It is `least` to `most` cells wide; columns with a `share` divide the rest. If there is no room,
+    the column with the highest `drop` is left out first; 0 stays.
     """
 
     title: str
@@ -41,34 +41,34 @@ class Column(NamedTuple):
     share: int = 0
     drop: int = 0
     is_right: bool = False
-    keeps_end: bool = False  # of what does not fit the end is shown, as of a row of bars
+    keeps_end: bool = False  # cut at the beginning, such as a row of bars
 
 
 class Source(Protocol):
-    """Where the lines come from. `line` is asked while the screen is drawn: it never waits."""
+    """Where a list gets its lines. The list calls `line` while it draws, so it never waits."""
 
     @property
     def count(self) -> int:
-        """How many lines there are, by what is known now."""
+        """How many lines there are, as far as known."""
 
     def line(self, index: int) -> Line | None:
-        """A line; None where it has not been read yet."""
+        """Return a line; None if it is not read yet."""
 
     def index_of(self, key: int) -> int | None:
-        """Where a line is now; None where it is not known, or gone."""
+        """Return the index of a line; None if it is unknown or gone."""
 
     def want(self, first: int, last: int) -> None:
-        """These lines are looked at: what is missing of them is to be read."""
+        """Read what is missing of these visible lines."""
 
     def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        """Have the keys of all lines told, now or later, to mark them."""
+        """Pass the keys of all lines to `take`, now or later."""
 
     def nearest_s(self, first: int, last: int) -> float:
-        """How many seconds away the nearest time is that these lines tell the distance of."""
+        """Return the distance in seconds of the nearest time in these lines."""
 
 
 def share_out(columns: Sequence[Column], width: int) -> list[int]:
-    """The width of each column, 0 where it is left out; at most `width` with the gaps."""
+    """Return the width of each column, 0 if left out; with gaps, at most `width` in total."""
     shown = list(range(len(columns)))
 
     def spare_of(widths: Sequence[int]) -> int:
@@ -79,7 +79,7 @@ def share_out(columns: Sequence[Column], width: int) -> list[int]:
         left_out = max(shown, key=lambda at: columns[at].drop)
         shown.remove(left_out)
         widths[left_out] = 0
-    # First each up to what it can use, then what shares in the rest.
+    # First widen each column up to its `most`, then those with a share.
     limits = [column.most for column in columns]
     for bounds in (limits, [width if column.share else column.most for column in columns]):
         while (spare := spare_of(widths)) > 0:
@@ -94,31 +94,34 @@ def share_out(columns: Sequence[Column], width: int) -> list[int]:
 
 
 def first_of(spans: Sequence[Span], room: int) -> list[Span]:
-    """The beginning of spans that are wider than the room, with a sign that they go on."""
+    """Cut the end of spans that are too wide, and show a sign for it."""
     shown = []
-    for text, look in spans:
+    for text, style in spans:
         if room <= 0:
             break
         part = fit(text, room) if display_width(text) > room else text
-        shown.append((part, look))
+        shown.append((part, style))
         room -= display_width(part)
     return shown
 
 
 def last_of(spans: Sequence[Span], room: int) -> list[Span]:
-    """The end of spans of narrow letters that are wider than the room."""
+    """Cut the beginning of spans that are too wide; all letters are narrow."""
     shown: list[Span] = []
-    for text, look in reversed(spans):
+    for text, style in reversed(spans):
         if room <= 0:
             break
-        shown.insert(0, (text[-room:], look))
+        shown.insert(0, (text[-room:], style))
         room -= len(shown[0][0])
     return shown
 
 
 class Targets(NamedTuple):
-    """What an action is for. A schedule is known by its name, or by its id where its line has not
-    been looked at; with runs, `names` are those of their schedules as far as they are known."""
+    """The schedules or runs that an action is for.
+
+    A schedule is given by name, or by id if its line was never read. With runs, `names` are their
+    schedules as far as known.
+    """
 
     names: tuple[str, ...] = ()
     schedule_ids: tuple[int, ...] = ()

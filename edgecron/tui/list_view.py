@@ -1,4 +1,4 @@
-"""Lists of any length: a window that shows lines of a source, and renders only what is seen."""
+"""A scrolling window on a list of any length; it renders only the visible lines."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from edgecron.views.phrases import display_width, fit
 
 
 class LineView(StyledWidget, ScrollView, can_focus=True):
-    """Shows a source: with a cursor, marks, and keys and wheel to move.
+    """Show the lines of a source, with a cursor and marks.
 
-    The cursor stays on its line when others come or go; on the first line it stays on the first.
-    `is_led`: another widget has the focus, and moves the cursor.
+    The cursor stays on its line when other lines come or go; on the first line it stays there. If
+    `is_led`, another widget has the focus and moves the cursor.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
@@ -47,7 +47,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     cursor: reactive[int] = reactive(0, repaint=False)
 
     class Moved(Message):
-        """The cursor came to another line."""
+        """The cursor moved to another line."""
 
         def __init__(self, view: LineView) -> None:
             super().__init__()
@@ -58,13 +58,13 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             return self.view
 
     class Opened(Moved):
-        """Enter, or a second click, on a line."""
+        """The user opened a line: Enter, or a second click."""
 
     class Marked(Moved):
-        """Other lines are marked, or none."""
+        """The marks changed."""
 
     class Headed(Moved):
-        """A click on the heading of a column."""
+        """The user clicked the heading of a column."""
 
         def __init__(self, view: LineView, column: int) -> None:
             super().__init__(view)
@@ -84,34 +84,34 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.source = source
         self.columns = tuple(columns)
         self.empty = empty
-        self._is_known = False  # what there is; before, nothing is said of it
+        self._is_known = False  # has the source answered; before, an empty list says nothing
         self.marked: set[int] = set()
-        self.sorted_by: tuple[int, bool] | None = None  # column, is it descending
+        self.sorted_by: tuple[int, bool] | None = None  # column number, is it descending
         self._widths: list[int] = []
         self._key: int | None = None
-        self._sought: int | None = None  # the line that the cursor is to be put on
-        self._drawn: dict[int, Line | None] = {}  # by the line of the screen
+        self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
+        self._drawn: dict[int, Line | None] = {}  # by line of the screen
 
-    # What it shows.
+    # Showing lines.
 
     def seek(self, key: int) -> None:
-        """Put the cursor on a line, as soon as the source knows where it is."""
-        self._sought = key
-        self._find_sought()
+        """Move the cursor to a line as soon as the source knows its index."""
+        self._wanted_key = key
+        self._find_wanted()
 
-    def _find_sought(self) -> None:
-        at = None if self._sought is None else self.source.index_of(self._sought)
+    def _find_wanted(self) -> None:
+        at = None if self._wanted_key is None else self.source.index_of(self._wanted_key)
         if at is not None:
-            self.cursor, self._sought = at, None
+            self.cursor, self._wanted_key = at, None
 
     def source_changed(self) -> None:
-        """The source has other lines, or has read some: show them."""
+        """Show what the source has now."""
         self._is_known = True
         count = self.source.count
         if self._key is not None and self.cursor > 0:
             found = self.source.index_of(self._key)
             if found is not None and found != self.cursor:
-                # It stays where it is on the screen, too.
+                # Keep its place on the screen, too.
                 self.set_reactive(LineView.cursor, found)
                 shift = found - self.cursor_on_screen - self.scroll_offset.y
                 self._resize(count)
@@ -121,24 +121,24 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._resize(count)
         if self.cursor >= count:
             self.set_reactive(LineView.cursor, max(0, count - 1))
-        self._find_sought()
+        self._find_wanted()
         self._note_key()
         self.refresh()
         self._want()
 
     @property
     def cursor_on_screen(self) -> int:
-        """How many lines below the first one that is seen the cursor was drawn."""
+        """How many lines below the first visible one the cursor was drawn."""
         return self._drawn_at
 
     _drawn_at = 0
 
     def current(self) -> Line | None:
-        """The line under the cursor; None where there is none, or it is still being read."""
+        """Return the line under the cursor; None if there is none or it is not read yet."""
         return self.source.line(self.cursor) if self.source.count else None
 
     def target_keys(self) -> list[int]:
-        """The keys of the marked lines, else of the one under the cursor."""
+        """Return the keys of the marked lines, or of the line under the cursor."""
         if self.marked:
             return sorted(self.marked)
         line = self.current()
@@ -161,7 +161,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     @property
     def page(self) -> int:
-        """How many lines fit beside the heading."""
+        """How many lines fit below the heading."""
         return max(1, self.scrollable_content_region.height - 1)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -175,10 +175,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._want()
 
     def tick(self) -> float:
-        """Draw the lines anew that read otherwise by now; the seconds until the next look.
-
-        A distance in seconds changes each second, one in minutes less often.
-        """
+        """Redraw lines whose distances changed; return the seconds until the next change."""
         first = self.scroll_offset.y
         for y, drawn in list(self._drawn.items()):
             index = first + y
@@ -199,19 +196,19 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         index = self.scroll_offset.y + y - 1
         if index >= self.source.count:
             words = self.empty if index == 0 and self._is_known else ""
-            style = base + self.look("dim")
+            style = base + self.theme_style("dim")
             return Strip([Segment(fit(f" {words}", width), style)], width)
         line = self._drawn[y - 1] = self.source.line(index)
         if index == self.cursor:
-            base = base + self.look(
+            base = base + self.theme_style(
                 "cursor" if self.has_focus or self._is_led else "cursor-blurred"
             )
         if line is None:
-            return Strip([Segment(fit(" …", width), base + self.look("dim"))], width)
+            return Strip([Segment(fit(" …", width), base + self.theme_style("dim"))], width)
         is_marked = line.key in self.marked
         if is_marked:
-            base = base + self.look("marked")
-        segments = [Segment("▌" if is_marked else " ", base + self.look("accent"))]
+            base = base + self.theme_style("marked")
+        segments = [Segment("▌" if is_marked else " ", base + self.theme_style("accent"))]
         segments += self._segments(line.cells, base)
         return Strip(segments).adjust_cell_length(width, base)
 
@@ -234,11 +231,11 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
             used = room
         blank = Segment(" " * (room - used), base)
-        spans = [Segment(text, base + self.look(look)) for text, look in cell]
+        spans = [Segment(text, base + self.theme_style(style)) for text, style in cell]
         return [blank, *spans] if column.is_right else [*spans, blank]
 
     def _heading(self, width: int, base: Style) -> Strip:
-        style = base + self.look("heading")
+        style = base + self.theme_style("heading")
         cells = []
         for at, column in enumerate(self.columns):
             title = column.title
@@ -248,10 +245,10 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         segments = [Segment(" ", style), *self._segments(cells, style)]
         return Strip(segments).adjust_cell_length(width, style)
 
-    # What moves it.
+    # Moving the cursor, and marking.
 
     def watch_cursor(self, old: int, new: int) -> None:
-        self._show_cursor()  # where that scrolls, all is drawn anew
+        self._show_cursor()  # Scrolling redraws everything.
         self._note_key()
         for index in (old, new):
             self.refresh_line(index + 1)
@@ -301,13 +298,13 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self.cursor += 1
 
     def mark(self, keys: Iterable[int]) -> None:
-        """Mark these lines, and no others."""
+        """Mark exactly these lines."""
         self.marked = set(keys)
         self.refresh()
         self.post_message(self.Marked(self))
 
     def clear_marks(self) -> bool:
-        """Take all marks away; whether there were any."""
+        """Remove all marks; return whether there were any."""
         was_marked = bool(self.marked)
         if was_marked:
             self.mark(())

@@ -1,4 +1,8 @@
-"""Taking an output away: to the clipboard, to a file, to a pager."""
+"""Copy an output to the clipboard, save it to a file, or show it in a pager.
+
+A copy goes to the terminal by an escape sequence (OSC 52), which reaches the user's own clipboard
+through ssh and tmux if the terminal allows it; and to a clipboard program, if there is one.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +36,10 @@ from edgecron.views.phrases import count_words
 def save_output(
     client: Client, execution_id: int, given: str, *, name: str, may_replace: bool = False
 ) -> tuple[Path, int]:
-    """Write what a run has printed so far; into which file, and how many bytes that were.
+    """Write the output so far to a file, byte for byte; return its path and size in bytes.
 
-    In a folder the file is called `name`. A line says where some bytes were not kept. Raises
-    AlreadyExists where the file is there and may not be replaced, EdgecronError where there can't
-    be one.
+    In a folder, the file is called `name`. A line marks skipped bytes. Raises AlreadyExists if the
+    file exists and `may_replace` is not set, EdgecronError if it can't be written.
     """
     try:
         path = _target(client, given, name=name, may_replace=may_replace)
@@ -56,7 +59,7 @@ def _target(client: Client, given: str, *, name: str, may_replace: bool) -> Path
         path /= name
     if not path.parent.is_dir():
         raise InvalidInput(f"folder {path.parent} does not exist")
-    if isinstance(client, LocalClient):  # else its files are those of another machine
+    if isinstance(client, LocalClient):  # Otherwise its files are on another machine.
         refuse_own(client.path, path)
     try:
         mode = path.lstat().st_mode
@@ -76,7 +79,7 @@ def _contents(pieces: Iterable[Piece]) -> Iterator[bytes]:
         yield chunk.content
 
 
-# Terminals take about so much of the sequence, and ignore one that is longer.
+# Terminals ignore a longer sequence.
 MOST_SEQUENCE_BYTES = 74_994
 _TIMEOUT_S = 2.0
 
@@ -87,7 +90,7 @@ def clipboard_command(
     platform: str = sys.platform,
     which: Callable[[str], str | None] = shutil.which,
 ) -> tuple[str, ...] | None:
-    """The program that takes a text to the clipboard of where we are; None where none can."""
+    """Return the clipboard program of this machine; None if there is none."""
     wanted = (
         (platform == "darwin", ("pbcopy",)),
         (bool(environ.get("WAYLAND_DISPLAY")), ("wl-copy",)),
@@ -100,14 +103,14 @@ def clipboard_command(
 
 
 def fits_sequence(text: str) -> bool:
-    """Whether terminals take so much by an escape sequence."""
+    """Return whether a text is short enough for the escape sequence."""
     return len(b64encode(text.encode())) <= MOST_SEQUENCE_BYTES
 
 
 def copy_with(command: tuple[str, ...], text: str) -> bool:
-    """Hand a text to a program, bounded; whether it took it."""
+    """Pass a text to a program, within 2 s; return whether it took the text."""
     try:
-        # It stays alive to serve the clipboard: nothing of ours may be held open by it.
+        # It stays alive to serve the clipboard: it must not hold our descriptors open.
         done = subprocess.run(
             command,
             input=text.encode(),
@@ -123,18 +126,18 @@ def copy_with(command: tuple[str, ...], text: str) -> bool:
 
 
 class ExportScreen(ActionScreen[None]):
-    """A screen of a run's output, which can be copied, saved and paged."""
+    """A screen with an output that can be copied, saved and paged."""
 
     execution_id: int
-    found: RunFacts | None  # None until it was read
+    found: RunFacts | None  # None until it is read
 
     @property
     def view(self) -> OutputView:
         return self.query_one(OutputView)
 
     def default_name(self) -> str:
-        """What a file is called that nobody has named."""
-        # The name of a schedule that somebody planted could be anything.
+        """Return the default name of the file."""
+        # The name of a schedule written by SQL can be anything.
         name = "run" if self.found is None else clean(self.found.run.schedule).replace("/", "-")
         return f"{name}-{self.execution_id}.log"
 
@@ -143,10 +146,10 @@ class ExportScreen(ActionScreen[None]):
     def action_copy(self) -> None:
         selection, text = self.view.selection, self.view.selected_text()
         if selection is None or not text:
-            self.app.tell("nothing is selected: drag with the mouse, or space and j or k")
+            self.app.show_notice("nothing is selected: drag with the mouse, or space and j or k")
             return
         what = count_words(selection.line_count, "line")
-        self.view.leave()
+        self.view.clear_selection()
         is_short = fits_sequence(text)
         if is_short:
             self.app.copy_to_clipboard(text)
@@ -164,11 +167,11 @@ class ExportScreen(ActionScreen[None]):
 
     def _tell_copied(self, what: str, *, is_short: bool, by: str | None) -> None:
         if by is not None:
-            self.app.tell(f"copied {what}, by {by}")
+            self.app.show_notice(f"copied {what}, by {by}")
         elif is_short:
-            self.app.tell(f"copied {what}, to the terminal's clipboard")
+            self.app.show_notice(f"copied {what}, to the terminal's clipboard")
         else:
-            self.app.tell(
+            self.app.show_notice(
                 f"{what} are more than a terminal takes: save them instead", severity="error"
             )
 
@@ -204,7 +207,7 @@ class ExportScreen(ActionScreen[None]):
 
         def done(found: tuple[Path, int]) -> None:
             path, size_bytes = found
-            self.app.tell(f"wrote {size_bytes:,} bytes to {path}")
+            self.app.show_notice(f"wrote {size_bytes:,} bytes to {path}")
 
         self.app.do(
             f"save {given}",
@@ -235,9 +238,9 @@ class ExportScreen(ActionScreen[None]):
                 try:
                     page(command, whole_text(self.view.printed))
                 except EdgecronError as error:
-                    refused = error  # Raised in here it would leave the terminal lent for ever.
+                    refused = error  # Raised here, it would leave the terminal suspended.
         except SuspendNotSupported:
-            self.app.tell("a pager needs a terminal of its own", severity="error")
+            self.app.show_notice("a pager needs a terminal of its own", severity="error")
         except EdgecronError as error:
             refused = error
         if refused is not None:
@@ -245,10 +248,10 @@ class ExportScreen(ActionScreen[None]):
 
 
 def _place_words(given: str) -> str:
-    """Where a file will be that is not named in full."""
+    """Say in which folder a relative path lies."""
     if Path(given).is_absolute() or given[:1] == "~":
         return ""
     try:
         return f"in {Path.cwd()}"
     except FileNotFoundError:
-        return ""  # Where it was removed, it is said when the file is to be written.
+        return ""  # If the folder is gone, writing the file reports it.

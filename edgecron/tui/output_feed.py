@@ -1,4 +1,4 @@
-"""What a run prints, brought to the screen as it comes: by a thread with a database of its own."""
+"""A thread that follows the output of a run and delivers it to the screen."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution
 from edgecron.tui.database_thread import Deliver, raise_here
 
-_PACE_S = 0.05  # between two deliveries, however much there is
-_MOST_BYTES = 256 * 1024  # of one delivery, but for a piece that is longer by itself
+_PACE_S = 0.05  # between two deliveries
+_MOST_BYTES = 256 * 1024  # of one delivery; a longer piece goes alone
 _RETRY_S = 1.0
-_JOIN_S = 8.0  # a supervisor that does not answer is given up before
+_JOIN_S = 8.0  # longer than the wait for a silent supervisor
 
 
 class OutputEnd(NamedTuple):
-    """A run that has ended: what it printed altogether, and when retention removed that."""
+    """The end of a run: how much it printed, and when retention removed the output."""
 
     execution: Execution
     printed_bytes: int
@@ -31,11 +31,10 @@ class OutputEnd(NamedTuple):
 
 
 class OutputFeed:
-    """Follows a run to its end. `take`, `ended` and `refused` are called on the screen's thread;
-    what goes wrong again and again is told once.
+    """Follow a run to its end; call `take`, `ended` and `refused` on the screen's thread.
 
-    One delivery is on its way at a time: of what a run prints faster than a screen can show it,
-    its supervisor keeps the last part, and the number of bytes before is told.
+    The same error is reported once. One delivery is on its way at a time. If a run prints faster
+    than the screen can show, its supervisor keeps the last part and counts the skipped bytes.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class OutputFeed:
         self._ended = ended
         self._refused = refused
         self._position = 0
-        self._told: str | None = None  # what went wrong last
+        self._last_error: str | None = None  # message of the last error
         self._closing = threading.Event()
         self._is_taken = threading.Event()
         self._is_taken.set()
-        self._bell, self._rope = os.pipe()
+        self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._serve, name=f"dashboard-output-{execution_id}")
 
     def start(self) -> None:
@@ -67,29 +66,28 @@ class OutputFeed:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its thread still runs."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """End the thread, and deliver nothing more. Bounded; to be called once."""
+        """End the thread within 8 s, and deliver nothing more. Call it once."""
         self._closing.set()
         self._is_taken.set()
-        os.write(self._rope, b"x")
+        os.write(self._wake_write, b"x")
         self._thread.join(_JOIN_S)
         if not self._thread.is_alive():
-            os.close(self._bell)
-            os.close(self._rope)
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def _serve(self) -> None:
         try:
             while not self._closing.is_set() and not self._is_followed():
                 self._closing.wait(_RETRY_S)
-        except Exception as error:  # noqa: BLE001 - a defect of ours: it is raised where it is told
-            self._tell(partial(raise_here, error))
+        except Exception as error:  # noqa: BLE001 - a defect, raised on the screen's thread
+            self._call(partial(raise_here, error))
 
     def _is_followed(self) -> bool:
-        """Whether the run was followed to its end, or there is none; else it is to be tried again:
-        a database that is busy, or has gone, may be there again."""
+        """Follow the run; return False if the database can't be used now, to try again."""
         is_open = False
         try:
             with self._opened() as client:
@@ -97,9 +95,9 @@ class OutputFeed:
                 is_open = True
                 self._follow(client)
         except EdgecronError as error:
-            if error.message != self._told:
-                self._told = error.message
-                self._tell(partial(self._refused, error))
+            if error.message != self._last_error:
+                self._last_error = error.message
+                self._call(partial(self._refused, error))
             return is_open and isinstance(error, NotFound)
         return True
 
@@ -107,54 +105,54 @@ class OutputFeed:
         execution = client.execution(self._execution_id)
         with client.follower(self._execution_id, position=self._position) as follower:
             if execution.status in ACTIVE:
-                self._hand_over(follower.read_kept(execution))
+                self._deliver_pieces(follower.read_kept(execution))
             while execution.status in ACTIVE and not self._closing.is_set():
                 execution = self._wait(client, follower, execution)
-                self._hand_over(follower.read(execution))
-            self._hand_over(follower.read_stored())
+                self._deliver_pieces(follower.read(execution))
+            self._deliver_pieces(follower.read_stored())
         output = client.output(self._execution_id)
         end = OutputEnd(
             execution,
             0 if output is None else output.stdout_bytes + output.stderr_bytes,
             None if output is None else output.removed_at,
         )
-        self._tell(partial(self._ended, end))
+        self._call(partial(self._ended, end))
 
     def _wait(self, client: Client, follower: Follower, execution: Execution) -> Execution:
-        """The run as it is once there may be something new of it."""
+        """Wait until the run may have something new; return its current state."""
         due_s = 0.0
         if execution.status is Status.QUEUED:
             due_s = (execution.due_at - client.now()).total_seconds()
         elif follower.is_due_for_check:
-            client.take_over()  # Perhaps there is no engine, and the run has ended.
-        follower.wait((self._bell,), until_s=due_s)
+            client.take_over()  # Without an engine, this ends a run that is over.
+        follower.wait((self._wake_read,), until_s=due_s)
         return client.execution(self._execution_id)
 
-    def _hand_over(self, pieces: Iterable[Piece]) -> None:
+    def _deliver_pieces(self, pieces: Iterable[Piece]) -> None:
         batch: list[Piece] = []
         batch_bytes = 0
         for skipped, chunk in pieces:
             if batch and batch_bytes + len(chunk.content) > _MOST_BYTES:
-                self._hand_over_one(batch)
+                self._deliver_batch(batch)
                 batch, batch_bytes = [], 0
             batch.append((skipped, chunk))
             batch_bytes += len(chunk.content)
         if batch:
-            self._hand_over_one(batch)
+            self._deliver_batch(batch)
 
-    def _hand_over_one(self, batch: list[Piece]) -> None:
+    def _deliver_batch(self, batch: list[Piece]) -> None:
         self._is_taken.wait()
         if self._closing.is_set():
             return
         self._position += sum(skipped + len(chunk.content) for skipped, chunk in batch)
         self._is_taken.clear()
-        self._tell(partial(self._have_taken, batch))
+        self._call(partial(self._take_batch, batch))
         self._closing.wait(_PACE_S)
 
-    def _have_taken(self, batch: Sequence[Piece]) -> None:
+    def _take_batch(self, batch: Sequence[Piece]) -> None:
         self._is_taken.set()
         self._take(batch)
 
-    def _tell(self, told: Callable[[], None]) -> None:
-        """Have something done on the screen's thread, unless it wants nothing more by then."""
-        self._deliver(lambda: None if self._closing.is_set() else told())
+    def _call(self, function: Callable[[], None]) -> None:
+        """Call a function on the screen's thread, unless the feed is closed by then."""
+        self._deliver(lambda: None if self._closing.is_set() else function())

@@ -1,6 +1,6 @@
-"""What a run printed, as lines of the screen: the tail of what comes, or a place in what there is.
+"""Draw the output of a run: its lines, following the end or staying at a place, and its title.
 
-`output.py` adds what keys and the mouse do.
+`output_view` adds keys and mouse.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from edgecron.views.phrases import count_words, display_width, fit, size_words
 
 ERROR_MARK = "▌"  # at the margin of what came on stderr
 _MARGIN = 2
-_MOST_BYTES = 20 * 1024 * 1024  # with what lines cost beside: over 100,000 of usual length
-_TIME = 14  # columns of a time, with the gap behind it
+_MOST_BYTES = 20 * 1024 * 1024  # over 100,000 lines of usual length
+_TIME = 14  # columns of a time with its gap
 
 
 class OutputLines(ScrollView):
-    """The lines of an output, each in one row, or wrapped.
+    """Show the lines of an output, each in one row, or wrapped.
 
-    It follows what comes until it is scrolled up. The line at the top stays there when others
-    come, go, or are folded otherwise.
+    It follows new lines until it is scrolled up. Then the line at the top stays there when other
+    lines come, go or are wrapped.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -59,7 +59,7 @@ class OutputLines(ScrollView):
     """
 
     class Changed(Message):
-        """There is something else to say of it: what is followed, found, selected."""
+        """The title must change: following, matches or selection changed."""
 
     def __init__(self, *, zone: tzinfo, id: str) -> None:
         super().__init__(id=id)
@@ -67,68 +67,68 @@ class OutputLines(ScrollView):
         self.printed = OutputText(most_bytes=_MOST_BYTES)
         self.is_following = True
         self.is_wrapped = self.has_times = False
-        self.has_errors = False  # has anything come on stderr
+        self.has_errors = False  # did anything come on stderr
         self.selection: Selection | None = None
-        self.wanted = ""  # what is searched for
-        self.hits: Sequence[int] = ()  # the lines that have it
-        self.hit: int | None = None  # the one that was gone to
-        self.empty = ""  # what is said where nothing was printed
-        self.left = 0  # columns of long lines that are out of sight
+        self.wanted = ""  # the searched text
+        self.hits: Sequence[int] = ()  # the lines that contain it
+        self.hit: int | None = None  # the current match
+        self.empty = ""  # shown if nothing was printed
+        self.left = 0  # hidden columns at the left
         self._top: tuple[int, int] | None = None  # the line at the top, and which of its rows
         self._is_moving = False
 
-    # What it shows.
+    # Content.
 
     def take(self, pieces: Sequence[Piece]) -> None:
-        """Show what was printed next."""
+        """Show new output."""
         self.printed.extend(pieces)
         self.has_errors |= any(chunk.stream is Stream.STDERR for _, chunk in pieces)
         self.lay_out()
 
     def finish(self, empty: str) -> None:
-        """Nothing follows; `empty` is said where nothing came at all."""
+        """End the output; show `empty` if nothing was printed."""
         self.printed.finish()
         self.empty = empty
         self.lay_out()
 
     def say_empty(self, words: str) -> None:
-        """What to say as long as nothing came; it is clean."""
+        """Set what is shown as long as nothing was printed; it is clean."""
         if words != self.empty:
             self.empty = words
             self.refresh()
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return self.printed.end - self.printed.first
 
     @property
     def margin(self) -> int:
-        """Columns before the text of a line."""
+        """The columns before the text of a line."""
         return _MARGIN + (_TIME if self.has_times else 0)
 
     @property
     def room(self) -> int:
-        """Columns for the text of a line."""
+        """The columns for the text of a line."""
         return max(1, self.scrollable_content_region.width - self.margin)
 
     @property
     def wrap_width(self) -> int | None:
-        """What lines are wrapped to; None where they are not."""
+        """The width of wrapped lines; None if they are not wrapped."""
         return self.room if self.is_wrapped else None
 
     @property
     def height(self) -> int:
-        """How many rows all lines take."""
+        """The rows of all lines."""
         return self.printed.height_at(self.wrap_width)
 
     @property
     def page(self) -> int:
-        """How many rows are seen."""
+        """The number of visible rows."""
         return max(1, self.scrollable_content_region.height)
 
     def lay_out(self) -> None:
-        """Show what has become of the lines: the same one at the top, or the tail."""
+        """Show the lines again: the same one at the top, or the end."""
         self.hits = self.printed.search(self.wanted)
         top, height = self._top, self.height
         self.virtual_size = Size(max(1, self.scrollable_content_region.width), max(1, height))
@@ -172,7 +172,7 @@ class OutputLines(ScrollView):
         self._top = self.printed.locate(row, self.wrap_width) if row < self.height else None
 
     def seen_lines(self) -> range:
-        """The numbers of the lines that are seen, wholly or in part."""
+        """Return the numbers of visible lines."""
         first, height = self.scroll_offset.y, self.height
         last = min(first + self.page, height) - 1
         if not first <= last:
@@ -187,7 +187,7 @@ class OutputLines(ScrollView):
         row = self.scroll_offset.y + y
         if row >= self.height:
             words = f"  {self.empty}" if row == 0 else ""
-            return Strip([Segment(fit(words, width), base + self._look("note"))], width)
+            return Strip([Segment(fit(words, width), base + self._part_style("note"))], width)
         number, part = self.printed.locate(row, self.wrap_width)
         line = self.printed.line(number)
         segments = [*self._margin_of(line, part, base), *self._text_of(line, part, base)]
@@ -195,37 +195,37 @@ class OutputLines(ScrollView):
 
     def _margin_of(self, line: OutputLine, part: int, base: Style) -> list[Segment]:
         mark = ERROR_MARK if line.stream is Stream.STDERR else " "
-        margin = Segment(f"{mark} ", base + self._look("error"))
+        margin = Segment(f"{mark} ", base + self._part_style("error"))
         if not self.has_times:
             return [margin]
         time = ""
         if part == 0 and not line.is_continued:
             time = from_ms(line.at_ms).astimezone(self._zone).strftime("%H:%M:%S.%f")[:12]
-        return [Segment(f" {time:<{_TIME - 1}}", base + self._look("time")), margin]
+        return [Segment(f" {time:<{_TIME - 1}}", base + self._part_style("time")), margin]
 
     def _text_of(self, line: OutputLine, part: int, base: Style) -> list[Segment]:
-        """A row of a line in its looks."""
+        """Return a row of a line in its styles."""
         rows = self.printed.rows_of(line.number, self.wrap_width)
         row, start = rows[part], sum(map(len, rows[:part]))
         first, end, blank = 0, len(row), 0
         if not self.is_wrapped:
             first, end, blank = window(row, self.left, self.room)
-        look = "note" if line.stream is None else "error" if line.stream is Stream.STDERR else ""
-        spans = marked(row[first:end], start + first, self._marks_of(line), look)
+        style = "note" if line.stream is None else "error" if line.stream is Stream.STDERR else ""
+        spans = marked(row[first:end], start + first, self._marks_of(line), style)
         if self._is_selected_whole(line.number):
-            # A line without a letter is to be seen as selected, too.
+            # An empty line must look selected, too.
             rest = self.room - blank - display_width(row[first:end])
             spans.append((" " * max(0, rest), "selected"))
         return [
             Segment(" " * blank, base),
-            *(Segment(text, base + self._look(name)) for text, name in spans),
+            *(Segment(text, base + self._part_style(name)) for text, name in spans),
         ]
 
     def _marks_of(self, line: OutputLine) -> list[Mark]:
-        """What stands out in a line; of two in one place, the later one does."""
+        """Return the marks of a line: matches, then the selection."""
         text = shown(line.text)
-        look = "hit-now" if line.number == self.hit else "hit"
-        marks = [Mark(start, end, look) for start, end in find_matches(text, self.wanted)]
+        style = "hit-now" if line.number == self.hit else "hit"
+        marks = [Mark(start, end, style) for start, end in find_matches(text, self.wanted)]
         if self.selection is not None:
             selected = self.selection.span_of(line.number, len(text))
             marks += [] if selected is None else [Mark(*selected, "selected")]
@@ -239,19 +239,19 @@ class OutputLines(ScrollView):
             and selection.span_of(number, 0) is not None
         )
 
-    def _look(self, name: str) -> Style:
+    def _part_style(self, name: str) -> Style:
         if not name:
             return Style.null()
         return self.get_component_rich_style(f"output--{name}", partial=True)
 
 
-_MOST_WANTED = 24  # columns of what is searched for
+_MOST_WANTED = 24  # columns of the searched text
 
 
 def output_title(
     view: OutputLines, *, is_live: bool, printed_bytes: int | None, width: int
 ) -> tuple[list[Span], list[Span]]:
-    """What is at its left, and at its right end; `printed_bytes` where the run has ended."""
+    """Return the left and right parts of the title; `printed_bytes` once the run has ended."""
     left: list[Span] = [(" Output", "bold")]
     if view.count:
         left.append((f"  {count_words(view.count, 'line')}", "dim"))
@@ -287,5 +287,5 @@ def _search_state(view: OutputLines) -> list[Span]:
     lines = count_words(len(view.hits), "line")
     if view.hit is None:
         return [(f"/{shown}", "dim"), (f"  in {lines}", "")]
-    place = bisect_right(view.hits, view.hit)  # they are in order
+    place = bisect_right(view.hits, view.hit)  # sorted
     return [(f"/{shown}", "dim"), (f"  {place} of {lines}", ""), ("  n N", "accent")]

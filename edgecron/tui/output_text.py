@@ -1,8 +1,7 @@
-"""What a run printed, as lines: taken piece by piece, kept within bounds, never wrapped but to be
-looked at. Pure.
+"""The output of a run as lines: kept within a bound, searched, selected. Pure.
 
-A line goes on where its own stream does, whatever the other one printed meanwhile, and stands
-where it began. Lines have numbers that they keep: where there is too much, the oldest go.
+A line continues with its own stream, even if the other stream printed meanwhile, and stays where it
+began. Lines keep their numbers. If there is too much output, the oldest lines are dropped.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from edgecron.views.phrases import display_width, size_words
 
 
 def find_matches(text: str, wanted: str) -> list[tuple[int, int]]:
-    """(start, end) of each place in a text that matches, from the left; they don't overlap."""
+    """Return (start, end) of each match in a text, from the left, without overlap."""
     if not wanted:
         return []
-    text, wanted = _compared(text, wanted), _compared(wanted, wanted)
+    text, wanted = _folded_case(text, wanted), _folded_case(wanted, wanted)
     found = []
     at = text.find(wanted)
     while at >= 0:
@@ -32,19 +31,19 @@ def find_matches(text: str, wanted: str) -> list[tuple[int, int]]:
 
 
 class Search:
-    """The lines in which a text stands, as far as they were looked at."""
+    """The lines that contain a text, among those searched so far."""
 
     def __init__(self, wanted: str, line: Callable[[int], str], *, first: int = 0) -> None:
         self.wanted = wanted
         self._line = line
-        self._needle = _compared(wanted, wanted)
+        self._needle = _folded_case(wanted, wanted)
         self._found: list[int] = []
         self._next = first
         self._changed: set[int] = set()
 
     def narrowed(self, wanted: str) -> Search | None:
-        """The search for a text that this one's is a part of; None where it is none."""
-        if not self.wanted or self._needle not in _compared(wanted, self.wanted):
+        """Return the search for a longer text that contains this one; None if it does not."""
+        if not self.wanted or self._needle not in _folded_case(wanted, self.wanted):
             return None
         search = Search(wanted, self._line, first=self._next)
         search._found = [number for number in self._found if search._is_in(number)]
@@ -52,18 +51,18 @@ class Search:
         return search
 
     def changed(self, number: int) -> None:
-        """A line that may have been looked at has grown."""
+        """Note that a line has grown."""
         if number < self._next:
             self._changed.add(number)
 
     def forget(self, before: int) -> None:
-        """Lines before this one are no more."""
+        """Forget the lines before this one."""
         del self._found[: bisect_left(self._found, before)]
         self._changed = {number for number in self._changed if number >= before}
         self._next = max(self._next, before)
 
-    def go_on(self, end: int) -> Sequence[int]:
-        """Look at what is new, before line `end`; the lines of all matches, in order."""
+    def search_on(self, end: int) -> Sequence[int]:
+        """Search new lines up to `end`; return all lines that match, in order."""
         for number in self._changed:
             at = bisect_left(self._found, number)
             is_known = at < len(self._found) and self._found[at] == number
@@ -75,13 +74,13 @@ class Search:
         return self._found
 
     def _is_in(self, number: int) -> bool:
-        return self._needle in _compared(self._line(number), self.wanted)
+        return self._needle in _folded_case(self._line(number), self.wanted)
 
 
-def _compared(text: str, wanted: str) -> str:
-    """A text as it is compared with what is wanted: as it is, or in small letters.
+def _folded_case(text: str, wanted: str) -> str:
+    """Return a text in small letters, or as it is if the wanted text has capitals.
 
-    Of the same length, so that places in it are places in the text.
+    The length stays the same, so that positions are valid in both.
     """
     if wanted != wanted.lower():
         return text
@@ -92,17 +91,17 @@ def _compared(text: str, wanted: str) -> str:
 
 
 MOST_BYTES = 8 * 1024 * 1024
-_LONGEST = 4096  # letters of a line; what is longer goes on in a line of its own
-_LINE_COST = 100  # what a line takes beside its letters, in bytes
+_LONGEST = 4096  # letters of a line; the rest continues in another line
+_LINE_COST = 100  # bytes of a line beside its letters
 
-# Beside the number of its stream, which a marker has not: what is to be known of a line.
+# The kind of a line: the number of its stream (0 for a note of ours), and flags.
 _STREAM, _IS_CONTINUED, _IS_WIDE = 3, 4, 8
 
 
 class OutputLine(NamedTuple):
-    """A line, clean. `stream` None: a word of ours on what was not kept.
+    """A line, cleaned. `stream` None: a note of ours on skipped bytes.
 
-    `is_continued`: it goes on the one before, which was too long.
+    If `is_continued`, it continues the line before, which was too long.
     """
 
     number: int
@@ -113,7 +112,7 @@ class OutputLine(NamedTuple):
 
 
 class OutputText:
-    """The lines of a run's output. `first` is the number of the oldest that is still there."""
+    """The lines of a run's output. `first` is the number of the oldest line kept."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
@@ -124,33 +123,33 @@ class OutputText:
         self._times = array("q")
         self._cells = array("l")
         self._cleaners = {stream: StreamCleaner() for stream in Stream}
-        self._open: dict[Stream, int] = {}
-        self._skipped_bytes = 0  # by the marker that is the last line
+        self._open_lines: dict[Stream, int] = {}
+        self._skipped_bytes = 0  # by the note in the last line
         self._heights: tuple[int, Heights] | None = None
         self._search: Search | None = None
 
     @property
     def end(self) -> int:
-        """The number that the next line will have."""
+        """The number of the next line."""
         return self.first + len(self._texts)
 
     def extend(self, pieces: Iterable[tuple[int, OutputChunk]]) -> None:
-        """Take what was printed next: (bytes before it that were not kept, chunk)."""
+        """Add output: (bytes skipped before it, chunk)."""
         for skipped_bytes, chunk in pieces:
             if skipped_bytes:
-                self._mark(skipped_bytes, chunk.at_ms)
+                self._note_skipped(skipped_bytes, chunk.at_ms)
             self._take(chunk.stream, self._cleaners[chunk.stream].feed(chunk.content), chunk.at_ms)
         self._shrink()
 
     def finish(self) -> None:
-        """Nothing follows: take what was held back, such as half a letter."""
+        """End the output: add what was held back, such as half a letter."""
         at_ms = self._times[-1] if self._times else 0
         for stream, cleaner in self._cleaners.items():
             self._take(stream, cleaner.end(), at_ms)
-        self._open.clear()
+        self._open_lines.clear()
 
     def line(self, number: int) -> OutputLine:
-        """A line by its number. Raises IndexError where there is none."""
+        """Return a line by its number. Raises IndexError if there is none."""
         at = self._index(number)
         kind = self._kinds[at]
         return OutputLine(
@@ -162,20 +161,20 @@ class OutputText:
         )
 
     def lines(self) -> Iterator[OutputLine]:
-        """All that are there."""
+        """Return all lines kept."""
         return map(self.line, range(self.first, self.end))
 
     def rows_of(self, number: int, width: int | None) -> tuple[str, ...]:
-        """A line as it is shown: wrapped to a width, or in one row for None."""
+        """Return the rows of a line, wrapped to a width; one row for None."""
         text = self._texts[self._index(number)]
         return (shown(text),) if width is None else wrap(text, width)
 
     def height_at(self, width: int | None) -> int:
-        """How many rows all lines have."""
+        """Return the number of rows of all lines."""
         return len(self._texts) if width is None else self._heights_at(width).total
 
     def locate(self, row: int, width: int | None) -> tuple[int, int]:
-        """The number of the line that has a row, and which of its rows that is.
+        """Return the line of a row, and which of its rows that is.
 
         Raises IndexError.
         """
@@ -186,14 +185,14 @@ class OutputText:
         return self.first + index, part
 
     def row_of(self, number: int, width: int | None) -> int:
-        """The first row of a line."""
+        """Return the first row of a line."""
         index = self._index(number)
         return index if width is None else self._heights_at(width).row_of(index)
 
     def search(self, wanted: str) -> Sequence[int]:
-        """The numbers of the lines in which a text stands; capitals matter where it has one.
+        """Return the numbers of lines that contain a text; capitals matter if it has any.
 
-        What was looked at for the same text, or for a part of it, is not looked at again.
+        Lines already searched for the text, or for a part of it, are not searched again.
         """
         if not wanted:
             self._search = None
@@ -202,7 +201,7 @@ class OutputText:
         if search is None or search.wanted != wanted:
             narrowed = None if search is None else search.narrowed(wanted)
             search = self._search = narrowed or Search(wanted, self._text_of, first=self.first)
-        return search.go_on(self.end)
+        return search.search_on(self.end)
 
     def _text_of(self, number: int) -> str:
         return self._texts[number - self.first]
@@ -217,29 +216,29 @@ class OutputText:
             return
         *whole, rest = text.split("\n")
         for part in whole:
-            self._go_on(stream, part, at_ms)
-            self._open.pop(stream, None)
+            self._extend_line(stream, part, at_ms)
+            self._open_lines.pop(stream, None)
         if rest:
-            self._go_on(stream, rest, at_ms)
+            self._extend_line(stream, rest, at_ms)
 
-    def _go_on(self, stream: Stream, text: str, at_ms: int) -> None:
-        """Put text at the end of a stream's line, or begin one."""
-        number = self._open.get(stream)
+    def _extend_line(self, stream: Stream, text: str, at_ms: int) -> None:
+        """Add text to the open line of a stream, or begin one."""
+        number = self._open_lines.get(stream)
         if number is not None and number >= self.first:
             room = _LONGEST - len(self._texts[number - self.first])
-            self._grow(number, text[:room])
+            self._grow_line(number, text[:room])
             text = text[room:]
             if not text:
                 return
         flags = 0 if number is None else _IS_CONTINUED
         while True:
-            self._open[stream] = self.end
-            self._begin(stream | flags, text[:_LONGEST], at_ms)
+            self._open_lines[stream] = self.end
+            self._begin_line(stream | flags, text[:_LONGEST], at_ms)
             text, flags = text[_LONGEST:], _IS_CONTINUED
             if not text:
                 return
 
-    def _begin(self, kind: int, text: str, at_ms: int) -> None:
+    def _begin_line(self, kind: int, text: str, at_ms: int) -> None:
         self._texts.append(text)
         self._kinds.append(kind | (_IS_WIDE if has_wide(text) else 0))
         self._times.append(at_ms)
@@ -250,12 +249,12 @@ class OutputText:
             heights.append(self._height(len(self._texts) - 1, width))
         self._skipped_bytes = 0
 
-    def _grow(self, number: int, text: str) -> None:
+    def _grow_line(self, number: int, text: str) -> None:
         if text:
-            self._put(number, self._texts[number - self.first] + text)
+            self._replace_text(number, self._texts[number - self.first] + text)
 
-    def _put(self, number: int, text: str) -> None:
-        """Let a line be another text."""
+    def _replace_text(self, number: int, text: str) -> None:
+        """Replace the text of a line."""
         at = number - self.first
         before = 0 if self._heights is None else self._height(at, self._heights[0])
         self._cost += _bytes_of(text) - _bytes_of(self._texts[at])
@@ -268,21 +267,21 @@ class OutputText:
         if self._search is not None:
             self._search.changed(number)
 
-    def _mark(self, skipped_bytes: int, at_ms: int) -> None:
-        """Say in a line of its own what was not kept; the lines before it are at an end."""
+    def _note_skipped(self, skipped_bytes: int, at_ms: int) -> None:
+        """Add a note on skipped bytes; it ends the open lines."""
         for stream, cleaner in self._cleaners.items():
             self._take(stream, cleaner.end(), at_ms)
-        self._open.clear()
+        self._open_lines.clear()
         total_bytes = self._skipped_bytes + skipped_bytes
         text = f"… {size_words(total_bytes)} {'was' if total_bytes == 1 else 'were'} not kept …"
         if self._skipped_bytes:
-            self._put(self.end - 1, text)
+            self._replace_text(self.end - 1, text)
         else:
-            self._begin(0, text, at_ms)
+            self._begin_line(0, text, at_ms)
         self._skipped_bytes = total_bytes
 
     def _shrink(self) -> None:
-        """Let the oldest lines go where there is too much: many at once, and so seldom."""
+        """Drop the oldest lines if there is too much: many together, so that it is rare."""
         if self._cost <= self._most:
             return
         count = 0
@@ -313,7 +312,7 @@ class OutputText:
 
 
 def _bytes_of(text: str) -> int:
-    """What the letters of a text take: all of them as much as the one that takes most."""
+    """Return the bytes of a text in memory: its widest letter decides for all."""
     if text.isascii():
         return len(text)
     last = max(text)
@@ -321,15 +320,14 @@ def _bytes_of(text: str) -> int:
 
 
 class Place(NamedTuple):
-    """Before a letter of a line as it is shown."""
+    """A position: before a letter of a line as shown."""
 
     line: int
     letter: int
 
 
 class Selection(NamedTuple):
-    """From where it was begun to where it has come, in either direction. Of whole lines, both
-    ends are within."""
+    """A selection from `anchor` to `head`, in either direction; of whole lines, both included."""
 
     anchor: Place
     head: Place
@@ -345,11 +343,11 @@ class Selection(NamedTuple):
 
     @property
     def line_count(self) -> int:
-        """How many lines it reaches over."""
+        """The number of lines it touches."""
         return self.last.line - self.first.line + 1
 
     def span_of(self, line: int, length: int) -> tuple[int, int] | None:
-        """Which letters of a line are selected; None where none is."""
+        """Return the selected letters of a line; None if there are none."""
         if not self.first.line <= line <= self.last.line:
             return None
         if self.is_lines:
@@ -360,7 +358,7 @@ class Selection(NamedTuple):
 
 
 def selected_text(printed: OutputText, selection: Selection) -> str:
-    """What is selected, of what is still there; whole lines end with a newline."""
+    """Return the selected text that is still kept; whole lines end with a newline."""
     first = max(selection.first.line, printed.first)
     parts: list[tuple[str, bool]] = []
     for number in range(first, min(selection.last.line + 1, printed.end)):
@@ -372,12 +370,12 @@ def selected_text(printed: OutputText, selection: Selection) -> str:
 
 
 def whole_text(printed: OutputText) -> str:
-    """All that is there, clean, and each line ended."""
+    """Return all text kept, cleaned, each line ended."""
     return _joined((line.text, line.is_continued) for line in printed.lines()) + "\n"
 
 
 def _joined(parts: Iterable[tuple[str, bool]]) -> str:
-    """Lines as a text; what was one line, and too long to be kept as such, is one again."""
+    """Join lines; a long line that was divided becomes one again."""
     found: list[str] = []
     for text, is_continued in parts:
         if found and not is_continued:

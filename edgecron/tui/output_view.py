@@ -1,4 +1,4 @@
-"""What a run printed, on the screen: what keys and the mouse do there."""
+"""Scroll, search and select in the output of a run, by keys and mouse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgecron.tui.output_text import Place, Selection, find_matches, selected_te
 from edgecron.tui.wrapping import letter_at, shown
 from edgecron.views.phrases import display_width
 
-_STEP = 16  # columns that long lines are moved by
+_STEP = 16  # columns of a sideways move
 
 
 class OutputView(OutputLines, can_focus=True):
@@ -24,13 +24,15 @@ class OutputView(OutputLines, can_focus=True):
         *("up", "down", "page_up", "page_down", "top", "bottom", "left", "right", "mark"),
         *("follow", "wrap", "timestamps", "search_next", "search_previous"),
     )
-    _drag_start: Place | None = None  # where the button went down
-    _origin: tuple[tuple[int, int] | None, bool] | None = None  # where a search began
+    _drag_start: Place | None = None  # where the button was pressed
+    _search_start: tuple[tuple[int, int] | None, bool] | None = (
+        None  # the view when the search began
+    )
 
     # Moving.
 
-    def _go(self, rows: int) -> None:
-        """Up or down: what is seen, or the end of what is being selected."""
+    def _move(self, rows: int) -> None:
+        """Move up or down: the view, or the end of a selection of lines."""
         selection = self.selection
         if selection is None or not selection.is_lines:
             self.scroll_to(y=self.scroll_offset.y + rows, animate=False, immediate=True)
@@ -40,7 +42,7 @@ class OutputView(OutputLines, can_focus=True):
         self._show_line(line)
 
     def _show_line(self, number: int, letter: int = 0) -> None:
-        """Scroll as little as shows a letter of a line."""
+        """Scroll just enough to show a letter of a line."""
         row = self.printed.row_of(number, self.wrap_width)
         if self.is_wrapped:
             for text in self.printed.rows_of(number, self.wrap_width)[:-1]:
@@ -60,23 +62,23 @@ class OutputView(OutputLines, can_focus=True):
         self.refresh()
 
     def action_up(self) -> None:
-        self._go(-1)
+        self._move(-1)
 
     def action_down(self) -> None:
-        self._go(1)
+        self._move(1)
 
     def action_page_up(self) -> None:
-        self._go(-self.page)
+        self._move(-self.page)
 
     def action_page_down(self) -> None:
-        self._go(self.page)
+        self._move(self.page)
 
     def action_top(self) -> None:
-        self._go(-self.height)
+        self._move(-self.height)
 
     def action_bottom(self) -> None:
         if self.selection is not None and self.selection.is_lines:
-            self._go(self.height)
+            self._move(self.height)
         else:
             self.action_follow()
 
@@ -109,12 +111,14 @@ class OutputView(OutputLines, can_focus=True):
     # Searching.
 
     def search(self, wanted: str) -> None:
-        """Show where a text stands, and go to the first place from the top of the screen on, or
-        else to the last one before; where it is nowhere, and nothing is wanted, back to where the
-        search began. It ends with `settle_search`."""
-        if self._origin is None:
-            self._origin = self._top, self.is_following
-        self._top, self.is_following = self._origin
+        """Mark the matches of a text, and go to the first one below the top of the screen.
+
+        If there is none below, go to the last one above. Without a match, or with an empty text, go
+        back to where the search began. `end_search` ends it.
+        """
+        if self._search_start is None:
+            self._search_start = self._top, self.is_following
+        self._top, self.is_following = self._search_start
         self.wanted, self.hit = wanted, None
         self.lay_out()
         seen = self.seen_lines()
@@ -122,8 +126,8 @@ class OutputView(OutputLines, can_focus=True):
             self._go_to_hit(min(bisect_left(self.hits, seen.start), len(self.hits) - 1))
 
     def end_search(self) -> None:
-        """Stay where the search has come to."""
-        self._origin = None
+        """End the search, and stay at its match."""
+        self._search_start = None
 
     def action_search_next(self) -> None:
         if self.hits:
@@ -146,8 +150,8 @@ class OutputView(OutputLines, can_focus=True):
 
     # Selecting.
 
-    def leave(self) -> bool:
-        """Forget what is selected, or else what is searched for; whether there was anything."""
+    def clear_selection(self) -> bool:
+        """Drop the selection, else the search; return whether there was any."""
         if self.selection is not None:
             self._select(None)
         elif self.wanted:
@@ -158,11 +162,11 @@ class OutputView(OutputLines, can_focus=True):
         return True
 
     def selected_text(self) -> str:
-        """What is selected; empty where nothing is."""
+        """Return the selected text; empty without a selection."""
         return "" if self.selection is None else selected_text(self.printed, self.selection)
 
     def action_mark(self) -> None:
-        """Select lines from here on; once more: from where it has come to."""
+        """Begin to select lines here; again: begin at the end of the selection."""
         selection, seen = self.selection, self.seen_lines()
         if not seen:
             return
@@ -174,13 +178,13 @@ class OutputView(OutputLines, can_focus=True):
 
     def _select(self, selection: Selection | None) -> None:
         if selection is not None and self.is_following:
-            self.is_following = False  # What is selected stays where it is.
+            self.is_following = False  # Selected lines must stay in place.
         self.selection = selection
         self.refresh()
         self.post_message(self.Changed())
 
     def _place_at(self, x: int, y: int) -> Place:
-        """The place in the text that is nearest to one of the screen."""
+        """Return the position in the text nearest to a point of the screen."""
         row = min(max(self.scroll_offset.y + y, 0), self.height - 1)
         number, part = self.printed.locate(row, self.wrap_width)
         rows = self.printed.rows_of(number, self.wrap_width)
@@ -201,7 +205,7 @@ class OutputView(OutputLines, can_focus=True):
             self.scroll_to(y=self.scroll_offset.y + step, animate=False, immediate=True)
         place = self._place_at(event.x, event.y)
         if place != self._drag_start:
-            # The letter under the pointer is within.
+            # Include the letter under the pointer.
             head = place._replace(letter=place.letter + 1) if place > self._drag_start else place
             self._select(Selection(self._drag_start, head))
 

@@ -1,8 +1,8 @@
-"""An engine that the dashboard runs: a child process, which ends with it, however it ends.
+"""Run an engine as a child process of the dashboard; it ends with the dashboard.
 
-Its stdin is a pipe whose other end nobody holds but the dashboard: where that is killed, the pipe
-ends, and the engine ends in good order. What it says is read as it comes, and the last of it kept;
-what can't be taken, as while the dashboard is suspended, it drops.
+Its stdin is a pipe that only the dashboard holds. If the dashboard is killed, the pipe ends and the
+engine stops cleanly. Its log is read and the last lines are kept. Lines that can't be read, as
+while the dashboard is suspended, are dropped.
 """
 
 from __future__ import annotations
@@ -21,31 +21,30 @@ from edgecron.engine.owner import open_refusal, owner_of
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 _MOST_LINES = 200
-_SAID = "edgecron: "  # what is not a line of its log
-_END_S = 5.0  # so long its end is waited for
+_MESSAGE_PREFIX = "edgecron: "  # of messages that are not log lines
+_END_S = 5.0  # the wait for its end
 
 
 def engine_command(database: Path, *, config_path: str | None) -> Start:
-    """The command line of an engine of this program: it goes by the limits of the configuration,
-    and leaves what runs when it ends."""
+    """Return the command line of an engine that leaves running jobs when it ends."""
     config = [] if config_path is None else ["--config", config_path]
     words = [*config, "--db", os.fspath(database), "daemon", "--until-eof"]
     words += ["--on-shutdown", "leave", "--log-format", "text"]
     bundle = find_bundle()
     if bundle is not None:
         return bundle.start(*words)
-    # -P: the folder we happen to be in must not stand in for a module.
+    # -P: a file in the current folder must not replace a module.
     return Start([sys.executable, "-P", "-m", "edgecron", *words], ())
 
 
 def engine_environment() -> Mapping[str, str]:
-    """The environment of that command: ours, in which the very same package is found."""
+    """Return our environment, changed so that the engine finds this same package."""
     paths = [str(_PACKAGE_PARENT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def find_refusal(database: Path) -> EdgecronError | None:
-    """Why no engine of ours may run here; None where one may."""
+    """Say why this user can't run an engine on a database; None if it is allowed."""
     owner = owner_of(database)
     if owner in (None, os.geteuid()):
         return open_refusal(database)
@@ -57,7 +56,7 @@ def find_refusal(database: Path) -> EdgecronError | None:
 
 
 class OwnEngine:
-    """One engine, from its start to its end."""
+    """One engine process, from start to end."""
 
     def __init__(
         self,
@@ -66,8 +65,10 @@ class OwnEngine:
         environment: Mapping[str, str],
         ended: Callable[[str | None], object],
     ) -> None:
-        """Start it. `ended` is called once, on a thread of the engine's own, when it has ended:
-        with why, or None where it was told to end."""
+        """Start the engine.
+
+        `ended` is called once, on a separate thread, with the reason; None after `stop`.
+        """
         self._command = command
         self._environment = environment
         self._ended = ended
@@ -80,27 +81,27 @@ class OwnEngine:
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None before there is one."""
+        """The process id; None before the start."""
         return None if self._process is None else self._process.pid
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last lines of its log, oldest first."""
+        """The last log lines, oldest first."""
         return tuple(self._lines)
 
     def stop(self) -> None:
-        """Tell it to end; what runs goes on under its supervisor."""
+        """Stop the engine; running jobs continue under their supervisor."""
         if not self._is_stopping.is_set():
             self._is_stopping.set()
             os.close(self._stdin)
 
     def close(self) -> None:
-        """The same, and wait until it has ended."""
+        """Stop the engine, and wait until it has ended."""
         self.stop()
         self._thread.join(_END_S)
         if self._thread.is_alive() and self._process is not None:
-            # It may wait for a lock that another program has. Runs are their supervisor's, so there
-            # is nothing that an end at once could lose.
+            # It may wait for another program's lock. Killing it loses nothing: its supervisor keeps
+            # the runs.
             self._process.kill()
         self._thread.join()
 
@@ -111,21 +112,21 @@ class OwnEngine:
         except OSError as error:
             last = f"no engine can be started: {error.strerror or error}"
         else:
-            last = self._last_words(code)
+            last = self._end_reason(code)
         finally:
             self._ended(None if self._is_stopping.is_set() else last)
 
-    def _last_words(self, code: int) -> str:
-        """Why it ended: what it said of that itself, and not whatever it wrote down last."""
+    def _end_reason(self, code: int) -> str:
+        """Return why the engine ended: its own message, not its last log line."""
         if code < 0:
             return f"it was ended by signal {-code}"
-        said = (line for line in reversed(self._lines) if line.startswith(_SAID))
+        said = (line for line in reversed(self._lines) if line.startswith(_MESSAGE_PREFIX))
         return next(said, f"exit code {code}")
 
     def _follow(self) -> int:
-        """Read what it says until it ends; its exit code."""
+        """Read its log until it ends; return its exit code."""
         output, theirs = os.pipe()
-        # It must never wait for us: a line that finds no room is lost.
+        # It must never wait for us: a line without room in the pipe is lost.
         os.set_blocking(theirs, False)
         with open(output, encoding="utf-8", errors="replace") as log:
             try:
@@ -137,7 +138,7 @@ class OwnEngine:
                     stdout=theirs,
                     stderr=theirs,
                     env=self._environment,
-                    start_new_session=True,  # the keys of the terminal are not meant for it
+                    start_new_session=True,  # keys of the terminal must not signal it
                 )
             finally:
                 os.close(theirs)

@@ -1,4 +1,9 @@
-"""The palette: every action by its name, and every schedule."""
+"""The palette: every action by its name, and every schedule.
+
+Why not Textual's own (textual.command): it reads the help of a command as markup, so the key `[/]`
+or the name of a schedule can end the application. It has two lines for each command and no column
+for keys, and it ranks by its own score, not as the command line does.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +28,16 @@ from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, TextLine
 
 _MOST_NAMES = 24
-_PAUSE_S = 0.06  # after the last letter, before names are looked for
+_PAUSE_S = 0.06  # after the last letter, before names are read
 
-_THERE = "; in output: "
+_OUTPUT_HELP = "; in output: "
 _GO_TO = "go to schedule "
 _COLUMNS = (
     Column("ACTION", 14, 14),
     Column("", 12, 60, share=1, drop=1),
     Column("KEYS", 6, 10, is_right=True),
 )
-# Whoever opens the palette wants something done; to move there are better ways.
+# People open the palette for an action, not to move.
 _FIRST = (
     *("run", "pause", "resume", "reschedule", "cancel"),
     *("add", "edit", "delete", "undo", "backfill"),
@@ -41,14 +46,14 @@ _LAST = ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back")
 
 
 class Item(NamedTuple):
-    """An action or, where `schedule` is given, a schedule to go to."""
+    """An action, or a schedule to go to if `schedule` is given."""
 
     action: str
     schedule: str | None = None
 
 
 class _PaletteSource:
-    """What the palette lists."""
+    """The source of the palette's list."""
 
     def __init__(self, labels: Mapping[str, tuple[str, ...]], *, in_output: bool) -> None:
         self._labels = labels
@@ -74,23 +79,23 @@ class _PaletteSource:
         return key if key < self.count else None
 
     def want(self, first: int, last: int) -> None:
-        """All of it is there."""
+        """Do nothing: all items are there."""
 
     def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        """Nothing here is marked."""
+        """Do nothing: no item is marked."""
 
     def nearest_s(self, first: int, last: int) -> float:
         return inf
 
 
 def help_words(action: str, *, in_output: bool) -> str:
-    """What an action does where one is."""
-    here, _, there = ACTIONS[action].help.partition(_THERE)
+    """Return the help of an action for the current screen."""
+    here, _, there = ACTIONS[action].help.partition(_OUTPUT_HELP)
     return there if there and in_output else here
 
 
 def find_items(actions: Sequence[str], names: Sequence[str], text: str) -> list[Item]:
-    """What is like a text, the nearest first; of what is as near, actions before schedules."""
+    """Return items similar to a text, the nearest first; actions before schedules."""
     ranked = [
         (rank, place, Item(action))
         for place, action in enumerate(actions)
@@ -112,13 +117,13 @@ def _rank_of_action(action: str, text: str) -> int | None:
 
 
 def schedule_rank(name: str, text: str) -> int | None:
-    """How near a schedule is to a text, which may say that it is to be gone to."""
+    """Rank a schedule by its similarity to a text, which can begin with `go to schedule`."""
     letters = _letters_of_name(text)
     return rank_of(name, letters) if letters or not text else rank_of(_GO_TO, text)
 
 
 def _letters_of_name(text: str) -> str:
-    """What a text says of a schedule's name; nothing where it says that one is to be gone to."""
+    """Return the part of a text that names a schedule; empty for `go to schedule` itself."""
     lower = text.lower()
     if _GO_TO.startswith(lower):
         return ""
@@ -126,14 +131,14 @@ def _letters_of_name(text: str) -> str:
 
 
 def default_order(actions: Sequence[str]) -> list[str]:
-    """Actions as the palette lists them where nothing was typed."""
+    """Sort actions as they are listed before anything is typed."""
     return sorted(actions, key=lambda action: (action in _LAST, action not in _FIRST))
 
 
 class Palette(Overlay[Item]):
-    """A line to write in, and what is like it; what was chosen, or None.
+    """A line of input and the items similar to it; it returns the chosen item, or None.
 
-    `find` asks for the schedules whose names are like a text, and tells them.
+    `find` reads the schedules with similar names and passes them on.
     """
 
     DEFAULT_CSS = """
@@ -188,17 +193,17 @@ class Palette(Overlay[Item]):
         self._show([])
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(_PAUSE_S, self._look)
+        self._timer = self.set_timer(_PAUSE_S, self._search)
 
-    def _look(self) -> None:
+    def _search(self) -> None:
         text = self._text()
         if text:
 
-            def told(names: list[str]) -> None:
+            def take_names(names: list[str]) -> None:
                 if self.is_attached and self._text() == text:
                     self._show(names)
 
-            self._find(text, told)
+            self._find(text, take_names)
 
     def _text(self) -> str:
         return self.query_one(LineInput).value.strip()
@@ -229,5 +234,5 @@ class Palette(Overlay[Item]):
 
 
 def find_schedule_names(client: Client, text: str) -> list[str]:
-    """The names that are like a text, the nearest first."""
+    """Read the schedule names similar to a text, the nearest first."""
     return client.nearest_names(_letters_of_name(text), limit=_MOST_NAMES)

@@ -1,4 +1,4 @@
-"""How the parts of a screen ask the database: by topic, with one place for what goes wrong."""
+"""Screens that read the database by topic, and questions that are asked no more than they cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from textual.screen import Screen, ScreenResultType
 
 from edgecron.client.protocol import Client
-from edgecron.tui.database_app import Host
+from edgecron.tui.database_app import DatabaseApp
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class QueryScreen(Screen[ScreenResultType]):
-    """A screen whose parts ask; an answer that comes after it has gone is dropped."""
+    """A screen that reads the database; answers that come after it closed are dropped."""
 
-    app: Host
+    app: DatabaseApp
 
     def ask(
         self,
@@ -30,8 +30,11 @@ class QueryScreen(Screen[ScreenResultType]):
         *,
         refused: Callable[[], None] | None = None,
     ) -> None:
-        """Have a question answered; one of the same topic of this screen that was not begun is
-        forgotten. `refused` is called where no answer comes of it; what went wrong is told."""
+        """Read something and pass it to `answer`.
+
+        It replaces a question of the same topic of this screen that was not begun. `refused` is
+        called if there is no answer; the application shows the error.
+        """
 
         def answered(found: T) -> None:
             if self._is_whole:
@@ -48,18 +51,17 @@ class QueryScreen(Screen[ScreenResultType]):
         return all(part.is_attached for part in (self, *self.children))
 
     def interrupt(self, topic: str) -> None:
-        """End the answering of a question of this screen: another one takes its place."""
+        """Interrupt a question of this screen, because another one replaces it."""
         self.app.interrupt(f"{id(self)} {topic}")
 
 
-_MOST_BUSY = 0.05  # of the time may go into answers to one question
+_MOST_BUSY = 0.05  # share of the time that answers to one question can take
 
 
 class ThrottledQuery(Generic[T]):
-    """A question that is asked whenever something changes. What is asked too early waits, and
-    only the last of what waits is asked.
+    """A question that is repeated when something changes, at most at the rate its cost allows.
 
-    `least_s` is the least time between two.
+    A question that comes too early waits; a newer one replaces it.
     """
 
     def __init__(self, screen: QueryScreen[Any], topic: str, *, least_s: float = 0.0) -> None:
@@ -70,7 +72,7 @@ class ThrottledQuery(Generic[T]):
         self._timer: Timer | None = None
 
     def ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:
-        """Ask now, or as soon as it may be."""
+        """Ask now, or when the pause is over."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -83,7 +85,7 @@ class ThrottledQuery(Generic[T]):
             self._ask(question, answer)
 
     def skip_wait(self) -> None:
-        """Let the next question go at once: somebody waits for it."""
+        """Ask the next question immediately: the user waits for it."""
         self._next_ms = 0.0
 
     def _ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:

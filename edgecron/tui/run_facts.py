@@ -1,4 +1,4 @@
-"""What is known of one run: read at once, and laid out as facts."""
+"""Facts of one run for its screen: read in one question, laid out as rows."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from edgecron.views.phrases import (
 )
 from edgecron.views.times import full_time, local_time, near_time, short_duration
 
-_DONE, _LEFT = "━", "─"  # of the same height in every font that has lines
-_BAR = 20  # columns of it among facts
+_DONE, _LEFT = "━", "─"  # of the same height in every font
+_BAR = 20  # columns, among facts
 _WIDEST = 40
-_LOOKS = {Status.RUNNING: "busy", Status.SUCCESS: "good"}
+_RUN_STYLES = {Status.RUNNING: "busy", Status.SUCCESS: "good"}
 
 
 def progress_rows(run: Execution) -> list[Row]:
-    """The bar, and below it what was said with it; nothing where the run has told nothing."""
+    """Return the progress bar and its text; nothing if the run reported no progress."""
     if run.progress is None:
         return []
     text = Fact("", run.progress.text)
@@ -48,37 +48,37 @@ def progress_rows(run: Execution) -> list[Row]:
 
 
 def progress_line(run: Execution, *, width: int) -> list[Span]:
-    """Both on one line, for what goes on or did not come to its end; else nothing."""
+    """Return bar and text in one line; nothing without progress or after a success."""
     progress = run.progress
     if progress is None or run.status is Status.SUCCESS:
         return []
     text = clean(progress.text)
     if progress.fraction is None:
-        return [(" progress  ", "dim"), (text, _look(run))]
-    # A third of the line at most: what is said is worth more than a long bar.
+        return [(" progress  ", "dim"), (text, _run_style(run))]
+    # A third of the line at most: the text matters more than a long bar.
     bar = _bar(run, progress.fraction, max(8, min(_WIDEST, width // 3)))
     return [(" ", ""), *bar, _percent(run), (f"  {text}", "")]
 
 
 def _bar(run: Execution, fraction: float, width: int) -> tuple[Span, ...]:
     done = int(fraction * width)
-    return (_DONE * done, _look(run)), (_LEFT * (width - done), "faint")
+    return (_DONE * done, _run_style(run)), (_LEFT * (width - done), "faint")
 
 
 def _percent(run: Execution) -> Span:
     assert run.progress is not None
-    return f" {percent_words(run.progress):>4}", _look(run)
+    return f" {percent_words(run.progress):>4}", _run_style(run)
 
 
-def _look(run: Execution) -> str:
-    return _LOOKS.get(run.status, "dim")
+def _run_style(run: Execution) -> str:
+    return _RUN_STYLES.get(run.status, "dim")
 
 
 HIDDEN = "(hidden: its name is that of a secret)"
 _CELL_LABEL = 9
-_CELL = 26  # columns of a fact among others on one line
+_CELL = 26  # columns of a fact in the summary
 _MOST_DOWN = 3
-# Where there is no room for all of them, the last of these are left out.
+# If there is no room, the last ones are left out.
 _BY_WEIGHT = (
     *("started", "took", "exit code", "attempt", "ended", "planned"),
     *("cause", "engine", "scope"),
@@ -86,10 +86,9 @@ _BY_WEIGHT = (
 
 
 class RunFacts(NamedTuple):
-    """A run, what its schedule said when it was decided, who runs it, and its other attempts;
-    where it is queued, what it waits for.
+    """A run, its schedule at that time, its engine, its other attempts, and what it waits for.
 
-    `spec` is None where it can't be read any more; `engine_pid` where its engine has ended.
+    `spec` is None if it can't be read any more, `engine_pid` if the engine has ended.
     """
 
     run: Execution
@@ -102,14 +101,14 @@ class RunFacts(NamedTuple):
 
 
 def read_run(client: Client, execution_id: int) -> RunFacts:
-    """All about a run. Raises NotFound."""
+    """Read everything the screen shows of a run. Raises NotFound."""
     run = client.execution(execution_id)
     engine = None
     if run.engine_id is not None:
         engine = next((one for one in client.engines() if one.info.id == run.engine_id), None)
     before = after = None
     if run.max_attempts > 1:
-        # The one before is the one that follows the one before that.
+        # The attempt before is the one after the attempt before that.
         before = client.next_attempt(replace(run, attempt=run.attempt - 2))
         after = client.next_attempt(run)
     return RunFacts(
@@ -124,14 +123,14 @@ def read_run(client: Client, execution_id: int) -> RunFacts:
 
 
 class Neighbor(Enum):
-    """Which run of the same schedule."""
+    """A neighbour of a run in its schedule."""
 
     OLDER = "older"
     NEWER = "newer"
 
 
 def find_neighbor(client: Client, execution_id: int, beside: Neighbor) -> int | None:
-    """The run of the same schedule next to a run; None where it is the first, or the last."""
+    """Find the run before or after a run of its schedule; None if there is none."""
     schedules = [client.execution(execution_id).schedule_id]
     if beside is Neighbor.OLDER:
         found = client.run_page(schedule_ids=schedules, before_id=execution_id, limit=1).runs
@@ -141,33 +140,33 @@ def find_neighbor(client: Client, execution_id: int, beside: Neighbor) -> int | 
 
 
 def wait_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:
-    """What a queued run waits for; empty where that is not known, and of others."""
+    """Say what a queued run waits for; empty if unknown or not queued."""
     if found.waiting is None or found.waiting.waits_for is None:
         return ""
     return clean(waits_words(found.waiting, zone=zone, now=now))
 
 
 def changes_each_second(found: RunFacts) -> bool:
-    """Whether a time is told that is another one a second later."""
+    """Return whether a shown time changes every second."""
     is_held = found.waiting is not None and found.waiting.waits_for is WaitsFor.TIME
     return found.run.status is Status.RUNNING or is_held
 
 
 def took_ms(run: Execution, *, now: datetime) -> int | None:
-    """How long a run took, or has taken by now; None where it has not started."""
+    """Return how long a run took, or has taken so far; None if it has not started."""
     if run.status is Status.RUNNING and run.started_at is not None:
         return max(0, round((now - run.started_at).total_seconds() * 1000))
     return run.duration_ms
 
 
 def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
-    """Its name and how it stands, and at the right end which run it is."""
-    glyph, look = STATUS_GLYPHS[run.status.value]
+    """Return the title line: its schedule and status, and its number at the right end."""
+    glyph, style = STATUS_GLYPHS[run.status.value]
     left = [
         (" edgecron ", "bold"),
         (" run  ", "dim"),
         (clean(run.schedule), "bold"),
-        (f"  {glyph} {status_words(run)}", look),
+        (f"  {glyph} {status_words(run)}", style),
     ]
     right = [
         ("[", "accent@screen.older_run"),
@@ -179,7 +178,7 @@ def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
 
 
 def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
-    """Everything, in the order in which people ask for it; what is not there is left out."""
+    """Return all facts that exist, in the order people ask for them."""
     run = found.run
     rows: list[Row] = [
         Fact("why", run_sentence(run, zone=zone, now=now, spec=found.spec)),
@@ -200,7 +199,7 @@ def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
 
 
 def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
-    """What matters most, each in a few words: times, how it went, by whom."""
+    """Return the main facts in few words: times, outcome, engine."""
     run = found.run
     took = took_ms(run, now=now)
 
@@ -212,7 +211,7 @@ def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
         Fact("planned", near(run.plan_at)),
         Fact("started", near(run.started_at)),
         Fact("ended", near(run.finished_at)),
-        Fact("took", "-" if took is None else short_duration(took), _took_look(run)),
+        Fact("took", "-" if took is None else short_duration(took), _duration_style(run)),
         Fact("attempt", f"{run.attempt} of {run.max_attempts}"),
         Fact("exit code", exit_code, "bad" if run.reason is Reason.EXIT else ""),
         Fact("cause", run.cause.value.replace("_", " ")),
@@ -222,7 +221,7 @@ def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
     return [fact._replace(text=clean(fact.text)) for fact in facts]
 
 
-def _took_look(run: Execution) -> str:
+def _duration_style(run: Execution) -> str:
     return "busy" if run.status is Status.RUNNING else ""
 
 
@@ -242,7 +241,7 @@ def _times(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
         Fact("waits", wait_words(found, now=now, zone=zone).removeprefix("waits ")),
         Fact("started", local_time(run.started_at, zone=zone, absent="")),
         Fact("ended", local_time(run.finished_at, zone=zone, absent="")),
-        Fact("took", "" if took is None else short_duration(took), _took_look(run)),
+        Fact("took", "" if took is None else short_duration(took), _duration_style(run)),
     ]
 
 
@@ -281,7 +280,7 @@ def _engine_words(found: RunFacts) -> str:
 
 
 def _job(found: RunFacts) -> list[Fact]:
-    """What it ran, and what it was given."""
+    """Return its job, and what the job was given."""
     if found.spec is None:
         return [Fact("job", "what its schedule said then can't be read any more", "dim")]
     job = found.spec.job
@@ -302,7 +301,7 @@ def _job(found: RunFacts) -> list[Fact]:
 def summary_lines(
     found: RunFacts, *, now: datetime, zone: tzinfo, width: int, most: int
 ) -> list[list[Span]]:
-    """A sentence, and below it the facts that matter most, in columns: `most` lines at most."""
+    """Return a sentence and the main facts in columns: at most `most` lines."""
     far = progress_line(found.run, width=width)
     most -= bool(far)
     sentence = clean(run_sentence(found.run, zone=zone, now=now, spec=found.spec))
@@ -323,4 +322,4 @@ def _cell(fact: Fact) -> list[Span]:
     label = " " + fit(fact.label, _CELL_LABEL) + " "
     room = _CELL - len(label) - 1
     text = fact.text if display_width(fact.text) <= room else fit(fact.text, room)
-    return [(label, "dim"), (text, fact.look), (" " * (room + 1 - display_width(text)), "")]
+    return [(label, "dim"), (text, fact.style), (" " * (room + 1 - display_width(text)), "")]

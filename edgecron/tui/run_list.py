@@ -1,7 +1,7 @@
-"""The list of runs, newest first: a window of rows over millions, read by keyset pages.
+"""The list of runs, newest first: a window on millions of rows, read by keyset pages.
 
-How many rows there are before and after the window is known by their ids: exact where none was
-removed, else an estimate that is put right when an end is reached.
+Ids tell how many rows lie before and after the window. If rows were removed, that is an estimate,
+which is corrected when an end is reached.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     _Ask = Callable[[Callable[[Client], _Found], Callable[[_Found], None]], None]
 
 _PAGE = 120
-_BESIDE = 30  # lines read beside those that are seen
+_BESIDE = 30  # lines read beside the visible ones
 _MOST_KEPT = 1600
 _TOPIC, _OLDER, _NEWER = "runs", "older runs", "newer runs"
-MOST_MARKED = 5000  # at once, of those that match
+MOST_MARKED = 5000  # at once
 
 
 COLUMNS = (
@@ -45,14 +45,14 @@ COLUMNS = (
     Column("NOTE", 12, 30, share=3, drop=3),
     Column("RUN", 5, 9, drop=2, is_right=True),
 )
-_NAME = 2  # the column that all runs of one schedule have alike
+_NAME = 2  # the column left out in the list of one schedule
 HISTORY_COLUMNS = COLUMNS[:_NAME] + COLUMNS[_NAME + 1 :]
 
 
 class RunSource:
-    """Runs, newest first. `changed` is called when there is something else to show.
+    """The source of runs, newest first; calls `changed` when there is something new to show.
 
-    With `schedule_id` they are those of one schedule, whose name is then left out.
+    With `schedule_id`, only the runs of that schedule, without its name.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RunSource:
         schedule_id: int | None = None,
     ) -> None:
         self._schedule_id = schedule_id
-        self._questions = screen
+        self._query_screen = screen
         self._paced: ThrottledQuery[_Found] = ThrottledQuery(screen, _TOPIC)
         self._now = now
         self._zone = zone
@@ -73,27 +73,27 @@ class RunSource:
         self._rows: list[Execution] = []
         self._first = 0  # the index of the first row of the window
         self._count = 0
-        self._is_newest = self._is_oldest = False  # does the window reach that end
+        self._is_newest = self._is_oldest = False  # does the window reach this end
         self._bounds = RunBounds(0, 0)
         self._question: RunQuestion | None = None
-        self._moves = 0  # how often the window has become another one
-        self._is_paging = False  # is a page asked for that is beside the window, or far from it
-        self._is_outdated = False  # by another filter
-        self._unreadable: set[int] = set()  # the ids that were found so far
+        self._moves = 0  # how often the window changed
+        self._is_paging = False  # is a page outside the window being read
+        self._is_outdated = False  # by a new filter
+        self._unreadable: set[int] = set()  # ids found so far
 
     @property
     def count(self) -> int:
         return self._count
 
     def filter_by(self, wanted: Filter | None) -> None:
-        """Show only what a filter lets through; None is all."""
+        """Show only runs that match a filter; None shows all."""
         self._question = None if wanted is None else wanted.run_question()
         self._unreadable.clear()
-        # What is shown stays until there is something else.
+        # Keep the old lines until there are new ones.
         self._is_outdated = True
         self._moves += 1
         for topic in (_TOPIC, _OLDER, _NEWER):
-            self._questions.interrupt(topic)
+            self._query_screen.interrupt(topic)
         self._paced.skip_wait()
         self.read()
 
@@ -103,19 +103,19 @@ class RunSource:
 
     @property
     def trouble(self) -> str:
-        """Which runs are not in the list because their rows can't be read."""
+        """The runs that are missing because their rows can't be read."""
         return unreadable_words("run", [str(one) for one in sorted(self._unreadable)])
 
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
-        """The keys of a filter that say nothing of runs."""
+        """Return the keys of a filter that do not apply to runs."""
         return wanted.unused_on_runs
 
     def gone_of(self, keys: Set[int]) -> Set[int]:
-        """None: beyond the window it is not known."""
+        """Return nothing: outside the window it is unknown."""
         return frozenset()
 
     def read(self) -> None:
-        """Read anew what is in the window."""
+        """Read the rows of the window again."""
         limit = max(_PAGE, min(len(self._rows), _MOST_KEPT))
         before = None if self._first == 0 or not self._rows else self._rows[0].id + 1
         if self._is_outdated:
@@ -129,7 +129,7 @@ class RunSource:
             self._is_oldest = len(rows) < limit
             self._settle()
 
-        self._is_paging = False  # What was asked for may have been refused, or broken off.
+        self._is_paging = False  # A page being read may have been refused or interrupted.
         self._ask(self._paced.ask, show, otherwise=self.read, before_id=before, limit=limit)
 
     def line(self, index: int) -> Line | None:
@@ -137,13 +137,13 @@ class RunSource:
         return self._line_of(self._rows[at]) if 0 <= at < len(self._rows) else None
 
     def execution(self, key: int) -> Execution | None:
-        """A run of the window; None where it is not in it."""
+        """Return a run of the window; None outside it."""
         index = self.index_of(key)
         return None if index is None else self._rows[index - self._first]
 
     def index_of(self, key: int) -> int | None:
         low, high = 0, len(self._rows)
-        while low < high:  # Ids fall from line to line.
+        while low < high:  # Ids decrease from line to line.
             middle = (low + high) // 2
             if self._rows[middle].id > key:
                 low = middle + 1
@@ -174,7 +174,7 @@ class RunSource:
                     break
             return ids[:MOST_MARKED]
 
-        self._questions.ask("run ids", find, found)
+        self._query_screen.ask("run ids", find, found)
 
     def nearest_s(self, first: int, last: int) -> float:
         from edgecron.model.choices import ACTIVE
@@ -215,7 +215,7 @@ class RunSource:
         self._settle()
 
     def _jump(self, index: int) -> None:
-        """Read what is about an index, far from the window: its id is estimated."""
+        """Read rows around an index far from the window, by an estimated id."""
         span = self._bounds.last_id - self._bounds.first_id
         share = index / max(1, self._count - 1)
         before_id = self._bounds.last_id - round(span * share) + _BESIDE
@@ -232,7 +232,7 @@ class RunSource:
         self._ask_page(_TOPIC, show, before_id=before_id)
 
     def _settle(self) -> None:
-        """Say how many there are, by what is known now."""
+        """Update the count by what is known now."""
         end = self._first + len(self._rows)
         if self._is_oldest or not self._rows:
             self._count = end
@@ -251,7 +251,7 @@ class RunSource:
         before_id: int | None = None,
         after_id: int | None = None,
     ) -> None:
-        """Ask at once for what is looked at, and no more until it is there."""
+        """Read a page of visible rows; read no other page until it is there."""
 
         def shown(rows: list[Execution], bounds: RunBounds) -> None:
             self._is_paging = False
@@ -259,11 +259,11 @@ class RunSource:
 
         def dropped() -> None:
             self._is_paging = False
-            self._changed()  # What is missing is wanted again.
+            self._changed()  # The list asks again for what is missing.
 
         self._is_paging = True
         self._ask(
-            partial(self._questions.ask, topic),
+            partial(self._query_screen.ask, topic),
             shown,
             otherwise=dropped,
             before_id=before_id,
@@ -281,8 +281,10 @@ class RunSource:
         after_id: int | None = None,
         limit: int,
     ) -> None:
-        """Read a page for the window as it is now; `otherwise` is done where it is another one
-        when the answer comes, which would leave a gap in it."""
+        """Read a page for the current window.
+
+        If the window changes meanwhile, the page would leave a gap: call `otherwise` instead.
+        """
         question, moves = self._question, self._moves
         page = _Page(
             question,
@@ -298,7 +300,7 @@ class RunSource:
 
         def answered(found: _Found) -> None:
             if question is not self._question:
-                return  # What the other filter lets through is asked for already.
+                return  # The new filter is being read already.
             if moves != self._moves:
                 otherwise()
                 return
@@ -313,17 +315,17 @@ class RunSource:
         from edgecron.model.choices import Status
 
         now, zone = self._now(), self._zone
-        glyph, look = STATUS_GLYPHS[run.status.value]
+        glyph, style = STATUS_GLYPHS[run.status.value]
         began = run.started_at or run.plan_at
         took = run.duration_ms
         if run.status is Status.RUNNING and run.started_at is not None:
             took = max(0, round((now - run.started_at).total_seconds() * 1000))
         cells: tuple[tuple[Span, ...], ...] = (
-            ((glyph, look),),
-            ((run.status.value, look),),
+            ((glyph, style),),
+            ((run.status.value, style),),
             ((clean(run.schedule), "bold"),),
             ((near_time(began, zone=zone, now=now), ""),),
-            (("" if took is None else short_duration(took), look if look == "busy" else ""),),
+            (("" if took is None else short_duration(took), style if style == "busy" else ""),),
             _note(run, now=now, zone=zone),
             ((str(run.id), "dim"),),
         )

@@ -1,4 +1,4 @@
-"""The screen of one run: why it ran and how it went, and below it what it prints, live."""
+"""The screen of one run: its facts, and its output, live."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from edgecron.tui.run_facts import (
 from edgecron.tui.status import Banner
 from edgecron.tui.text_line import LineInput, TextLine
 
-_TICK_S = 1.0  # how long a run has taken is told in seconds
-_MOST_SHORT = 6  # lines of what matters most
+_TICK_S = 1.0  # a duration is shown in seconds
+_MOST_SHORT = 6  # lines of the summary
 
 
 class FactsPane(VerticalScroll):
-    """All facts, scrolled by the same keys as all else."""
+    """All facts, scrolled with the configured keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         "up", "down", "page_up", "page_down", "top", "bottom"
@@ -130,7 +130,7 @@ class RunScreen(ExportScreen):
         self._read_again = ThrottledQuery[RunFacts | NotFound](self, "run")
         self.set_class(self._is_full, "-full")
         self.query_one("#search-label", TextLine).show([(" /", "accent")])
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
         self.set_focus(self.view)
         self._read_run()
         self._feed = OutputFeed(
@@ -146,10 +146,10 @@ class RunScreen(ExportScreen):
     async def on_unmount(self) -> None:
         feed, self._feed = self._feed, None
         if feed is not None:
-            # A supervisor that does not answer must not hold the screen.
+            # On a thread: a silent supervisor must not block the screen.
             await asyncio.to_thread(feed.close)
 
-    # What is read.
+    # Reading.
 
     def _read_run(self) -> None:
         execution_id = self.execution_id
@@ -170,13 +170,13 @@ class RunScreen(ExportScreen):
         self._tick()
 
     def on_changed(self) -> None:
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
         if self._is_live:
             self._read_run()
 
     @property
     def _is_live(self) -> bool:
-        """Whether there is more to come of it."""
+        """Whether the run can still change."""
         return self.end is None and (self.found is None or self.found.run.status in ACTIVE)
 
     def _note_end(self, end: OutputEnd) -> None:
@@ -200,14 +200,14 @@ class RunScreen(ExportScreen):
         names = () if self.found is None else (self.found.run.schedule,)
         return Targets(names=names, run_ids=(self.execution_id,))
 
-    # What is shown.
+    # Showing.
 
     def on_resize(self) -> None:
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
         self._tick()
 
     def _tick(self) -> None:
-        """Show the facts as they are by now; of what runs, again in a second."""
+        """Show the facts; for a running run, again after a second."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -247,13 +247,13 @@ class RunScreen(ExportScreen):
         )
         self.query_one("#output-title", TextLine).show(left, right=right)
 
-    # What keys do.
+    # Actions.
 
     def action_back(self) -> None:
         if self.has_class("-searching"):
             self.view.search("")
             self._close_search()
-        elif not self.view.leave():
+        elif not self.view.clear_selection():
             self.dismiss()
 
     def action_facts(self) -> None:
@@ -266,7 +266,7 @@ class RunScreen(ExportScreen):
         self.add_class("-searching")
         wanted = self.query_one(LineInput)
         wanted.value = self.view.wanted
-        self.set_focus(wanted)  # At once: the next key is for it already.
+        self.set_focus(wanted)  # Immediately: the next key is meant for it.
 
     def _close_search(self) -> None:
         self.view.end_search()
@@ -291,7 +291,7 @@ class RunScreen(ExportScreen):
 
         def show(found: int | None) -> None:
             if found is None:
-                self.app.tell(why_none)
+                self.app.show_notice(why_none)
             elif self.is_current:
                 self.app.switch_screen(RunScreen(found, is_full=is_full))
 
@@ -299,7 +299,7 @@ class RunScreen(ExportScreen):
 
 
 def _nothing_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:
-    """Why there is no output yet."""
+    """Say why there is no output yet."""
     if found.run.status is not Status.QUEUED:
         return "nothing printed yet"
     waits = wait_words(found, now=now, zone=zone)

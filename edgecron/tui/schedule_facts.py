@@ -1,4 +1,4 @@
-"""What the screen of one schedule says: read at once by a desk, and put into rows."""
+"""Facts of one schedule for its screen: read in one question, laid out as rows."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from edgecron.views.times import distance, local_time, weekday_time
 
 UPCOMING = 10
 _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
-# Of the policies those that are told even where they are as by default.
-_ALWAYS_TOLD = ("catch_up", "overlap", "timeout")
-_TOLD_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
-# Conditions are told with the bounds.
+# Policies that are shown even with their default.
+_ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
+_SHOWN_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
+# Conditions are shown with the bounds.
 _POLICIES = tuple(one.name for one in POLICIES if one.type is not OptionType.CONDITIONS)
-_AWAY, _VALUE = 9, 12  # columns of a distance, and of a value that is explained behind it
+_AWAY, _VALUE = 9, 12  # columns of a distance, and of a value before its explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDetail:
-    """All about one schedule. `idle` says why nothing is to come, '' where something is.
+    """Everything the screen shows of a schedule.
 
-    `triggers` are (text, words); `recent` are its last runs that have ended, the newest first.
+    `idle` says why no run is to come ('' if one is). `triggers` are (text, words). `recent` are the
+    last ended runs, newest first.
     """
 
     outlook: Outlook
@@ -61,7 +62,7 @@ def read_detail(
     schedule_id: int | None,
     zone: tzinfo,
 ) -> ScheduleDetail | None:
-    """All about a schedule, by its id where another has its name by now; None where it is gone."""
+    """Read a schedule; by its id if it was renamed. None if it is gone."""
     outlook = _find_outlook(client, name)
     if schedule_id is not None and (outlook is None or outlook.schedule.id != schedule_id):
         lines = client.schedule_lines([schedule_id])
@@ -90,7 +91,7 @@ def _find_outlook(client: Client, name: str) -> Outlook | None:
 
 
 def standing_spans(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Span]:
-    """How its last run ended, how far its next one is, and its state: a glyph and a word."""
+    """Return its last run, its next run, and its state as a glyph and a word."""
     line = _line(found)
     is_trusted = found.outlook.is_clock_trusted
     coming, _ = next_spans(line, now=now, zone=zone, is_clock_trusted=is_trusted)
@@ -98,16 +99,16 @@ def standing_spans(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> lis
     spans: list[Span] = [("last ", "dim"), *last, ("   ", "")]
     if found.outlook.upcoming:
         spans += [("next ", "dim"), coming, ("   ", "")]
-    word, (glyph, look) = _state(found, now=now)
-    return [*spans, (f"{glyph} {word} ", look)]
+    word, (glyph, style) = _state(found, now=now)
+    return [*spans, (f"{glyph} {word} ", style)]
 
 
 def _state(found: ScheduleDetail, *, now: datetime) -> tuple[str, Span]:
-    """What is active of it, else how it stands: a word, and a glyph with its look."""
+    """Return the state of its active runs or its own: a word, and a styled glyph."""
     state = state_of(standing_of(found.schedule), now=now)
     active = [run.execution.status for run in found.outlook.active]
     if state is ScheduleState.VANISHED:
-        active = []  # What waits of it waits for nobody.
+        active = []  # No engine will take its queued runs.
     for status in (Status.RUNNING, Status.QUEUED):
         if status in active:
             return status.value, STATUS_GLYPHS[status.value]
@@ -128,15 +129,15 @@ def _line(found: ScheduleDetail) -> ScheduleLine:
 
 
 def upcoming_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Row]:
-    """When it runs, what comes next, and what is active or would be."""
+    """Return when it runs, its next runs, and its active runs."""
     outlook, spec = found.outlook, found.schedule.spec
     is_broken = found.schedule.trigger_error is not None
     rows: list[Row] = []
     if spec.description:
         rows.append(Fact("description", spec.description))
     for number, (text, words) in enumerate(found.triggers):
-        look = "bad" if is_broken else ""
-        rows.append(Fact("" if number else "when", f"{text}   {words}", look))
+        style = "bad" if is_broken else ""
+        rows.append(Fact("" if number else "when", f"{text}   {words}", style))
     rows.append(Fact("zone", _zone_words(spec.timezone)))
     rows.append(Title("Next runs"))
     rows += [Fact(label, text, "warn") for label, text in pause_lines(outlook, zone=zone, now=now)]
@@ -177,7 +178,7 @@ def _fire_row(
 def definition_rows(
     found: ScheduleDetail, *, is_full: bool, zone: tzinfo, now: datetime
 ) -> list[Row]:
-    """What it runs, how it behaves, and what is on record of it; `is_full`: with every field."""
+    """Return its job, its policies and its records; with every field if `is_full`."""
     schedule = found.schedule
     table = schedule_table(schedule)
     rows: list[Row] = [Title("Job")]
@@ -208,10 +209,10 @@ def _text(value: object) -> str:
 
 
 def _rest_rows(table: Table) -> list[Row]:
-    """Every key that it does not set: what holds instead, and what it would say."""
+    """Return every option it does not set, with its default and its help."""
     rows: list[Row] = []
     for key, option in OPTIONS.items():
-        if key not in table and key not in _TOLD_ELSEWHERE:
+        if key not in table and key not in _SHOWN_ELSEWHERE:
             rows.append(
                 Fact(_label(key), f"{_text(default_of(key)):<{_VALUE}}  {option.help}", "dim")
             )
@@ -220,7 +221,7 @@ def _rest_rows(table: Table) -> list[Row]:
 
 def _folded_row(table: Table) -> Fact:
     rest = [key for key in _POLICIES if key not in table]
-    told = [f"{_label(key)} {_text(default_of(key))}" for key in _ALWAYS_TOLD if key in rest]
+    told = [f"{_label(key)} {_text(default_of(key))}" for key in _ALWAYS_SHOWN if key in rest]
     more = len(rest) - len(told)
     return Fact("by default", ", ".join([*told, f"and {more} more"]), "dim")
 

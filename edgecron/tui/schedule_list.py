@@ -1,4 +1,4 @@
-"""The list of schedules: an array of ids in order, and the lines of those that are looked at."""
+"""The list of schedules: all ids in order, and the lines near the visible ones."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from edgecron.model.filters import Filter
 
 _TOPIC = "schedule order"
-_BESIDE = 40  # lines read beside those that are seen
-_NEAR = 12  # how near to what is seen a line must come to be read
+_BESIDE = 40  # lines read beside the visible ones
+_NEAR = 12  # a missing line this near to the visible ones is read
 _MOST_KEPT = 1000
 _SPARKS = 20
-_NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # whatever is queued of it
-_BAR_LOOKS = {OK: "good", FAILED: "bad", OTHER: "dim"}
+_NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # even with queued runs
+_BAR_STYLES = {OK: "good", FAILED: "bad", OTHER: "dim"}
 
 COLUMNS = (
     Column("", 1, 1),
@@ -47,7 +47,7 @@ COLUMNS = (
     Column("HISTORY", 8, _SPARKS, drop=3, keeps_end=True),
     Column("RUNS", 4, 7, drop=5, is_right=True),
 )
-# The column of each way to sort, for the arrow in the heading.
+# The column of each order, for the arrow in the heading.
 SORTS = {
     SortBy.NAME: 1,
     SortBy.WHEN: 2,
@@ -57,12 +57,12 @@ SORTS = {
     SortBy.RUNS: 7,
 }
 
-# What is told the other way about, unless one turns it around: the latest and the most come first.
+# Orders that begin with the latest or the most.
 DESCENDING = frozenset({SortBy.LAST, SortBy.RUNS})
 
 
 class ScheduleSource:
-    """Schedules in an order. `changed` is called when there is something else to show."""
+    """The source of schedules; calls `changed` when there is something new to show."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ScheduleSource:
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
-        self._questions = screen
+        self._query_screen = screen
         self._paced: ThrottledQuery[array[int]] = ThrottledQuery(screen, _TOPIC)
         self._now = now
         self._zone = zone
@@ -84,7 +84,7 @@ class ScheduleSource:
         self.is_descending = False
         self.filter: Filter | None = None
         self.is_read = False
-        self.is_clock_trusted = True  # as far as is known
+        self.is_clock_trusted = True  # as far as known
 
     @property
     def count(self) -> int:
@@ -95,17 +95,17 @@ class ScheduleSource:
         return True
 
     def filter_by(self, wanted: Filter | None) -> None:
-        """Show only what a filter lets through; None is all."""
+        """Show only schedules that match a filter; None shows all."""
         self.filter = wanted
         self.read_at_once()
 
     def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
-        """Show them in another order."""
+        """Show schedules in another order."""
         self.sort, self.is_descending = sort, is_descending
         self.read_at_once()
 
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
-        """The keys of a filter that say nothing of schedules."""
+        """Return the keys of a filter that do not apply to schedules."""
         return wanted.unused_on_schedules
 
     @property
@@ -113,29 +113,29 @@ class ScheduleSource:
         return ""
 
     def gone_of(self, keys: Set[int]) -> Set[int]:
-        """Those that were removed; where a filter is on it is not known."""
+        """Return the keys of removed schedules; none while a filter is on."""
         is_all = self.is_read and self.filter is None
         return keys - set(self._order) if keys and is_all else frozenset()
 
     def read_at_once(self) -> None:
-        """Read the order anew, as somebody waits for it."""
-        self._questions.interrupt(_TOPIC)
+        """Read the order immediately: the user waits for it."""
+        self._query_screen.interrupt(_TOPIC)
         self._paced.skip_wait()
         self.read()
 
     def take_first(self, lines: list[ScheduleLine]) -> None:
-        """Show these, until the order is known."""
+        """Show these lines until the order is known."""
         if not self.is_read:
             self._order = array("q", (line.id for line in lines))
             self._take(lines)
 
     def read(self) -> None:
-        """Read the order anew, and what is looked at."""
+        """Read the order and the visible lines again."""
         sort, is_descending, wanted = self.sort, self.is_descending, self.filter
 
         def show(order: array[int]) -> None:
             if (sort, is_descending, wanted) != (self.sort, self.is_descending, self.filter):
-                return  # Another one was asked for meanwhile.
+                return  # Another order or filter is being read.
             self._order = order
             self.is_read = True
             self._ask_lines(list(self._slice(self._seen)))
@@ -155,11 +155,11 @@ class ScheduleSource:
         return None if found is None else self._line_of(found)
 
     def schedule_line(self, key: int) -> ScheduleLine | None:
-        """What is known of a schedule; None where it has not been looked at."""
+        """Return the line of a schedule; None if it was never read."""
         return self._lines.get(key)
 
     def targets(self, keys: Sequence[int]) -> Targets:
-        """Schedules by their keys: by name where it is known."""
+        """Return these schedules as targets: by name if it is known."""
         known = [(key, self._lines.get(key)) for key in keys]
         return Targets(
             names=tuple(line.standing.name for _, line in known if line is not None),
@@ -189,7 +189,7 @@ class ScheduleSource:
     def want(self, first: int, last: int) -> None:
         self._seen = range(max(0, first - _BESIDE), last + _BESIDE)
         near = range(max(0, first - _NEAR), last + _NEAR)
-        # Not for each line that one goes on: what is read then lasts for many.
+        # Read many lines at once, not one with each move of the cursor.
         if any(key not in self._lines for key in self._slice(near)):
             missing = (key for key in self._slice(self._seen) if key not in self._lines)
             self._ask_lines(list(missing))
@@ -199,7 +199,7 @@ class ScheduleSource:
 
     def _ask_lines(self, ids: list[int]) -> None:
         if ids:
-            self._questions.ask(
+            self._query_screen.ask(
                 "schedule lines", lambda client: client.schedule_lines(ids), self._take
             )
 
@@ -231,7 +231,7 @@ class ScheduleSource:
 
 
 def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
-    """How a schedule stands, in one letter: what runs before all else that is well."""
+    """Return the state of a schedule as a glyph; an active run comes first."""
     state = state_of(found.standing, now=now)
     is_busy = found.active and state not in _NEVER_BUSY
     return STATE_GLYPHS["running" if is_busy else state.value]
@@ -240,7 +240,7 @@ def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
 def next_spans(
     found: ScheduleLine, *, now: datetime, zone: tzinfo, is_clock_trusted: bool
 ) -> tuple[Span, str]:
-    """How far the next run is, or why none is to come; and its time."""
+    """Return the distance of the next run, or why there is none; and its time."""
     standing = found.standing
     idle = find_idle(standing, now=now)
     if idle is Idle.BROKEN:
@@ -261,23 +261,23 @@ def next_spans(
         return ("held", "warn"), at
     if is_overdue(standing.next_run_at, now):
         return ("overdue", "bad"), at
-    look = "warn" if state_of(standing, now=now) is ScheduleState.PAUSED else ""
-    return (distance(standing.next_run_at, now), look), at
+    style = "warn" if state_of(standing, now=now) is ScheduleState.PAUSED else ""
+    return (distance(standing.next_run_at, now), style), at
 
 
 def _bars(recent: Sequence[Recent]) -> tuple[Span, ...]:
-    """How long the last runs took, those of one look together."""
+    """Return bars of the last durations; merge neighbours of one style."""
     bars = sparkline(recent[::-1], _SPARKS)
     return tuple(
-        ("".join(letter for letter, _ in same), _BAR_LOOKS[style])
+        ("".join(letter for letter, _ in same), _BAR_STYLES[style])
         for style, same in groupby(bars, key=lambda bar: bar[1])
     )
 
 
 def last_spans(status: str | None, at: datetime | None, *, now: datetime) -> tuple[Span, ...]:
-    """How the last run ended, and how long ago."""
+    """Return how the last run ended, and how long ago."""
     if status is None:
         return (("-", "dim"),)
-    glyph, look = STATUS_GLYPHS[status]
+    glyph, style = STATUS_GLYPHS[status]
     when = status if at is None else distance(at, now)
-    return ((f"{glyph} ", look), (when, look if look == "bad" else ""))
+    return ((f"{glyph} ", style), (when, style if style == "bad" else ""))

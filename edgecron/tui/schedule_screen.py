@@ -1,4 +1,4 @@
-"""The screen of one schedule: what will happen to it and why, what happened, all its fields."""
+"""The screen of one schedule: its next runs, its past runs, and all its fields."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _LONGEST_S = 60.0
 
 
 class TrendView(TextLine):
-    """The durations of the last runs, as tall bars."""
+    """A chart of the durations of the last runs."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._recent: Sequence[tuple[str, int | None]] = ()
 
     def show_runs(self, recent: Sequence[tuple[str, int | None]]) -> None:
-        """Show these, the newest first; nothing where none of them has a duration."""
+        """Show these runs, newest first; hide the chart if none has a duration."""
         self._recent = recent
         words = scale_words(recent)
         self.display = bool(words)
@@ -58,7 +58,7 @@ class TrendView(TextLine):
 
 
 class HistoryView(LineView):
-    """The runs of the schedule; above the first one the page goes on."""
+    """The past runs of the schedule; `up` on the first one goes to the page above."""
 
     def action_up(self) -> None:
         if self.cursor == 0:
@@ -68,7 +68,7 @@ class HistoryView(LineView):
 
 
 class ScheduleScreen(EditScreen[None]):
-    """One schedule, by its name as it is when this opens; it is followed where it is renamed."""
+    """One schedule. It is given by its name, and followed if it is renamed."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         *("back", "fields", "up", "down", "page_up", "page_down", "top", "bottom")
@@ -114,7 +114,7 @@ class ScheduleScreen(EditScreen[None]):
         self.query_one("#keys", KeyLine).turn_to("schedule")
         self.query_one("#history-title", Facts).show_rows([Title("Runs")])
         self._show_top()
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
         self._read_detail()
 
     def targets(self) -> Targets | None:
@@ -129,13 +129,13 @@ class ScheduleScreen(EditScreen[None]):
         )
 
     def on_changed(self) -> None:
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
         self._read_detail()
         if self.history is not None:
             self.history.read()
 
     def on_resize(self) -> None:
-        self.query_one(Banner).tell()
+        self.query_one(Banner).show_trouble()
 
     def _take(self, found: ScheduleDetail | None) -> None:
         self._is_gone = found is None
@@ -174,7 +174,7 @@ class ScheduleScreen(EditScreen[None]):
         from edgecron.tui.run_screen import RunScreen
 
         line = message.view.current()
-        if line is not None and self.app.screen is self:  # else the key was pressed twice
+        if line is not None and self.app.screen is self:  # Otherwise the key was pressed twice.
             self.app.push_screen(RunScreen(line.key))
 
     def _show_history(self) -> None:
@@ -183,7 +183,7 @@ class ScheduleScreen(EditScreen[None]):
         self._tick()
 
     def _tick(self) -> None:
-        """Show how far things are by now, and again when that reads otherwise."""
+        """Redraw distances, and again when their words change."""
         found, now, zone = self.found, self.app.now(), self.app.zone
         if found is None or self._is_gone or not self.is_current:
             return
@@ -218,11 +218,11 @@ class ScheduleScreen(EditScreen[None]):
         if self._timer is not None:
             self._timer.stop()
 
-    # Moving.
+    # Scrolling.
 
     @property
     def _page(self) -> VerticalScroll:
-        """What scrolls: all of it, or, where there are two columns, the left one."""
+        """The part that scrolls: everything, or the left one of two columns."""
         name = "#facts" if self.has_class("-wide") else "#detail"
         return self.query_one(name, VerticalScroll)
 
@@ -249,12 +249,12 @@ class ScheduleScreen(EditScreen[None]):
     def action_bottom(self) -> None:
         self._page.scroll_end(animate=False)
 
-    # Doing.
+    # Actions.
 
     def current_schedule(self) -> str | None:
         return None if self._is_gone else self.schedule_name
 
-    def saved(self, name: str) -> None:
+    def schedule_saved(self, name: str) -> None:
         if self.found is None or name != self.schedule_name:
             self._read_detail()
 

@@ -1,4 +1,4 @@
-"""How it stands, for the status line: engines, what is active, the last failure, the clock."""
+"""Lines around the lists: the status line, the banner, and details of the line under the cursor."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from edgecron.model.run import Execution
-    from edgecron.tui.database_app import Telling
+    from edgecron.tui.database_app import DatabaseApp
     from edgecron.tui.queries import QueryScreen
 
 
 class Engines(NamedTuple):
-    """Those of the process ids in `alive` take on what is due; `stalled` and `gone` ones do not."""
+    """Process ids of engines that start due runs, and how many are stalled or gone."""
 
     alive: tuple[int, ...]
     stalled: int
@@ -38,7 +38,7 @@ class Engines(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """`owed` of the queued runs wait for a condition."""
+    """What the status line shows; `owed` of the queued runs wait for a condition."""
 
     place: str
     engines: Engines
@@ -57,13 +57,13 @@ _MOST_OWED = 1000
 
 
 def read_engines(client: Client) -> Engines:
-    """How engines and the clock are: what changes although nobody writes anything."""
+    """Read the state of engines and clock: it changes without a commit."""
     from edgecron.engine.health import EngineHealth
     from edgecron.model.choices import COMMAND_QUEUE
 
     states = client.engines()
     if not any(state.is_working for state in states):
-        client.take_over()  # A run whose engine and supervisor are gone has ended.
+        client.take_over()  # End runs whose engine and supervisor are gone.
     return Engines(
         alive=tuple(
             state.info.pid
@@ -77,7 +77,7 @@ def read_engines(client: Client) -> Engines:
 
 
 def read_overview(client: Client) -> Overview:
-    """How it stands now."""
+    """Read what the status line shows."""
     from edgecron.model.choices import Status
 
     counts = client.active_counts()
@@ -98,14 +98,16 @@ def read_overview(client: Client) -> Overview:
     )
 
 
-Part = tuple[Span, ...]  # of a line: shown whole, or left out
+Part = tuple[Span, ...]  # of a line: shown as a whole, or left out
 
 
 def status_parts(
     found: Overview, *, now: datetime, own_pid: int | None = None, engine_key: str = ""
 ) -> tuple[list[Part], Part]:
-    """The status line: what is on its left, the most important first, and what is at its right
-    end. `own_pid` is that of the engine that runs from here, `engine_key` what runs one."""
+    """Return the parts of the status line, the most important first, and its right end.
+
+    `own_pid` is the process of the dashboard's own engine, `engine_key` the key that starts one.
+    """
     waiting = found.queued - found.owed
     parts: list[Part] = [
         *_engine_parts(found.engines, own_pid=own_pid, engine_key=engine_key),
@@ -123,8 +125,8 @@ def status_parts(
     failure = found.last_failure
     if failure is not None:
         when = distance(failure.finished_at or failure.plan_at, now)
-        glyph, look = STATUS_GLYPHS[failure.status.value]
-        parts.append(((f"{glyph} ", look), (f"{clean(failure.schedule)} {when}", "dim")))
+        glyph, style = STATUS_GLYPHS[failure.status.value]
+        parts.append(((f"{glyph} ", style), (f"{clean(failure.schedule)} {when}", "dim")))
     size = size_words(found.database_bytes + found.wal_bytes)
     return parts, ((f"{clean(_short(found.place))}  {size}", "dim"),)
 
@@ -149,8 +151,8 @@ def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> li
 
 
 def _short(place: str) -> str:
-    """A path, from the home folder on where it lies there; another machine as it is."""
-    with suppress(ValueError, RuntimeError):  # It lies elsewhere; nobody knows where home is.
+    """Shorten a path in the home folder with `~`; leave the URL of another machine."""
+    with suppress(ValueError, RuntimeError):  # It is elsewhere, or the home folder is unknown.
         return f"~/{Path(place).relative_to(Path.home())}"
     return place
 
@@ -159,13 +161,15 @@ _MOST_LINES = 3
 
 
 class Banner(TextLine):
-    """Not there where nothing is the matter; calm where there is no database yet, which is made
-    with a first schedule."""
+    """Show why the database can't be used; hidden while it can.
 
-    app: Telling
+    It is calm if there is no database yet: the first schedule creates it.
+    """
 
-    def tell(self) -> None:
-        """Show what is the matter now, folded to the width of the screen."""
+    app: DatabaseApp
+
+    def show_trouble(self) -> None:
+        """Show the current trouble, folded to the width of the screen."""
         error = self.app.trouble
         self.display = error is not None
         is_calm = self.app.is_absent and "add" in actions_of(self.screen)
@@ -182,7 +186,7 @@ class Banner(TextLine):
 
 
 def schedule_detail(client: Client, name: str) -> tuple[Span, ...]:
-    """When a schedule runs, and what; nothing of one that has gone meanwhile."""
+    """Describe when a schedule runs, and what; nothing if it was removed meanwhile."""
     from edgecron.triggers import describe
 
     try:
@@ -203,47 +207,47 @@ def schedule_detail(client: Client, name: str) -> tuple[Span, ...]:
 
 
 def run_detail(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
-    """Why a run ran and how it ended, or why it did not run."""
+    """Describe why a run ran and how it ended, or why it did not run."""
     return ((clean(run_sentence(run, zone=zone, now=now)), ""),)
 
 
-_PAUSE_S = 0.08
+_PAUSE_S = 0.08  # after the cursor stopped, before its details are read
 
 
-class About(NamedTuple):
-    """What to tell: these spans, or else about this schedule, of which is to be asked."""
+class CursorEntry(NamedTuple):
+    """What to show: these spans, or details of this schedule, to be read first."""
 
     spans: Sequence[Span] = ()
     schedule: str | None = None
 
 
 class CursorDetail(TextLine):
-    """It is told once the cursor stays, and nothing of where the cursor was before."""
+    """Show details of the line under the cursor, once the cursor has stopped."""
 
     def __init__(self, screen: QueryScreen[Any], *, id: str) -> None:
         super().__init__(id=id)
-        self._asking = screen
-        self._about = About()
+        self._query_screen = screen
+        self._entry = CursorEntry()
         self._timer: Timer | None = None
 
-    def turn_to(self, find: Callable[[], About]) -> None:
-        """Tell of what is found there in a moment."""
+    def show_later(self, find: Callable[[], CursorEntry]) -> None:
+        """Show what `find` returns in a moment; a later call replaces this one."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(_PAUSE_S, lambda: self._tell(find()))
+        self._timer = self.set_timer(_PAUSE_S, lambda: self._show_entry(find()))
 
-    def _tell(self, about: About) -> None:
-        self._about = about
+    def _show_entry(self, about: CursorEntry) -> None:
+        self._entry = about
         name = about.schedule
         if name is None:
-            self._show(about.spans)
+            self._show_spans(about.spans)
             return
 
-        def told(spans: Sequence[Span]) -> None:
-            if about is self._about:
-                self._show(spans)
+        def take(spans: Sequence[Span]) -> None:
+            if about is self._entry:
+                self._show_spans(spans)
 
-        self._asking.ask("about", lambda client: schedule_detail(client, name), told)
+        self._query_screen.ask("about", lambda client: schedule_detail(client, name), take)
 
-    def _show(self, spans: Sequence[Span]) -> None:
+    def _show_spans(self, spans: Sequence[Span]) -> None:
         self.show([(" ", ""), *spans])

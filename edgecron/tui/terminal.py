@@ -1,4 +1,11 @@
-"""How the dashboard holds its terminal: what ends it, and who puts the terminal right after it."""
+"""The dashboard's terminal: signals and hang-ups that end it, and a guard that restores it.
+
+The guard is a shell in its own session, so that no signal of the terminal and no `kill -9 %1`
+reaches it. It remembers the terminal's settings when it starts. If the socket that it reads ends
+without a goodbye, the dashboard was killed, and the guard restores the terminal. By then the shell
+that started the dashboard may have asked for its next command: settings that are no longer the
+dashboard's are left as they are.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +22,16 @@ from typing import Any
 
 from textual.drivers.linux_driver import LinuxDriver
 
-# What the dashboard may have asked of the terminal, taken back: keyboard protocol, pasting,
-# wrapping, sizes and focus told in band, the mouse in all its forms and its pointer, one picture at
-# a time, colours, the other screen, the cursor. Before it the end of whatever was cut off.
+# Undo everything the dashboard may have set: an unfinished sequence, synchronized output, keyboard
+# protocol, paste mode, wrapping, reports of size and focus, all mouse modes and the pointer,
+# colours, the alternate screen, the cursor.
 RESET = (
     "\x18\x1b[?2026l\x1b[<u\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1002l\x1b[?1003l"
     "\x1b[?1015l\x1b[?1016l\x1b[?1006l\x1b[?1004l\x1b]22;default\x07\x1b[0m\x1b[?1049l\x1b[?25h"
 )
 WORDS = "edgecron: the dashboard was killed; runs go on"
-# Its stdin is the socket, its stdout the terminal. Only the dashboard turns the keys for signals
-# off; a shell that edits its next command line has them on.
+# stdin is the socket, stdout the terminal. Only the dashboard turns signal keys off (-isig). A
+# shell that reads its next command line has them on.
 _SCRIPT = """
 exec 3<&1
 saved=$(stty -g <&3)
@@ -39,13 +46,10 @@ _END_S = 2.0
 
 
 class TerminalGuard:
-    """The guard of a terminal, for as long as the dashboard is drawn on it.
-
-    Where there is no shell, there is none: nothing else depends on it.
-    """
+    """Guard a terminal while the dashboard is drawn on it; do nothing if there is no shell."""
 
     def __init__(self, terminal: int) -> None:
-        """Guard the terminal of this descriptor, as it is set now."""
+        """Guard the terminal of this descriptor, with its current settings."""
         self._process: subprocess.Popen[bytes] | None = None
         self._socket, theirs = socket.socketpair()
         with theirs, suppress(OSError):
@@ -57,14 +61,13 @@ class TerminalGuard:
                 start_new_session=True,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
             )
-        # It must have seen the settings before they are changed. If it takes too long it finds
-        # ours, and knows them.
+        # It must read the settings before they change. If it is late, it recognizes ours.
         if self._process is not None and select.select([self._socket], [], [], _READY_S)[0]:
             self._socket.recv(64)
 
     def close(self) -> None:
-        """The terminal is as it was: there is nothing to put right."""
-        with suppress(OSError):  # It was killed: then it does nothing either.
+        """Dismiss the guard: the terminal is restored."""
+        with suppress(OSError):  # It was killed.
             self._socket.sendall(b"bye\n")
         self._socket.close()
         if self._process is None:
@@ -81,8 +84,7 @@ _JOIN_S = 2.0
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, with a guard; it ends the dashboard in good order when it is told to by a
-    signal, and when its terminal has gone."""
+    """Textual's driver with a guard; it exits cleanly on signals and if the terminal is gone."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -90,10 +92,10 @@ class TerminalDriver(LinuxDriver):
         self._watch: HangUpWatch | None = None
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        # Textual asks COLUMNS and LINES first, which stay what they were when it is resized.
+        # Textual prefers COLUMNS and LINES, which do not change with the size of the terminal.
         assert self._file is not None
         found = os.get_terminal_size(self._file.fileno())
-        return found.columns or 80, found.lines or 24  # A serial line knows none.
+        return found.columns or 80, found.lines or 24  # A serial line has no size.
 
     def start_application_mode(self) -> None:
         assert self._file is not None  # stderr, which is a terminal here
@@ -101,7 +103,7 @@ class TerminalDriver(LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]
         loop = asyncio.get_running_loop()
         for number in _ENDING:
-            # Also one that was ignored, as by nohup: with no terminal there is nothing to show.
+            # Even if nohup ignored the signal: without a terminal there is nothing to show.
             loop.add_signal_handler(number, self._app.exit)
         self._watch = HangUpWatch(
             self.fileno, gone=lambda: loop.call_soon_threadsafe(self._app.exit)
@@ -114,8 +116,8 @@ class TerminalDriver(LinuxDriver):
         super().stop_application_mode()
 
     def _sigcont_application(self, *_: object) -> None:
-        # Of Textual: it goes on after it was stopped, which SIGSTOP does without a word. A shell
-        # has had the terminal since then, and set it in its own way; or has it still.
+        # Called by Textual when it continues after a stop (SIGSTOP comes without notice). A shell
+        # has used the terminal since then and changed its settings, or uses it still.
         if not self._is_in_front():
             os.kill(os.getpid(), signal.SIGSTOP)
             return
@@ -125,32 +127,33 @@ class TerminalDriver(LinuxDriver):
         super()._sigcont_application()
 
     def _is_in_front(self) -> bool:
-        """Whether the terminal is ours, and not that of the shell from which we were started."""
+        """Return whether this process group has the terminal, not the shell that started it."""
         try:
             return os.tcgetpgrp(self.fileno) == os.getpgrp()
-        except OSError:  # It is nobody's, or has gone: that is found out elsewhere.
+        except OSError:  # Nobody has it, or it is gone: HangUpWatch notices.
             return True
 
     def close(self) -> None:
-        """After the last has been written: when it is stopped for a while, and at the end."""
+        """Dismiss the guard after the last write: at a stop and at the end."""
         super().close()
         if self._guard is not None:
             self._guard.close()
             self._guard = None
 
     def write(self, data: str) -> None:
-        # The thread that writes ends where its terminal has gone, and what waits for it would wait
-        # for ever.
+        # The writer thread ends if the terminal is gone; waiting for it would never end.
         if self._writer_thread is not None and self._writer_thread.is_alive():
             super().write(data)
 
 
 class HangUpWatch:
-    """Tells that a terminal has gone, also one whose signals do not reach us. Else whoever reads
-    keys from it would find its end again and again."""
+    """Notice that a terminal is gone, even if its signals do not reach this process.
+
+    Otherwise Textual would read its end of file again and again.
+    """
 
     def __init__(self, terminal: int, *, gone: Callable[[], object]) -> None:
-        """`gone` is called on the watch's own thread, once at most."""
+        """Start to watch; `gone` is called on the watch's thread, at most once."""
         self._terminal = terminal
         self._gone = gone
         self._end, self._stop = os.pipe()
@@ -163,10 +166,10 @@ class HangUpWatch:
 
     def _wait(self) -> None:
         poller = select.poll()
-        poller.register(self._terminal, 0)  # a hang-up is told in any case
+        poller.register(self._terminal, 0)  # a hang-up is always reported
         poller.register(self._end, select.POLLIN)
         ready = dict(poller.poll())
-        # Where polling a terminal is not known (POLLNVAL) its signals have to do.
+        # If terminals can't be polled (POLLNVAL), only their signals tell.
         if self._end not in ready and ready.get(self._terminal, 0) & (
             select.POLLHUP | select.POLLERR
         ):

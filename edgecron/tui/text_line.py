@@ -1,4 +1,4 @@
-"""A line of text in looks: what a status line, a heading and a footer are made of."""
+"""Single lines on the screen: styled text that is shown, and text that is typed."""
 
 from __future__ import annotations
 
@@ -15,46 +15,50 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.list_model import Span
-from edgecron.tui.themes import TEXT_STYLES, Look
+from edgecron.tui.themes import TEXT_STYLES, TextStyle
 from edgecron.views.phrases import display_width, fit
 
-_AUTO = "auto"  # black or white, whatever is read better on the background
+_AUTO = "auto"  # black or white, whichever contrasts more with the background
 
 
 class StyledWidget(Widget):
-    """A widget that draws its lines itself."""
+    """A widget that draws its own lines in the theme's text styles.
+
+    A component class of a stylesheet for each style would be matched against all rules, again for
+    each widget and change: half the time until the first paint.
+    """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._look_styles: dict[str, Style] = {}
+        self._styles: dict[str, Style] = {}
 
-    def look(self, name: str) -> Style:
-        """What a look adds to the style of what it is drawn on; nothing for ""."""
-        found = self._look_styles.get(name)
+    def theme_style(self, name: str) -> Style:
+        """Return a text style by its name, to add to a base style; nothing for ""."""
+        found = self._styles.get(name)
         if found is None:
             found = (
                 rich_style_of(TEXT_STYLES[name], self.app.theme_variables) if name else Style.null()
             )
-            self._look_styles[name] = found
+            self._styles[name] = found
         return found
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._look_styles.clear()
+        self._styles.clear()
 
 
-def rich_style_of(look: Look, variables: Mapping[str, str]) -> Style:
-    """A look in a theme of these variables; what it does not know is left as it is."""
-    background = _color(variables.get(look.background, ""))
-    color = variables.get(look.color, "")
+def rich_style_of(style: TextStyle, variables: Mapping[str, str]) -> Style:
+    """Translate a text style with a theme's variables; unknown names leave the base as it is."""
+    background = _color(variables.get(style.background, ""))
+    color = variables.get(style.color, "")
     if color.startswith(_AUTO):
         text = None if background is None else background.get_contrast_text(1)
     else:
         text = _color(color)
-    style = look.style
-    if style.startswith("$"):
-        style = variables.get(style[1:], "")
-    return Style(color=_rich(text), bgcolor=_rich(background)) + Style.parse(style)
+    attributes = style.attributes
+    if attributes.startswith("$"):
+        attributes = variables.get(attributes[1:], "")
+    return Style(color=_rich(text), bgcolor=_rich(background)) + Style.parse(attributes)
 
 
 def _color(text: str) -> Color | None:
@@ -69,7 +73,7 @@ _GAP = "   "
 
 
 def whole_parts(parts: Sequence[Sequence[Span]], width: int) -> list[Span]:
-    """Parts with gaps between them, as many as fit as a whole; the first one comes in any case."""
+    """Join parts with gaps: as many whole parts as fit, and always the first."""
     spans: list[Span] = []
     room = width
     for part in parts:
@@ -84,9 +88,9 @@ def whole_parts(parts: Sequence[Sequence[Span]], width: int) -> list[Span]:
 
 
 class TextLine(StyledWidget):
-    """Lines of spans, one to a line; where a line has no room its end is cut.
+    """Show lines of spans; a line that is too long is cut.
 
-    A look may be `look@action`: a click on it is that action of the screen.
+    A style name can be `style@action`: a click there runs that action of the screen.
     """
 
     DEFAULT_CSS = "TextLine { height: 1; width: 1fr; }"
@@ -97,7 +101,7 @@ class TextLine(StyledWidget):
         self._right: tuple[Span, ...] = ()
 
     def show(self, *left: Sequence[Span], right: Sequence[Span] = ()) -> None:
-        """Show these lines; `right` at the end of the first, as far as there is room."""
+        """Show these lines, and `right` at the end of the first one if there is room."""
         lines, end = tuple(tuple(line) for line in left), tuple(right)
         if (lines, end) != (self._left, self._right):
             self._left, self._right = lines, end
@@ -116,24 +120,24 @@ class TextLine(StyledWidget):
         return Strip(segments).adjust_cell_length(width, base)
 
     def segments(self, spans: Sequence[Span], room: int, base: Style) -> list[Segment]:
-        """Spans in their looks; the end of what has no room is cut."""
+        """Return spans as styled segments, cut to `room` columns."""
         segments = []
-        for text, look in spans:
+        for text, style in spans:
             if room <= 0:
                 break
             shown = fit(text, room) if display_width(text) > room else text
-            segments.append(Segment(shown, base + self._span_look(look)))
+            segments.append(Segment(shown, base + self._span_style(style)))
             room -= display_width(shown)
         return segments
 
-    def _span_look(self, name: str) -> Style:
+    def _span_style(self, name: str) -> Style:
         name, _, action = name.partition("@")
-        style = self.look(name)
+        style = self.theme_style(name)
         return style + Style.from_meta({"@click": action}) if action else style
 
 
 class LineInput(Input):
-    """One line of text, without a border. Of what is pasted the first line is taken, cleaned."""
+    """A borderless line of input. A paste inserts its first line, cleaned of terminal codes."""
 
     DEFAULT_CSS = """
     LineInput, LineInput:focus { border: none; height: 1; padding: 0; background: $surface; }

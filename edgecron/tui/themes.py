@@ -1,4 +1,4 @@
-"""Which theme the dashboard has: the one that is asked for, else one that fits the terminal."""
+"""Text styles, status glyphs and themes of the dashboard, and which theme fits the terminal."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ from edgecron.base.values import NamedTuple
 from edgecron.formats.config import Config
 
 
-class Look(NamedTuple):
-    """How text looks: what it is drawn in, by the names of a theme's variables; "" leaves as it is.
+class TextStyle(NamedTuple):
+    """How text is drawn, by names of theme variables; "" leaves the base as it is.
 
-    `style` is text as `bold reverse`, or the name of a variable after a `$`.
+    `attributes` are words such as `bold reverse`, or `$` and the name of a variable.
     """
 
     color: str = ""
-    style: str = ""
+    attributes: str = ""
     background: str = ""
 
 
-TEXT_STYLES: dict[str, Look] = {
-    "dim": Look("muted"),
-    "faint": Look("faint"),
-    "bold": Look(style="bold"),
-    "accent": Look("primary"),
-    "good": Look("success"),
-    "bad": Look("error"),
-    "warn": Look("warning"),
-    "busy": Look("secondary", "bold"),
-    "wait": Look("primary"),
-    "left": Look("muted"),
-    "tab": Look("primary", "bold reverse"),
-    "heat1": Look("heat1"),
-    "heat2": Look("heat2"),
-    "heat3": Look("heat3"),
-    "heat4": Look("heat4"),
-    # Of whole lines.
-    "heading": Look("muted"),
-    "marked": Look(style="italic"),
-    "cursor": Look(
+TEXT_STYLES: dict[str, TextStyle] = {
+    "dim": TextStyle("muted"),
+    "faint": TextStyle("faint"),
+    "bold": TextStyle(attributes="bold"),
+    "accent": TextStyle("primary"),
+    "good": TextStyle("success"),
+    "bad": TextStyle("error"),
+    "warn": TextStyle("warning"),
+    "busy": TextStyle("secondary", "bold"),
+    "wait": TextStyle("primary"),
+    "left": TextStyle("muted"),
+    "tab": TextStyle("primary", "bold reverse"),
+    "heat1": TextStyle("heat1"),
+    "heat2": TextStyle("heat2"),
+    "heat3": TextStyle("heat3"),
+    "heat4": TextStyle("heat4"),
+    # For whole lines.
+    "heading": TextStyle("muted"),
+    "marked": TextStyle(attributes="italic"),
+    "cursor": TextStyle(
         "block-cursor-foreground", "$block-cursor-text-style", "block-cursor-background"
     ),
-    "cursor-blurred": Look(background="panel"),
+    "cursor-blurred": TextStyle(background="panel"),
 }
 
-# Glyph and look of each status: narrow letters that every terminal font has.
+# Glyph and text style of each status: narrow letters that every terminal font has. No status is
+# told by colour only.
 STATUS_GLYPHS: dict[str, tuple[str, str]] = {
     "queued": ("○", "wait"),
     "running": ("▸", "busy"),
@@ -122,8 +123,7 @@ LIGHT = Theme(
         "scrollbar-active": "#2457c5",
     },
 )
-# The terminal's own sixteen colours and its own ground, whatever they are: nothing is drawn that
-# depends on which of them is light and which is dark.
+# The terminal's own sixteen colours and background. Nothing depends on which of them are light.
 TERMINAL = Theme(
     name="terminal",
     ansi=True,
@@ -164,12 +164,12 @@ THEMES = (DARK, LIGHT, TERMINAL)
 
 _KEY = "dashboard.theme"
 _AUTO = "auto"
-_MANY = ("truecolor", "24bit")
-_LIGHT_GROUNDS = ("7", "15")  # of the sixteen colours, as COLORFGBG numbers them
+_MANY_COLORS = ("truecolor", "24bit")
+_LIGHT_GROUNDS = ("7", "15")  # numbers of light colours in COLORFGBG
 
 
 def theme_of(config: Config, environment: Mapping[str, str], *, is_colored: bool) -> str:
-    """The name of the theme. Raises InvalidConfig where there is none of the name asked for."""
+    """Return the name of the theme to use. Raises InvalidConfig for an unknown theme."""
     asked = _AUTO if config.find(_KEY) is None else str(config.get(_KEY))
     known = {theme.name for theme in THEMES} | set(BUILTIN_THEMES)
     if asked != _AUTO and asked not in known:
@@ -178,28 +178,30 @@ def theme_of(config: Config, environment: Mapping[str, str], *, is_colored: bool
             hint=f"expected auto or one of {', '.join(sorted(known))}",
         )
     if not is_colored:
-        return TERMINAL.name  # Others would be drawn in shades of grey, which are colours too.
+        return (
+            TERMINAL.name
+        )  # Any other theme would be drawn in shades of grey, which are colours too.
     return detect_theme(environment) if asked == _AUTO else asked
 
 
 def detect_theme(environment: Mapping[str, str]) -> str:
-    """The theme that fits what a terminal says of itself."""
+    """Choose a theme by what the terminal's variables say."""
     term = environment.get("TERM", "")
     has_many = any(
-        environment.get(name, "").lower() in _MANY
-        for name in ("COLORTERM", "TEXTUAL_COLOR_SYSTEM")  # the latter tells of a browser
+        environment.get(name, "").lower() in _MANY_COLORS
+        for name in ("COLORTERM", "TEXTUAL_COLOR_SYSTEM")  # the second is set for a browser
     ) or any(part in term for part in ("256color", "kitty", "direct", "ghostty", "alacritty"))
     if not has_many:
-        return TERMINAL.name  # Of sixteen colours the terminal's own are the ones that fit.
+        return TERMINAL.name  # With sixteen colours only, the terminal's own are the best.
     ground = environment.get("COLORFGBG", "").rpartition(";")[2]
     return LIGHT.name if ground in _LIGHT_GROUNDS else DARK.name
 
 
 @contextmanager
 def set_no_color(is_plain: bool) -> Iterator[None]:
-    """Have Textual find NO_COLOR in the environment, or not; to everybody else it stays as it is.
+    """Set or unset NO_COLOR for Textual's start; restore it afterwards.
 
-    Textual counts an empty one, which means nothing, and some versions of it take it away.
+    Textual obeys an empty NO_COLOR, which means nothing, and some versions delete the variable.
     """
     kept = os.environ.pop("NO_COLOR", None)
     if is_plain:

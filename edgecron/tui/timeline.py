@@ -1,4 +1,4 @@
-"""The next hours as a bar: how many runs start when, and what to beware of. Pure."""
+"""The next hours as a bar: how many runs start when, clock changes and pile-ups. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from edgecron.triggers.zones import resolve_wall, zone_spans
 MINUTE_S, HOUR_S, WEEK_S = 60, 3600, 7 * DAY_S
 PILE = 5  # starts of different schedules within a minute
 
-# How far apart labels may be. Cells may also be of lengths between, so that the bar is not half
-# empty.
+# Distances of labels. Cells can also have lengths between, so that the bar is not half empty.
 _STEPS_S = (
     *(5 * MINUTE_S, 10 * MINUTE_S, 15 * MINUTE_S, 30 * MINUTE_S),
     *(HOUR_S, 2 * HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S),
@@ -25,14 +24,14 @@ _STEPS_S = (
 )
 _SPANS_S = (MINUTE_S, 2 * MINUTE_S, *sorted({*_STEPS_S, 20 * MINUTE_S, 4 * HOUR_S, 8 * HOUR_S}))
 _SPAN_WITHOUT_FIRES_S = 15 * MINUTE_S
-_LATER = 10  # one in so many fires may lie beyond the bar, so that the others stand apart
+_LATER = 10  # one in so many fires can lie beyond the bar, so that the others are apart
 _LABEL_CELLS = 8  # from one label to the next, at least
 _MONDAY_S = 4 * DAY_S  # 1970-01-05
 _MOST_NAMES = 8
 
 
-class ComingFire(Protocol):
-    """What is looked at of a fire to come, such as an UpcomingFire."""
+class TimedFire(Protocol):
+    """What the bar needs of a fire, such as an UpcomingFire."""
 
     @property
     def schedule(self) -> str: ...
@@ -41,15 +40,14 @@ class ComingFire(Protocol):
 
 
 class Tick(NamedTuple):
-    """A label, which begins at a cell."""
+    """A label and the cell where it begins."""
 
     cell: int
     label: str
 
 
 class PileUp(NamedTuple):
-    """Starts of several schedules within one minute from `at` on; the names of the first of
-    them."""
+    """Starts of several schedules within a minute from `at`, with the first names."""
 
     cell: int
     at: datetime
@@ -58,7 +56,7 @@ class PileUp(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Where the zone's clocks change, in words."""
+    """A change of the zone's clocks, in words."""
 
     cell: int
     at: datetime
@@ -69,8 +67,8 @@ class Change(NamedTuple):
 class Timeline:
     """A bar of cells. Cell n lasts from `edges[n]` up to `edges[n + 1]`.
 
-    A cell is `span_s` long, or as many local days. `later` start beyond the last one; what is due
-    already counts in the first.
+    A cell is `span_s` long, or as many local days. Overdue fires count in the first cell, `later`
+    ones are beyond the last.
     """
 
     span_s: int
@@ -87,23 +85,23 @@ class Timeline:
         return max(self.counts)
 
     def cell_of(self, instant: datetime) -> int | None:
-        """The cell of an instant; None beyond the last one, or long past."""
+        """Return the cell of an instant; None outside the bar."""
         cell = bisect_right(self.edges, instant) - 1
         return cell if 0 <= cell < len(self.counts) else None
 
 
 def timeline(
-    fires: Sequence[ComingFire],
+    fires: Sequence[TimedFire],
     width: int,
     *,
     now: datetime,
     zone: str | None,
     places: int | None = None,
 ) -> Timeline:
-    """The fires, in the order of their times, as a bar of `width` cells from now on.
+    """Count fires, sorted by time, in a bar of `width` cells from now.
 
-    A cell is as short as lets nearly all of them in. `zone` is a name as a schedule has it;
-    `places` how many runs an engine has room for. Raises UnknownTimezone.
+    Cells are as short as possible with nearly all fires in the bar. `zone` is the name of a time
+    zone, `places` the number of runs an engine can start at once. Raises UnknownTimezone.
     """
     width = max(width, 1)
     span_s = _choose_span(fires, width, now=now)
@@ -130,12 +128,12 @@ def timeline(
     )
 
 
-def _choose_span(fires: Sequence[ComingFire], width: int, *, now: datetime) -> int:
+def _choose_span(fires: Sequence[TimedFire], width: int, *, now: datetime) -> int:
     if not fires:
         return _SPAN_WITHOUT_FIRES_S
     last = fires[len(fires) - len(fires) // _LATER - 1].due_at
     ahead_s = (last - now).total_seconds()
-    # The first cell may have begun already, and the last is to have the last one in it.
+    # The first cell may have begun already; the last fire must be in the last cell.
     return next((span for span in _SPANS_S if span * (width - 1) > ahead_s), _SPANS_S[-1])
 
 
@@ -147,14 +145,14 @@ def _edges(span_s: int, width: int, *, now: datetime, zone: str | None) -> tuple
     if span_s < DAY_S:
         start = from_ms((now_s - begun_s) * 1000)
         return tuple(start + timedelta(seconds=span_s * n) for n in range(width + 1))
-    # Days begin at local midnight, however long they are.
+    # Days begin at local midnight, whatever their length.
     begins_s = local_s - local_s % DAY_S
     walls = (begins_s + span_s * n for n in range(width + 1))
     return tuple(from_ms(resolve_wall(wall, timezone=zone) * 1000) for wall in walls)
 
 
 def _ticks(span_s: int, edges: Sequence[datetime], spans: Spans) -> Iterator[Tick]:
-    """Labels at round local times, as many as have room."""
+    """Return labels at round local times, as many as fit."""
     step_s = next((step for step in _STEPS_S if step >= span_s * _LABEL_CELLS), _STEPS_S[-1])
     width, free = len(edges) - 1, 0
     walls = [_wall(edge, spans) for edge in edges]
@@ -199,14 +197,16 @@ def _wall(instant: datetime, spans: Spans) -> int:
     return instant_s + spans.offsets[spans.index_at(instant_s)]
 
 
-def _piles(fires: Sequence[ComingFire], *, least: int) -> Iterator[Sequence[ComingFire]]:
-    """Fires of so many schedules within a minute, each in one pile at most."""
+def _piles(fires: Sequence[TimedFire], *, least: int) -> Iterator[Sequence[TimedFire]]:
+    """Group fires of at least `least` schedules within a minute; each is in one pile only."""
     minute = timedelta(seconds=MINUTE_S)
     start = 0
     names: Counter[str] = Counter()
     for end, fire in enumerate(fires):
         while fire.due_at - fires[start].due_at >= minute:
-            if len(names) >= least:  # It is whole: what follows is of another minute.
+            if (
+                len(names) >= least
+            ):  # The pile is complete: the next fire is more than a minute later.
                 yield fires[start:end]
                 start, names = end, Counter()
                 break
@@ -218,13 +218,13 @@ def _piles(fires: Sequence[ComingFire], *, least: int) -> Iterator[Sequence[Comi
 
 
 def _take_one(names: Counter[str], name: str) -> None:
-    """One less of a name; a name of which there is none is not there."""
+    """Count a name once less; remove it at zero."""
     names[name] -= 1
     if not names[name]:
         del names[name]
 
 
-def _pile_up(pile: Sequence[ComingFire], edges: Sequence[datetime]) -> PileUp:
+def _pile_up(pile: Sequence[TimedFire], edges: Sequence[datetime]) -> PileUp:
     names = tuple(dict.fromkeys(fire.schedule for fire in pile))
     at = pile[0].due_at
     cell = max(bisect_right(edges, at) - 1, 0)

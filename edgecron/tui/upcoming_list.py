@@ -1,4 +1,4 @@
-"""What is to come: the next fires of all schedules in order of time."""
+"""Upcoming runs: the list of the next fires, and the bar of the next hours."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from edgecron.tui.timeline import Timeline
 
 
-_PILE, _CHANGE = "▲", "◆"
+_PILE_UP_SIGN, _CLOCK_CHANGE_SIGN = "▲", "◆"
 _MOST_NAMED = 3
 
 
-class Coming(NamedTuple):
-    """The next fires, in the order of their times, and whether there are more."""
+class UpcomingFires(NamedTuple):
+    """The next fires, sorted by time, and whether there are more."""
 
     fires: tuple[UpcomingFire, ...] = ()
     has_more: bool = False
 
 
 class UpcomingBar(TextLine):
-    """The bar, its labels, and a note on the first clock change or pile-up of it."""
+    """Show the bar, its labels, and a note on the first clock change or pile-up."""
 
     DEFAULT_CSS = "UpcomingBar { height: 3; }"
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._coming: Coming = Coming()
+        self._upcoming: UpcomingFires = UpcomingFires()
         self._now: datetime | None = None
         self._zone: tzinfo | None = None
 
-    def tell(self, coming: Coming, *, now: datetime, zone: tzinfo) -> None:
-        """Show these."""
-        self._coming, self._now, self._zone = coming, now, zone
+    def show_fires(self, coming: UpcomingFires, *, now: datetime, zone: tzinfo) -> None:
+        """Show these fires."""
+        self._upcoming, self._now, self._zone = coming, now, zone
         self._draw()
 
     def on_resize(self) -> None:
@@ -57,24 +57,25 @@ class UpcomingBar(TextLine):
     def _draw(self) -> None:
         if self._now is None or self._zone is None or self.size.width < 4:
             return
-        from edgecron.tui.timeline import timeline  # with all that knows zones
+        # Loaded when needed: it imports time zones, which the first paint does not need.
+        from edgecron.tui.timeline import timeline
 
-        fires = self._coming.fires
+        fires = self._upcoming.fires
         found = timeline(fires, self.size.width - 2, now=self._now, zone="local")
-        known_until = fires[-1].due_at if self._coming.has_more else None
+        known_until = fires[-1].due_at if self._upcoming.has_more else None
         self.show(*bar_lines(found, now=self._now, zone=self._zone, known_until=known_until))
 
 
 def bar_lines(
     found: Timeline, *, now: datetime, zone: tzinfo, known_until: datetime | None
 ) -> list[list[Span]]:
-    """The bar; the labels below it, with signs where something is to be known; and what that is.
+    """Return the bar, its labels with signs for changes and pile-ups, and a note on them.
 
-    After `known_until` nothing was looked at; None where all was.
+    Fires after `known_until` were not read (None: all were).
     """
     most = max(found.counts, default=0)
-    marks = {pile.cell: _PILE for pile in found.pile_ups}
-    marks |= {change.cell: _CHANGE for change in found.changes}
+    marks = {pile.cell: _PILE_UP_SIGN for pile in found.pile_ups}
+    marks |= {change.cell: _CLOCK_CHANGE_SIGN for change in found.changes}
     bar: list[Span] = [(" ", "")]
     for cell, count in enumerate(found.counts):
         is_known = known_until is None or found.edges[cell] <= known_until
@@ -85,7 +86,7 @@ def bar_lines(
         labels[tick.cell : tick.cell + len(tick.label)] = tick.label
     below: list[Span] = [(" ", "")]
     for cell, letter in enumerate(labels[: len(found.counts)]):
-        is_marked = cell in marks and letter == " "  # A label is not written over.
+        is_marked = cell in marks and letter == " "  # Never over a label.
         below.append((marks[cell], "warn") if is_marked else (letter, "dim"))
     return [bar, below, _note(found, now=now, zone=zone)]
 
@@ -94,7 +95,7 @@ def _note(found: Timeline, *, now: datetime, zone: tzinfo) -> list[Span]:
     if found.changes:
         change = found.changes[0]
         when = near_time(change.at, zone=zone, now=now)
-        return [(f" {_CHANGE} ", "warn"), (f"{when}: {clean(change.text)}", "dim")]
+        return [(f" {_CLOCK_CHANGE_SIGN} ", "warn"), (f"{when}: {clean(change.text)}", "dim")]
     if found.pile_ups:
         pile = max(found.pile_ups, key=lambda pile: pile.starts)
         names = ", ".join(clean(name) for name in pile.schedules[:_MOST_NAMED])
@@ -102,7 +103,7 @@ def _note(found: Timeline, *, now: datetime, zone: tzinfo) -> list[Span]:
         when = near_time(pile.at, zone=zone, now=now)
         starts = count_words(pile.starts, "run")
         words = f"{when}: {starts} start within a minute ({names}{more})"
-        return [(f" {_PILE} ", "warn"), (words, "dim")]
+        return [(f" {_PILE_UP_SIGN} ", "warn"), (words, "dim")]
     return []
 
 
@@ -120,7 +121,7 @@ COLUMNS = (
 
 
 class UpcomingSource:
-    """The next fires. `changed` is called when there is something else to show."""
+    """The source of upcoming runs; calls `changed` when there is something new to show."""
 
     def __init__(
         self,
@@ -130,12 +131,12 @@ class UpcomingSource:
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
-        self._questions = screen
-        self._paced: ThrottledQuery[Coming] = ThrottledQuery(screen, _TOPIC)
+        self._query_screen = screen
+        self._paced: ThrottledQuery[UpcomingFires] = ThrottledQuery(screen, _TOPIC)
         self._now = now
         self._zone = zone
         self._changed = changed
-        self.coming = Coming()
+        self.found = UpcomingFires()
         self._read_at = now()
         self._first_to_come: datetime | None = None
         self._filter: Filter | None = None
@@ -143,21 +144,21 @@ class UpcomingSource:
 
     @property
     def count(self) -> int:
-        return len(self.coming.fires)
+        return len(self.found.fires)
 
     @property
     def is_counted(self) -> bool:
-        return not self.coming.has_more
+        return not self.found.has_more
 
     def filter_by(self, wanted: Filter | None) -> None:
-        """Show only the fires of schedules whose names a filter lets through; None is all."""
+        """Show only fires of schedules whose names match a filter; None shows all."""
         self._filter = wanted
-        self._questions.interrupt(_TOPIC)
+        self._query_screen.interrupt(_TOPIC)
         self._paced.skip_wait()
         self.read()
 
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
-        """The keys of a filter that say nothing of fires: all but names."""
+        """Return the keys of a filter that do not apply to fires: all except names."""
         return tuple(dict.fromkeys(term.key for term in wanted.terms if term.key != "job"))
 
     @property
@@ -165,25 +166,27 @@ class UpcomingSource:
         return ""
 
     def gone_of(self, keys: Set[int]) -> Set[int]:
-        """Those that were taken, or are to come no more; where a filter is on it is not known."""
+        """Return the keys of fires that are over or dropped; none while a filter is on."""
         is_all = self._filter is None
-        return keys - set(map(_key, self.coming.fires)) if keys and is_all else frozenset()
+        return keys - set(map(_key, self.found.fires)) if keys and is_all else frozenset()
 
     @property
     def is_outdated(self) -> bool:
-        """Whether a time has passed that was to come, and nobody has taken it: with no engine
-        alive nothing is committed by which this would be noticed."""
+        """Whether a fire is overdue that was still to come when the list was read.
+
+        Without a running engine there is no commit that would tell.
+        """
         now, first = self._now(), self._first_to_come
         is_time = now - self._read_at >= _READ_AGAIN
         return is_time and first is not None and is_overdue(first, now)
 
     def read(self) -> None:
-        """Read the next fires anew."""
+        """Read the next fires again."""
         wanted = self._filter
 
-        def show(coming: Coming) -> None:
-            if wanted is self._filter:  # else another one was asked for meanwhile
-                self.coming = coming
+        def show(coming: UpcomingFires) -> None:
+            if wanted is self._filter:  # Otherwise another filter is being read.
+                self.found = coming
                 self._first_to_come = next(
                     (fire.due_at for fire in coming.fires if fire.due_at > self._now()), None
                 )
@@ -193,7 +196,7 @@ class UpcomingSource:
         self._paced.ask(lambda client: _find_next(client, wanted), show)
 
     def line(self, index: int) -> Line | None:
-        fire = self.coming.fires[index]
+        fire = self.found.fires[index]
         now, zone = self._now(), self._zone
         is_late = self.is_clock_trusted and is_overdue(fire.due_at, now)
         far = distance(fire.due_at, now, is_clock_trusted=self.is_clock_trusted)
@@ -209,22 +212,22 @@ class UpcomingSource:
         )
 
     def index_of(self, key: int) -> int | None:
-        for index, fire in enumerate(self.coming.fires):
+        for index, fire in enumerate(self.found.fires):
             if _key(fire) == key:
                 return index
         return None
 
     def names_of(self, keys: Sequence[int]) -> tuple[str, ...]:
-        """The schedules of fires, by the keys of these."""
+        """Return the schedules of the fires with these keys."""
         wanted = frozenset(keys)
         return tuple(
-            dict.fromkeys(fire.schedule for fire in self.coming.fires if _key(fire) in wanted)
+            dict.fromkeys(fire.schedule for fire in self.found.fires if _key(fire) in wanted)
         )
 
     def why_fixed(self, index: int) -> str | None:
-        """Why a fire can't be moved; None where it can: it is the next one of its schedule."""
-        fire = self.coming.fires[index]
-        following = next(one for one in self.coming.fires if one.schedule == fire.schedule)
+        """Say why a fire can't be moved; None if it is the next one of its schedule."""
+        fire = self.found.fires[index]
+        following = next(one for one in self.found.fires if one.schedule == fire.schedule)
         if following is fire:
             return None
         when = near_time(following.due_at, zone=self._zone, now=self._now())
@@ -233,19 +236,19 @@ class UpcomingSource:
     def nearest_s(self, first: int, last: int) -> float:
         now = self._now()
         seconds = (
-            abs((fire.due_at - now).total_seconds()) for fire in self.coming.fires[first:last]
+            abs((fire.due_at - now).total_seconds()) for fire in self.found.fires[first:last]
         )
         return min(seconds, default=inf)
 
     def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        take([_key(fire) for fire in self.coming.fires])
+        take([_key(fire) for fire in self.found.fires])
 
     def want(self, first: int, last: int) -> None:
-        """All there is has been read."""
+        """Do nothing: all fires are read."""
 
 
-def _find_next(client: Client, wanted: Filter | None) -> Coming:
-    """The next fires; of those of a schedule that are overdue the first one, as they become one."""
+def _find_next(client: Client, wanted: Filter | None) -> UpcomingFires:
+    """Read the next fires; only the first overdue one of a schedule: they will be one run."""
     now = client.now()
     fires: list[UpcomingFire] = []
     overdue: set[str] = set()
@@ -256,8 +259,8 @@ def _find_next(client: Client, wanted: Filter | None) -> Coming:
             overdue.add(fire.schedule)
         fires.append(fire)
         if len(fires) == _MOST:
-            return Coming(tuple(fires), has_more=True)
-    return Coming(tuple(fires))
+            return UpcomingFires(tuple(fires), has_more=True)
+    return UpcomingFires(tuple(fires))
 
 
 def _key(fire: UpcomingFire) -> int:

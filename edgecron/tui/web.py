@@ -1,8 +1,8 @@
-"""The dashboard in a browser, through textual-serve: each page is a dashboard process of its own.
+"""Serve the dashboard to browsers through textual-serve: one dashboard process per page.
 
-Whoever opens it can do all that this user can. On this machine it is for this user and root, as far
-as the kernel tells whose a browser is; at any other address it needs a token. No page of another
-site may ask: a browser lets those talk to it, too.
+A visitor can do whatever this user can. On a loopback address only this user and root can open it,
+if the kernel tells the user of a connection; any other address needs a token. Requests from pages
+of other sites are refused, because a browser would let them through.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from edgecron.base.tokens import MAKE
 from edgecron.base.values import NamedTuple
 
 _PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
-_END_S = 5.0  # so long the ends of pages are waited for
+_END_S = 5.0  # the wait for the ends of pages
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# Nothing is fetched from elsewhere, such as fonts, and no other site shows it in a frame.
+# Fetch nothing from other sites, and let no other site show the page in a frame.
 _POLICY = (
     "default-src 'self'; connect-src 'self' ws: wss:; style-src 'self' 'unsafe-inline';"
     " script-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
@@ -48,18 +48,18 @@ _ASKS_FOR_TOKEN = """\
 
 
 class WebAddress(NamedTuple):
-    """Where it is served. `host` has no brackets."""
+    """A host, without brackets, and a port."""
 
     host: str
     port: int
 
     @property
     def is_local(self) -> bool:
-        """Whether this machine alone reaches it."""
+        """Whether only this machine can reach it."""
         try:
             return self.host in _LOOPBACK or ip_address(self.host).is_loopback
         except ValueError:
-            return False  # A name can mean another machine tomorrow.
+            return False  # A name can point to another machine tomorrow.
 
     @property
     def url(self) -> str:
@@ -68,7 +68,7 @@ class WebAddress(NamedTuple):
 
 
 def read_address(text: str) -> WebAddress:
-    """`8080` or `0.0.0.0:8080`. Raises UsageError."""
+    """Read `8080` or `0.0.0.0:8080`. Raises UsageError."""
     found = _PLACE.fullmatch(text)
     if found is None or not 0 < int(found["port"]) < 65_536:
         raise UsageError(
@@ -80,26 +80,26 @@ def read_address(text: str) -> WebAddress:
 
 
 class TokenLogin:
-    """Asks browsers for the token once, and then knows them by a cookie of this server."""
+    """Ask each browser once for the token; then recognize it by a cookie of this server."""
 
     def __init__(self, token: str, *, port: int) -> None:
         self._token = token
         self._pass = secrets.token_urlsafe(32)
-        self._cookie = f"edgecron-{port}"  # Cookies do not tell the ports of a host apart.
+        self._cookie = f"edgecron-{port}"  # Cookies do not distinguish ports.
 
     def is_open_to(self, cookies: Mapping[str, str], authorization: str) -> bool:
-        """Whether a request has the cookie, or the token as `Authorization: Bearer TOKEN`."""
+        """Return whether a request has the cookie, or `Authorization: Bearer TOKEN`."""
         kind, _, given = authorization.partition(" ")
         has_token = kind.lower() == "bearer" and self.opens_with(given.strip())
         return has_token or _is_same(cookies.get(self._cookie, ""), self._pass)
 
     def opens_with(self, given: str) -> bool:
-        """Whether this is the token."""
+        """Return whether this is the token."""
         return _is_same(given, self._token)
 
     @property
     def cookie(self) -> str:
-        """The header that lets a browser in. No script and no other site can use it."""
+        """The Set-Cookie header for a browser; no script and no other site can use the cookie."""
         return f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
 
 
@@ -107,33 +107,34 @@ def _is_same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 
-def check_served(place: WebAddress, *, has_token: bool) -> None:
-    """Raise UsageError for a place that other machines reach, if no token is given."""
-    if not place.is_local and not has_token:
+def check_served(address: WebAddress, *, has_token: bool) -> None:
+    """Raise UsageError for an address that other machines reach, if there is no token."""
+    if not address.is_local and not has_token:
         raise UsageError(
-            f"{place.url} can be reached from other machines, and whoever reaches the dashboard"
+            f"{address.url} can be reached from other machines, and whoever reaches the dashboard"
             " could run commands as you",
             hint=f"make a token, {MAKE}, and give --token-file FILE; or serve 127.0.0.1",
         )
 
 
-def users_of(place: WebAddress) -> Collection[int] | None:
-    """The numbers of those who may open it, None for whoever reaches it."""
-    return own_users() if place.is_local and tells_users() else None
+def users_of(address: WebAddress) -> Collection[int] | None:
+    """Return the ids of the users who can open it; None for everybody who reaches it."""
+    return own_users() if address.is_local and tells_users() else None
 
 
 def session_command(given: Sequence[str], *, color: str | None) -> str:
-    """The shell line of the dashboard behind one page; `given` names its database."""
+    """Return the shell line of one page's dashboard; `given` names the database."""
     options = [*given, *(() if color is None else ("--color", color))]
     return shlex.join(["exec", sys.executable, "-P", "-m", "edgecron", *options, "tui"])
 
 
-def serve(place: WebAddress, command: str, *, token: str | None, ready: Callable[[], None]) -> None:
-    """Serve until a signal ends it. `ready` is called when pages can be opened.
+def serve(
+    address: WebAddress, command: str, *, token: str | None, ready: Callable[[], None]
+) -> None:
+    """Serve until a signal comes; call `ready` when pages can be opened.
 
-    With a token, browsers are asked for it, and programs send it as a bearer.
-
-    Raises NotSupported where textual-serve is missing, and OSError where the place is taken.
+    With a token, browsers ask for it, and programs send it as a bearer token. Raises NotSupported
+    without textual-serve, and OSError if the address is taken.
     """
     try:
         from aiohttp import web
@@ -143,24 +144,24 @@ def serve(place: WebAddress, command: str, *, token: str | None, ready: Callable
             "the dashboard in a browser needs textual-serve, which is not installed",
             hint=hint_for_extra("web"),
         ) from error
-    # What goes wrong is logged on stderr; each request is not.
+    # Log problems on stderr, not requests.
     logging.basicConfig(level=logging.WARNING)
-    server = Server(command, host=place.host, port=place.port, title="edgecron")
+    server = Server(command, host=address.host, port=address.port, title="edgecron")
 
-    users = users_of(place) if token is None else None
-    door = None if token is None else TokenLogin(token, port=place.port)
+    users = users_of(address) if token is None else None
+    login = None if token is None else TokenLogin(token, port=address.port)
     pages: set[asyncio.Task[Any]] = set()
 
     async def guarded(request: Any, handler: Callable[[Any], Any]) -> Any:
-        if not is_request_allowed(place, host=request.host, origin=request.headers.get("Origin")):
+        if not is_request_allowed(address, host=request.host, origin=request.headers.get("Origin")):
             raise web.HTTPForbidden(text="edgecron: not from this place\n")
         if users is not None and _user_of(request) not in users:
             raise web.HTTPForbidden(text="edgecron: not for this user of the machine\n")
-        if door is not None and not door.is_open_to(
+        if login is not None and not login.is_open_to(
             request.cookies, request.headers.get("Authorization", "")
         ):
-            return await answered_at(door, request)
-        # The page finds the rest of itself by the name by which it was found.
+            return await ask_for_token(login, request)
+        # The page loads its parts from the host name that the browser used.
         server.public_url = f"http://{request.host}"
         task = asyncio.current_task()
         if request.path == "/ws" and task is not None:
@@ -171,12 +172,12 @@ def serve(place: WebAddress, command: str, *, token: str | None, ready: Callable
             response.headers["Content-Security-Policy"] = _POLICY
         return response
 
-    async def answered_at(door: TokenLogin, request: Any) -> Any:
-        """Let a browser in that has sent the token; ask any other one for it."""
+    async def ask_for_token(login: TokenLogin, request: Any) -> Any:
+        """Accept a browser that sent the token; ask any other one for it."""
         if request.method == "POST" and request.path == "/":
             given = (await request.post()).get("token", "")
-            if isinstance(given, str) and door.opens_with(given.strip()):
-                headers = {"Location": "/", "Set-Cookie": door.cookie}
+            if isinstance(given, str) and login.opens_with(given.strip()):
+                headers = {"Location": "/", "Set-Cookie": login.cookie}
                 return web.Response(status=303, headers=headers)
         headers = {
             "WWW-Authenticate": 'Bearer realm="edgecron"',
@@ -196,27 +197,27 @@ def serve(place: WebAddress, command: str, *, token: str | None, ready: Callable
     async def made() -> Any:
         application = await server._make_app()
         application.middlewares.append(web.middleware(guarded))
-        application.on_startup.clear()  # It would show a picture of itself.
+        application.on_startup.clear()  # It would print a banner.
         application.on_shutdown.append(end_pages)
         return application
 
-    web.run_app(made(), host=place.host, port=place.port, print=lambda *_: ready())
+    web.run_app(made(), host=address.host, port=address.port, print=lambda *_: ready())
 
 
 def _user_of(request: Any) -> int | None:
-    """Whose the browser is, None where that can't be told, as when it has gone."""
+    """Return the user of the browser; None if unknown, as after it has gone."""
     transport = request.transport
     link = None if transport is None else transport.get_extra_info("socket")
     return None if link is None else find_user_of(link)
 
 
-def is_request_allowed(place: WebAddress, *, host: str, origin: str | None) -> bool:
-    """Whether a request is meant for us, by what its Host and Origin headers say.
+def is_request_allowed(address: WebAddress, *, host: str, origin: str | None) -> bool:
+    """Return whether the Host and Origin headers show a request for our own page.
 
-    On this machine alone it must be by one of its own names: any other one is a site's that has
-    pointed its name here. What a page asks must come from a page of ours.
+    On a loopback address, Host must be a loopback name: any other is a site that points its name
+    here. Origin must be our own page.
     """
     name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
-    if place.is_local and name not in (*_LOOPBACK, place.host):
+    if address.is_local and name not in (*_LOOPBACK, address.host):
         return False
     return origin is None or origin.lower() == f"http://{host.lower()}"

@@ -1,4 +1,4 @@
-"""How busy the coming week is: a day to a line, an hour to a column."""
+"""How busy the coming week is: one line per day, one column per hour."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ if TYPE_CHECKING:
     from edgecron.views.busy import WeekHeat
 
 
-SHADES = 4  # from 1 on; 0 is an hour without any
-_WIDE = 8  # times the quietest hour: from there on magnitudes are told apart, and not amounts
+SHADES = 4  # from 1; 0 is an hour without runs
+_WIDE = 8  # times the quietest hour; beyond, shades show magnitudes instead of amounts
 
 
 def shade(count: int, least: int, most: int) -> int:
-    """From 0, nothing at all, to 4, where the quietest hour of a week that has any has `least`,
-    and its busiest `most`.
+    """Return the shade of an hour, 0 to 4. `least` and `most` are the week's quietest and busiest.
 
-    Where they are close, the shades part the amounts between them. Else they go by magnitude: one
-    run beside a thousand is to be seen, and hundreds are not all the same.
+    If they are close, shades divide the amounts. Otherwise they follow the magnitude, so that one
+    run beside a thousand is visible, and hundreds differ.
     """
     if count <= 0 or most <= 0:
         return 0
     if most <= least:
-        return SHADES // 2  # every hour is like the others
+        return SHADES // 2  # all hours are alike
     if most < _WIDE * least:
-        # An hour of which a part is over may have less than the least.
+        # The current hour may have less than the least.
         return min(1 + SHADES * max(count - least, 0) // (most - least), SHADES)
     return min(ceil(SHADES * log1p(count) / log1p(most)), SHADES)
 
 
 _LEAST_S = 10.0
-_MOST_BUSY = 0.01  # of the time may go into counting it anew
-_WHILE_COUNTING = 0.3  # of the time, while it does: a key must not wait for it
-_CELLS = ("·", "░", "▒", "▓", "█")  # the shades are told by their letters too
-_LOOKS = ("faint", "heat1", "heat2", "heat3", "heat4")
+_MOST_BUSY = 0.01  # share of the time for counting
+_WHILE_COUNTING = 0.3  # share of the time while counting: keys must not wait
+_CELLS = ("·", "░", "▒", "▓", "█")  # the letters show the shades without colour
+_SHADE_STYLES = ("faint", "heat1", "heat2", "heat3", "heat4")
 _HOURS = 24
 _HOUR_MS = 3_600_000
 _DAY_WIDTH = 6
 
 
 class _WeekCount:
-    """A week being counted, on the desk's thread alone; begun anew where the database was."""
+    """A week being counted, only on the reader's thread; it restarts with a new Client."""
 
     def __init__(self) -> None:
         self.spent_ms = 0
@@ -56,46 +55,46 @@ class _WeekCount:
         self._slices: Iterator[WeekHeat | None] = iter(())
 
     def next_slice(self, client: Client) -> WeekHeat | None:
-        """The heat, or None where more is to be counted."""
+        """Count a slice; return the counts of the week, or None if more is to be counted."""
         if client is not self._client:
             self._client, self._slices = client, client.week_heat()
         return next(self._slices)
 
 
 class WeekView(TextLine):
-    """The heat of seven days; nothing before it is known.
+    """Show how busy seven days are; empty until they are counted.
 
-    It is counted in slices on the desk, and at most so often that it costs a hundredth of the time:
-    what changes meanwhile makes it outdated.
+    The reader's thread counts in slices, and at most a hundredth of the time. Changes meanwhile
+    make the view outdated.
     """
 
     DEFAULT_CSS = "WeekView { height: 8; }"
 
     def __init__(self, screen: QueryScreen[Any], *, id: str) -> None:
         super().__init__(id=id)
-        self._asking = screen
+        self._query_screen = screen
         self._heat: WeekHeat | None = None
         self._is_counting = False
-        self._is_behind = False  # of a change that came while it was not to be counted
+        self._is_behind = False  # did a change come while it could not be counted
         self._next_ms = 0
         self._hour = 0  # since 1970, when it was counted
 
     def read(self) -> None:
-        """Count it anew, where it is time to; else it is outdated."""
-        if self._is_counting or self._asking.app.clock.monotonic_ms() < self._next_ms:
+        """Count again, or note that the view is outdated if it is too early."""
+        if self._is_counting or self._query_screen.app.clock.monotonic_ms() < self._next_ms:
             self._is_behind = True
             return
         self._is_counting, self._is_behind = True, False
-        self._go_on(_WeekCount())
+        self._count_next(_WeekCount())
 
     @property
     def is_outdated(self) -> bool:
-        """Whether something has changed since it was counted, or another hour has begun."""
+        """Whether something changed since the count, or another hour began."""
         has_turned = self._hour != self._hour_now()
         return self._heat is not None and (self._is_behind or has_turned)
 
-    def _go_on(self, count: _WeekCount) -> None:
-        clock, spent_before_ms = self._asking.app.clock, count.spent_ms
+    def _count_next(self, count: _WeekCount) -> None:
+        clock, spent_before_ms = self._query_screen.app.clock, count.spent_ms
 
         def next_slice(client: Client) -> tuple[WeekHeat | None, int]:
             begun_ms = clock.monotonic_ms()
@@ -109,11 +108,11 @@ class WeekView(TextLine):
             if heat is not None:
                 self._take(heat, spent_ms)
             elif pause_s > 0:
-                self.set_timer(pause_s, lambda: self._go_on(count))
+                self.set_timer(pause_s, lambda: self._count_next(count))
             else:
-                self._go_on(count)
+                self._count_next(count)
 
-        self._asking.ask("week", next_slice, take, refused=self._give_up)
+        self._query_screen.ask("week", next_slice, take, refused=self._give_up)
 
     def _give_up(self) -> None:
         self._is_counting = False
@@ -121,20 +120,20 @@ class WeekView(TextLine):
     def _take(self, found: WeekHeat, spent_ms: int) -> None:
         self._is_counting = False
         pause_ms = max(_LEAST_S * 1000, spent_ms / _MOST_BUSY)
-        self._next_ms = self._asking.app.clock.monotonic_ms() + round(pause_ms)
+        self._next_ms = self._query_screen.app.clock.monotonic_ms() + round(pause_ms)
         self._heat = found
         self._hour = self._hour_now()
         self._draw()
 
     def _hour_now(self) -> int:
-        return self._asking.app.clock.now_ms() // _HOUR_MS
+        return self._query_screen.app.clock.now_ms() // _HOUR_MS
 
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
         if self._heat is not None:
-            app = self._asking.app
+            app = self._query_screen.app
             lines, legend = week_lines(
                 self._heat, now=app.now(), zone=app.zone, width=self.size.width
             )
@@ -144,13 +143,10 @@ class WeekView(TextLine):
 def week_lines(
     heat: WeekHeat, *, now: datetime, zone: tzinfo, width: int
 ) -> tuple[list[list[Span]], list[Span]]:
-    """A line of hours, one for each day, and what their shades mean.
-
-    Where there is room an hour has two columns.
-    """
+    """Return a line of hours for each day, and the legend; an hour has two columns if they fit."""
     per_hour = 2 if width >= _DAY_WIDTH + 2 * _HOURS else 1
     current = now.astimezone(zone)
-    # Of the hour that has begun only a part is to come.
+    # Leave out the current hour: only a part of it is to come.
     busy = [
         count
         for number, counts in enumerate(heat.counts)
@@ -169,13 +165,13 @@ def week_lines(
             if is_today and hour < current.hour:
                 spans.append((" " * per_hour, ""))
             else:
-                spans.append((_CELLS[depth] * per_hour, _LOOKS[depth]))
+                spans.append((_CELLS[depth] * per_hour, _SHADE_STYLES[depth]))
         lines.append(spans)
     return lines, _legend(least, most)
 
 
 def _legend(least: int, most: int) -> list[Span]:
-    """What the shades mean: so many runs an hour."""
+    """Say how many runs an hour the shades mean."""
     if not most:
         return []
     if least == most:

@@ -1,7 +1,6 @@
-"""Lines wrapped to a width, and where they lie then, in a list of any length. Pure.
+"""Text in columns of the screen: wrapped to a width, cut to a window, divided by marks. Pure.
 
-What is looked at is wrapped; of the others only the height is known, and of most of them that is a
-division.
+Only visible lines are wrapped. Of the others the height is enough, which is mostly a division.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ _BLOCK = 256  # lines whose heights are summed up
 
 
 def shown(text: str) -> str:
-    """A line with its tabs as blanks."""
+    """Expand the tabs of a line."""
     return text.expandtabs(_TAB) if "\t" in text else text
 
 
 def wrap(text: str, width: int) -> tuple[str, ...]:
-    """The rows of a line, each as long as fits; one at least. No letter is lost or divided."""
+    """Wrap a line into rows, one at least. No letter is lost or divided."""
     text = shown(text)
     if display_width(text) <= width:
         return (text,)
@@ -39,14 +38,14 @@ def wrap(text: str, width: int) -> tuple[str, ...]:
 
 
 def has_wide(text: str) -> bool:
-    """Whether a line has letters of two columns: where it breaks, a column may stay empty."""
+    """Return whether a line has letters of two columns, which can leave a column empty."""
     return not text.isascii() and any(letter_width(letter) > 1 for letter in text)
 
 
 class Heights:
-    """The heights of lines by index, their sum, and which line a row is of.
+    """The heights of lines, their sum, and the line of a row.
 
-    To append or change costs no more the longer the list is; to find, hardly.
+    Appending and changing cost the same for any length; finding costs hardly more.
     """
 
     def __init__(self, bar_height: Callable[[int], int]) -> None:
@@ -62,17 +61,17 @@ class Heights:
         self._add(self._count - 1, height)
 
     def change(self, index: int, by: int) -> None:
-        """A line became higher by so much, of which `height_of` knows."""
+        """Add to the height of a line; `height_of` returns the new height already."""
         if by:
             self._add(index, by)
 
     def row_of(self, index: int) -> int:
-        """The first row of a line."""
+        """Return the first row of a line."""
         block = index // _BLOCK
         return sum(self._blocks[:block]) + sum(map(self._height_of, range(block * _BLOCK, index)))
 
     def locate(self, row: int) -> tuple[int, int]:
-        """The line that has a row, and which of its rows that is. Raises IndexError."""
+        """Return the line of a row, and which of its rows that is. Raises IndexError."""
         if not 0 <= row < self.total:
             raise IndexError(f"row {row} of {self.total}")
         block = 0
@@ -91,8 +90,10 @@ class Heights:
 
 
 def window(text: str, left: int, width: int) -> tuple[int, int, int]:
-    """The letters of a text in so many columns from `left` on: their beginning and end, and how
-    many columns are blank before them, where a wide letter is cut in two."""
+    """Return the letters in `width` columns from `left`: begin, end, and blank columns before.
+
+    A column is blank if a wide letter is cut in two.
+    """
     if text.isascii():
         return min(left, len(text)), min(left + width, len(text)), 0
     column = first = 0
@@ -100,7 +101,7 @@ def window(text: str, left: int, width: int) -> tuple[int, int, int]:
         column += letter_width(text[first])
         first += 1
     while first < len(text) and column == left and left and not letter_width(text[first]):
-        first += 1  # Marks belong to the letter before.
+        first += 1  # Combining marks belong to the letter before.
     blank, end = column - left, first
     column = blank
     while end < len(text) and column + letter_width(text[end]) <= width:
@@ -110,7 +111,7 @@ def window(text: str, left: int, width: int) -> tuple[int, int, int]:
 
 
 def letter_at(text: str, column: int) -> int:
-    """Which letter stands in a column; behind the last one, how many there are."""
+    """Return the letter in a column; beyond the last one, their number."""
     if text.isascii():
         return min(max(column, 0), len(text))
     used = 0
@@ -122,23 +123,23 @@ def letter_at(text: str, column: int) -> int:
 
 
 class Mark(NamedTuple):
-    """Letters of a line that stand out, in a look."""
+    """Letters of a line that stand out in a style."""
 
     start: int
     end: int
-    look: str
+    style: str
 
 
-def marked(text: str, start: int, marks: Sequence[Mark], look: str) -> list[tuple[str, str]]:
-    """A part of a line, which begins at its letter number `start`, in pieces of one look each.
+def marked(text: str, start: int, marks: Sequence[Mark], style: str) -> list[tuple[str, str]]:
+    """Divide a part of a line, which begins at letter `start`, into pieces of one style.
 
-    Where marks lie over each other, the last one is seen.
+    If marks overlap, the last one wins.
     """
     end = start + len(text)
     points = {start, end}
     points.update(min(max(point, start), end) for mark in marks for point in mark[:2])
     spans = []
     for at, to in pairwise(sorted(points)):
-        looks = [mark.look for mark in marks if mark.start <= at < mark.end]
-        spans.append((text[at - start : to - start], looks[-1] if looks else look))
+        styles = [mark.style for mark in marks if mark.start <= at < mark.end]
+        spans.append((text[at - start : to - start], styles[-1] if styles else style))
     return spans

@@ -122,7 +122,7 @@ def test_the_dashboard_s_run_is_run_once(place: Place) -> None:
         report = run_now(client, Targets(names=("job",)), lambda *_: True)
 
     assert relay.lost == 1
-    assert (report.done, report.refused) == (1, 0), report
+    assert (report.done, report.failed) == (1, 0), report
     assert [run.id for run in place.runs("job")] == [1]
 
 

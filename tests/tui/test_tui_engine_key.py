@@ -25,8 +25,8 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
-def shown(database: Path) -> dict[str, object]:
-    return {"engine_call": EngineCall(database, None)}
+def shown(database: Path, *, starts_at_once: bool = False) -> dict[str, object]:
+    return {"engine_call": EngineCall(database, None, starts_at_once)}
 
 
 def test_it_runs_one_which_is_shown_as_ours_and_stops_it_after_a_question(database: Path) -> None:
@@ -57,7 +57,7 @@ def test_it_is_run_at_once_where_that_is_asked_for_and_ends_with_the_dashboard(
         assert seen.app.engine_pid is not None
         pids.append(os.pidfd_open(seen.app.engine_pid))
 
-    watch(story, database, SystemClock(), starts_engine=True, **shown(database))
+    watch(story, database, SystemClock(), **shown(database, starts_at_once=True))
 
     assert ends(pids[0], bound_s=0)
     os.close(pids[0])

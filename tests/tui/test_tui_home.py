@@ -13,6 +13,7 @@ from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
 from edgecron.base.units import to_ms
+from edgecron.tui.app import Appearance
 from edgecron.tui.list_view import LineView
 from edgecron.tui.themes import DARK, LIGHT, TEXT_STYLES
 from support.scene import Scene, make_scene
@@ -53,13 +54,13 @@ def test_every_look_can_be_read_on_its_ground(scene: Scene, theme: str) -> None:
         view = seen.app.screen.query_one("#schedules", LineView)
         grounds = {
             "": view.rich_style.bgcolor,
-            "cursor": view.look("cursor").bgcolor,
-            "cursor, elsewhere": view.look("cursor-blurred").bgcolor,
+            "cursor": view.theme_style("cursor").bgcolor,
+            "cursor, elsewhere": view.theme_style("cursor-blurred").bgcolor,
         }
-        for look in TEXT_STYLES:
-            if look.startswith("heat") or look == "faint":
+        for style in TEXT_STYLES:
+            if style.startswith("heat") or style == "faint":
                 continue  # A shade says how much, beside a letter that does.
-            drawn = view.look(look)
+            drawn = view.theme_style(style)
             for name, ground in grounds.items():
                 ground = drawn.bgcolor or ground
                 if drawn.color is None or ground is None:
@@ -67,9 +68,9 @@ def test_every_look_can_be_read_on_its_ground(scene: Scene, theme: str) -> None:
                 least = _VISIBLE if name else _LEGIBLE
                 found = contrast(Color.from_rich_color(drawn.color), Color.from_rich_color(ground))
                 if found < least:
-                    poor.append(f"{look} on {name or 'the ground'}: {found:.1f}")
+                    poor.append(f"{style} on {name or 'the ground'}: {found:.1f}")
 
-    look_at(scene, story, theme=theme)
+    look_at(scene, story, appearance=Appearance(theme))
 
     assert poor == []
 

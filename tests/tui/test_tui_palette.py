@@ -12,6 +12,7 @@ from edgecron.client import Client
 from edgecron.formats.config import Config
 from edgecron.formats.config_keys import ACTIONS
 from edgecron.model.filters import rank_of
+from edgecron.tui.app import Appearance
 from edgecron.tui.help import help_lines
 from edgecron.tui.key_line import footer_spans
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
@@ -199,8 +200,7 @@ def test_keys_of_the_configuration_take_the_place_of_the_others(
         client.path,
         clock,
         size=(100, 60),
-        keys=keys_of(config),
-        labels=labels_of(config),
+        appearance=Appearance(keys=keys_of(config), labels=labels_of(config)),
     )
 
 

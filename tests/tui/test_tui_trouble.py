@@ -13,7 +13,7 @@ from pilot import Seen, watch
 
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
-from edgecron.tui.database_app import Host
+from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.week import WeekView
 from support.clock import FakeClock
@@ -242,7 +242,7 @@ def test_a_defect_on_the_thread_that_asks_ends_the_dashboard_with_it(database: P
         raise RuntimeError("a defect")
 
     async def story(seen: Seen) -> None:
-        assert isinstance(seen.app, Host)
+        assert isinstance(seen.app, DatabaseApp)
         seen.app.ask("defect", ask, lambda _: None)
         await seen.until(lambda: seen.app.crash is not None)
 

@@ -85,7 +85,7 @@ class Story:
             for y in range(self.view.size.height)
         ]
 
-    def looks(self, y: int) -> str:
+    def styles(self, y: int) -> str:
         """The background of each letter of a line, by the first letter of its colour."""
         names = {(0, 0, 255): "b", (255, 0, 0): "r", (0, 128, 0): "g"}
         found = ""
@@ -264,7 +264,7 @@ def test_a_search_shows_all_places_and_goes_through_them() -> None:
         seen.view.search("error")
         seen.view.end_search()
         assert seen.state == "/error  1 of 3 lines  n N"
-        assert seen.looks(7) == "....rrrrr" + "." * (WIDTH - 10)
+        assert seen.styles(7) == "....rrrrr" + "." * (WIDTH - 10)
         states = []
         for key in ("n", "n", "n", "N"):
             await seen.press(key)
@@ -292,9 +292,9 @@ def test_a_search_that_finds_nothing_stays_where_it_was() -> None:
 
         assert seen.lines[-1] == "  line 29"
         assert seen.state == "/line 3x  not found"
-        assert seen.view.leave()
+        assert seen.view.clear_selection()
         assert seen.state == "following"
-        assert not seen.view.leave()
+        assert not seen.view.clear_selection()
 
     play(story)
 
@@ -318,7 +318,7 @@ def test_lines_are_selected_with_keys() -> None:
         await seen.press("space", "k", "k")
         assert seen.view.selected_text() == "line 27\nline 28\nline 29\n"
         assert seen.state == "3 lines selected: y copies"
-        assert [seen.looks(y)[2] for y in range(HEIGHT)] == ["."] * 7 + ["g"] * 3
+        assert [seen.styles(y)[2] for y in range(HEIGHT)] == ["."] * 7 + ["g"] * 3
         await seen.press("space", "k")
         assert seen.view.selected_text() == "line 26\nline 27\n"
         await seen.press("g")
@@ -326,7 +326,7 @@ def test_lines_are_selected_with_keys() -> None:
         assert seen.lines[0] == "  line 0"
         await seen.press("G")
         assert seen.view.selected_text() == "line 27\nline 28\nline 29\n"
-        assert seen.view.leave()
+        assert seen.view.clear_selection()
 
         assert seen.view.selected_text() == ""
 

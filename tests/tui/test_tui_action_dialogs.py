@@ -77,7 +77,7 @@ def test_the_smallest_screen_has_room_for_all_that_is_to_be_answered(
     scene: Scene, key: str, parts: tuple[str, ...]
 ) -> None:
     async def story(seen: Seen) -> None:
-        seen.app.tell("said before", severity="warning")
+        seen.app.show_notice("said before", severity="warning")
         await seen.press(key)
         await seen.settle()
 

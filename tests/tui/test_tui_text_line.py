@@ -6,7 +6,7 @@ from rich.color import Color
 from rich.style import Style
 
 from edgecron.tui.text_line import rich_style_of
-from edgecron.tui.themes import Look
+from edgecron.tui.themes import TextStyle
 
 VARIABLES = {
     "muted": "#808080",
@@ -18,19 +18,19 @@ VARIABLES = {
 
 
 def test_a_look_is_drawn_in_the_colours_of_the_theme() -> None:
-    assert rich_style_of(Look("muted", "bold"), VARIABLES) == Style(color="#808080", bold=True)
-    assert rich_style_of(Look("own"), VARIABLES).color == Color.from_ansi(2)
+    assert rich_style_of(TextStyle("muted", "bold"), VARIABLES) == Style(color="#808080", bold=True)
+    assert rich_style_of(TextStyle("own"), VARIABLES).color == Color.from_ansi(2)
 
 
 def test_what_a_theme_does_not_know_is_left_as_it_is() -> None:
-    assert rich_style_of(Look("heat9", background="heat8"), VARIABLES) == Style.null()
+    assert rich_style_of(TextStyle("heat9", background="heat8"), VARIABLES) == Style.null()
 
 
 def test_a_theme_may_name_a_style() -> None:
-    assert rich_style_of(Look(style="$chosen"), VARIABLES) == Style(bold=True, reverse=True)
+    assert rich_style_of(TextStyle(style="$chosen"), VARIABLES) == Style(bold=True, reverse=True)
 
 
 def test_text_of_no_colour_of_its_own_is_read_well_on_its_background() -> None:
-    assert rich_style_of(Look("text", background="ground"), VARIABLES).color == Color.parse(
+    assert rich_style_of(TextStyle("text", background="ground"), VARIABLES).color == Color.parse(
         "#ffffff"
     )
