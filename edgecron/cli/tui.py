@@ -76,7 +76,7 @@ def run(cli: Session, args: Namespace) -> int:
     # What is loaded now stays: to look it through for garbage again and again would take a tenth
     # of the time until the first screen. The dashboard collects again once that is there.
     gc.disable()
-    # What a desk computes must not hold up what is drawn: as a rule, for 5 ms each time.
+    # A database thread must not hold up drawing, by default for 5 ms each time.
     sys.setswitchinterval(_SWITCH_S)
     is_elsewhere = bool(os.environ.get(_DRIVER))
     unfit = None if is_elsewhere else find_unfit()

@@ -61,7 +61,7 @@ class ScheduleForm(QueryScreen[str | None]):
     ScheduleForm #form-fields { height: 1fr; scrollbar-size-vertical: 1; padding: 0 1 0 0; }
     ScheduleForm #preview { height: 8; }
     ScheduleForm #hint { background: $surface; }
-    ScheduleForm #told { background: $panel; }
+    ScheduleForm #message { background: $panel; }
     ScheduleForm .section { margin-top: 1; }
     ScheduleForm #section-0 { margin-top: 0; }
     ScheduleForm #save { width: 8; margin: 1 0 1 17; background: $panel; color: $primary; }
@@ -93,7 +93,7 @@ class ScheduleForm(QueryScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         yield TextLine(id="top")
-        yield TextLine(id="told")
+        yield TextLine(id="message")
         with Container(id="form"):
             with VerticalScroll(id="form-fields", can_focus=False):
                 yield from self._section(0)
@@ -125,7 +125,7 @@ class ScheduleForm(QueryScreen[str | None]):
         return FieldRow(field, text, choices=choices, is_hidden=field.key in self._hidden)
 
     def on_mount(self) -> None:
-        self.query_one("#told").display = False
+        self.query_one("#message").display = False
         self._show_top()
         self._focus("name" if self._opened is None else "when")
         self.call_after_refresh(self._mount_rest)
@@ -219,12 +219,12 @@ class ScheduleForm(QueryScreen[str | None]):
         self.query_one("#top", TextLine).show(spans, right=right)
 
     def _show_message(self, words: str, *, style: str = "bad") -> None:
-        told = self.query_one("#told", TextLine)
-        told.display = bool(words)
+        line = self.query_one("#message", TextLine)
+        line.display = bool(words)
         lines = list(folded(clean(words), max(20, self.size.width - 4)))
         mark = "✗" if style == "bad" else "!"
-        told.styles.height = len(lines)
-        told.show(*[[(f" {' ' if at else mark} {line}", style)] for at, line in enumerate(lines)])
+        line.styles.height = len(lines)
+        line.show(*[[(f" {' ' if at else mark} {line}", style)] for at, line in enumerate(lines)])
 
     def on_descendant_focus(self) -> None:
         row = self._current_row()

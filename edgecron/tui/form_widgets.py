@@ -79,8 +79,8 @@ class Choice(TextLine, can_focus=True):
     """A choice among a few values, all visible; left and right change it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "turn(-1)", show=False),
-        Binding("right,l,space", "turn(1)", show=False),
+        Binding("left,h", "step(-1)", show=False),
+        Binding("right,l,space", "step(1)", show=False),
         Binding("up", "app.focus_previous", show=False),
         Binding("down,enter", "app.focus_next", show=False),
     ]
@@ -105,7 +105,7 @@ class Choice(TextLine, can_focus=True):
         self._is_focused = False
         self._show()
 
-    def action_turn(self, by: int) -> None:
+    def action_step(self, by: int) -> None:
         at = self._choices.index(self.value) if self.value in self._choices else 0
         self.choose(self._choices[(at + by) % len(self._choices)])
 
@@ -173,7 +173,7 @@ class FieldRow(Grid):
     FieldRow .label { color: $muted; }
     FieldRow.-focused .label { color: $primary; text-style: bold; }
     FieldRow.-wrong .label { color: $error; }
-    FieldRow .told { column-span: 2; margin-left: 17; }
+    FieldRow .message { column-span: 2; margin-left: 17; }
     FieldRow FieldLine:focus, FieldRow FieldLines:focus, FieldRow Choice:focus {
         background: $panel;
     }
@@ -227,7 +227,7 @@ class FieldRow(Grid):
         self.set_class(bool(words) and is_wrong, "-wrong")
         if words and self._message is None:
             # Made when needed: few fields ever have a problem.
-            self._message = TextLine(classes="told")
+            self._message = TextLine(classes="message")
             self.mount(self._message)
         if self._message is None:
             return
@@ -284,9 +284,9 @@ def _worded(time: TimeLine, width: int) -> Iterator[Spans]:
     yield from list(_marked(mark, style, text, "bad" if time.is_wrong else "", width))[:_MOST_LINES]
 
 
-def _marked(mark: str, mark_look: str, text: str, style: str, width: int) -> Iterator[Spans]:
+def _marked(mark: str, mark_style: str, text: str, style: str, width: int) -> Iterator[Spans]:
     for number, part in enumerate(folded(clean(text), max(10, width - 4))):
-        head: Span = ("   ", "") if number else (f" {mark}", mark_look)
+        head: Span = ("   ", "") if number else (f" {mark}", mark_style)
         yield head, (part, style)
 
 

@@ -87,10 +87,10 @@ class HomeScreen(EditScreen[None]):
                     view = LineView(source, columns, id=name, empty=empty)
                     yield view
                     if name == "upcoming":
-                        yield UpcomingBar(id="coming")
+                        yield UpcomingBar(id="upcoming-bar")
                         yield WeekView(self, id="week")
                     yield FilterLine(view, source, id=f"{name}-foot")
-        yield CursorDetail(self, id="closer")
+        yield CursorDetail(self, id="cursor-detail")
         yield TextLine(id="status")
         yield KeyLine(id="keys")
 
@@ -201,7 +201,7 @@ class HomeScreen(EditScreen[None]):
             return
         self.update_classes({f"-{name}": name == focused.id for name in _PANES})
         self._show_tabs(focused.id)
-        self.query_one("#keys", KeyLine).turn_to(focused.id)
+        self.query_one("#keys", KeyLine).show_place(focused.id)
         self._show_detail()
 
     def on_line_view_moved(self) -> None:

@@ -74,7 +74,7 @@ class KeyLine(TextLine):
         super().__init__(id=id)
         self._place = ""
 
-    def turn_to(self, place: str) -> None:
+    def show_place(self, place: str) -> None:
         """Show the keys of another place."""
         self._place = place
         self.show_keys()

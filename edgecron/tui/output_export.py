@@ -155,7 +155,7 @@ class ExportScreen(ActionScreen[None]):
             self.app.copy_to_clipboard(text)
         command = clipboard_command(os.environ)
         if command is None:
-            self._tell_copied(what, is_short=is_short, by=None)
+            self._show_copied(what, is_short=is_short, by=None)
             return
         self.run_worker(
             lambda: self._copy_with(command, text, what, is_short=is_short), thread=True
@@ -163,9 +163,9 @@ class ExportScreen(ActionScreen[None]):
 
     def _copy_with(self, command: tuple[str, ...], text: str, what: str, *, is_short: bool) -> None:
         by = command[0] if copy_with(command, text) else None
-        self.app.deliver(lambda: self._tell_copied(what, is_short=is_short, by=by))
+        self.app.deliver(lambda: self._show_copied(what, is_short=is_short, by=by))
 
-    def _tell_copied(self, what: str, *, is_short: bool, by: str | None) -> None:
+    def _show_copied(self, what: str, *, is_short: bool, by: str | None) -> None:
         if by is not None:
             self.app.show_notice(f"copied {what}, by {by}")
         elif is_short:
@@ -178,9 +178,9 @@ class ExportScreen(ActionScreen[None]):
     # To a file.
 
     def action_save(self) -> None:
-        def check(texts: tuple[str, ...], told: ShowCheck[str]) -> None:
+        def check(texts: tuple[str, ...], show: ShowCheck[str]) -> None:
             given = texts[0]
-            told(CheckResult(clean(_place_words(given)), given) if given else CheckResult(""))
+            show(CheckResult(clean(_place_words(given)), given) if given else CheckResult(""))
 
         self.app.push_screen(
             Lines(

@@ -305,17 +305,17 @@ def summary_lines(
     far = progress_line(found.run, width=width)
     most -= bool(far)
     sentence = clean(run_sentence(found.run, zone=zone, now=now, spec=found.spec))
-    told = [f" {part}" for part in folded(sentence, max(1, width - 2))]
+    sentence_lines = [f" {part}" for part in folded(sentence, max(1, width - 2))]
     across = max(1, (width - 1) // _CELL)
     down = min(-(-len(_BY_WEIGHT) // across), _MOST_DOWN, most)
     room = most - down
-    if len(told) > room:
-        told = told[:room]
-        told[-1:] = [fit(f"{line} …", width - 1) for line in told[-1:]]
+    if len(sentence_lines) > room:
+        sentence_lines = sentence_lines[:room]
+        sentence_lines[-1:] = [fit(f"{line} …", width - 1) for line in sentence_lines[-1:]]
     facts = {fact.label: fact for fact in main_facts(found, now=now, zone=zone)}
     shown = [facts[label] for label in facts if label in _BY_WEIGHT[: across * down]]
     rows = [[span for fact in shown[row::down] for span in _cell(fact)] for row in range(down)]
-    return [*([(line, "")] for line in told), *([far] if far else []), *rows]
+    return [*([(line, "")] for line in sentence_lines), *([far] if far else []), *rows]
 
 
 def _cell(fact: Fact) -> list[Span]:

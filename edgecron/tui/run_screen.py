@@ -230,7 +230,7 @@ class RunScreen(ExportScreen):
             self._timer = self.set_timer(_TICK_S, self._tick)
 
     def on_descendant_focus(self) -> None:
-        self.query_one(KeyLine).turn_to("run")
+        self.query_one(KeyLine).show_place("run")
 
     def on_screen_resume(self) -> None:
         self._tick()

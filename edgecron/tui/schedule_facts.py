@@ -94,11 +94,11 @@ def standing_spans(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> lis
     """Return its last run, its next run, and its state as a glyph and a word."""
     line = _line(found)
     is_trusted = found.outlook.is_clock_trusted
-    coming, _ = next_spans(line, now=now, zone=zone, is_clock_trusted=is_trusted)
+    next_span, _ = next_spans(line, now=now, zone=zone, is_clock_trusted=is_trusted)
     last = last_spans(line.standing.last_status, line.standing.last_run_at, now=now)
     spans: list[Span] = [("last ", "dim"), *last, ("   ", "")]
     if found.outlook.upcoming:
-        spans += [("next ", "dim"), coming, ("   ", "")]
+        spans += [("next ", "dim"), next_span, ("   ", "")]
     word, (glyph, style) = _state(found, now=now)
     return [*spans, (f"{glyph} {word} ", style)]
 
@@ -221,9 +221,9 @@ def _rest_rows(table: Table) -> list[Row]:
 
 def _folded_row(table: Table) -> Fact:
     rest = [key for key in _POLICIES if key not in table]
-    told = [f"{_label(key)} {_text(default_of(key))}" for key in _ALWAYS_SHOWN if key in rest]
-    more = len(rest) - len(told)
-    return Fact("by default", ", ".join([*told, f"and {more} more"]), "dim")
+    shown = [f"{_label(key)} {_text(default_of(key))}" for key in _ALWAYS_SHOWN if key in rest]
+    more = len(rest) - len(shown)
+    return Fact("by default", ", ".join([*shown, f"and {more} more"]), "dim")
 
 
 def _kept_rows(schedule: Schedule, *, zone: tzinfo) -> list[Row]:

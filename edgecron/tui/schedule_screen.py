@@ -111,7 +111,7 @@ class ScheduleScreen(EditScreen[None]):
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
-        self.query_one("#keys", KeyLine).turn_to("schedule")
+        self.query_one("#keys", KeyLine).show_place("schedule")
         self.query_one("#history-title", Facts).show_rows([Title("Runs")])
         self._show_top()
         self.query_one(Banner).show_trouble()

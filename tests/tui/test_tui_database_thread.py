@@ -21,27 +21,27 @@ BOUND_S = 20.0
 
 
 class Screen:
-    """Takes what a desk delivers, and does it when it is told to."""
+    """Takes what a thread delivers, and does it when it is told to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.delivered: Queue[Callable[[], None]] = Queue()
         self.told: list[object] = []
         self.troubles: list[str | None] = []
-        self.desk = DatabaseThread(
+        self.thread = DatabaseThread(
             lambda: Client(path, must_exist=True),
             deliver=self.delivered.put,
-            name="test-desk",
+            name="test-reader",
             changed=lambda: self.told.append("changed"),
             troubled=self._note,
         )
-        self.desk.start()
+        self.thread.start()
 
     def _note(self, error: EdgecronError | None) -> None:
         self.troubles.append(None if error is None else error.message)
 
     def ask(self, topic: str, question: Callable[[Client], object]) -> None:
-        self.desk.ask(topic, question, answer=self.told.append, refused=self.told.append)
+        self.thread.ask(topic, question, answer=self.told.append, refused=self.told.append)
 
     def next(self) -> object:
         """What was told next."""
@@ -54,7 +54,7 @@ class Screen:
 def screen(tmp_path: Path) -> Iterator[Screen]:
     screen = Screen(tmp_path / "edge.db")
     yield screen
-    screen.desk.close()
+    screen.thread.close()
 
 
 def add(path: Path, name: str) -> None:
@@ -198,10 +198,10 @@ def test_a_question_that_is_broken_off_is_not_answered_and_others_are(screen: Sc
 
     screen.ask("search", slow)
     assert has_begun.wait(BOUND_S)
-    screen.desk.interrupt("other")
+    screen.thread.interrupt("other")
     assert not has_ended.is_set()
     while not has_ended.wait(0.01):
-        screen.desk.interrupt("search")
+        screen.thread.interrupt("search")
     screen.ask("names", names)
 
     assert screen.next() == ["backup"]
@@ -220,9 +220,9 @@ def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -
     screen.ask("endless", endless)
     assert has_begun.wait(BOUND_S)
 
-    screen.desk.close()
+    screen.thread.close()
 
-    assert not screen.desk.is_alive
+    assert not screen.thread.is_alive
 
 
 def test_closing_does_not_wait_for_all_that_is_to_be_done_to_many(screen: Screen) -> None:
@@ -235,9 +235,9 @@ def test_closing_does_not_wait_for_all_that_is_to_be_done_to_many(screen: Screen
     screen.ask("act", act)
     assert has_begun.wait(BOUND_S)
 
-    screen.desk.close()
+    screen.thread.close()
 
-    assert not screen.desk.is_alive
+    assert not screen.thread.is_alive
 
 
 def test_changes_that_nobody_takes_do_not_pile_up(screen: Screen) -> None:
@@ -267,16 +267,16 @@ def test_a_defect_is_raised_on_the_screen_s_thread_wherever_it_shows(tmp_path: P
             raise LookupError("a defect")
 
     add(tmp_path / "edge.db", "backup")
-    desk = DatabaseThread(
+    thread = DatabaseThread(
         lambda: Odd(tmp_path / "edge.db"),
         deliver=delivered.put,
-        name="test-desk",
+        name="test-reader",
         changed=lambda: None,
     )
-    desk.start()
-    desk.ask("names", names, answer=lambda _: None, refused=lambda _: None)
+    thread.start()
+    thread.ask("names", names, answer=lambda _: None, refused=lambda _: None)
 
     with pytest.raises(LookupError, match="a defect"):
         delivered.get(timeout=BOUND_S)()
-    desk.close()
-    assert not desk.is_alive
+    thread.close()
+    assert not thread.is_alive

@@ -73,7 +73,7 @@ async def fill(seen: Seen, field: str, text: str) -> None:
 def told(seen: Seen, field: str) -> str:
     """What is said below a field."""
     row = seen.app.screen.query_one(f"#row-{field}", FieldRow)
-    shown = [part.region for part in row.query(".told") if part.display]
+    shown = [part.region for part in row.query(".message") if part.display]
     if not shown:
         return ""
     [region] = shown
