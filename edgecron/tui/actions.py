@@ -35,6 +35,11 @@ from edgecron.views.acts import (
 )
 from edgecron.views.phrases import count_words, next_sentence
 
+T = TypeVar("T")
+Progress = Callable[[int, int], object]  # targets done, targets in all
+_MOST_ACTIVE = 1000
+_MOST_ERRORS = 3  # shown; the others are counted
+
 
 class WordsFront(NamedTuple):
     """The front end that shared sentences are written for: its client, and its command lines."""
@@ -48,13 +53,6 @@ class WordsFront(NamedTuple):
     def command(self, words: str) -> str:
         """Return a full command line."""
         return f"edgecron {words}"
-
-
-T = TypeVar("T")
-Progress = Callable[[int, int], object]  # targets done, targets in all
-
-_MOST_ACTIVE = 1000
-_MOST_ERRORS = 3  # shown; the others are counted
 
 
 class Report(NamedTuple):

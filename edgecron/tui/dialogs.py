@@ -19,6 +19,12 @@ from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.views.phrases import fit, folded
 
+_WIDTH = 64  # columns of the text
+_MOST_LINES = 12  # of explaining words
+_LOW = 16  # lines of a screen; below, there are no gaps
+_CHECK_LINES = 2
+T = TypeVar("T")
+
 
 class Overlay(ModalScreen[ScreenResultType | None]):
     """A screen over another one. Escape and the key for going back leave it with None."""
@@ -35,14 +41,6 @@ class Overlay(ModalScreen[ScreenResultType | None]):
 
     def action_back(self) -> None:
         self.action_leave()
-
-
-_WIDTH = 64  # columns of the text
-_MOST_LINES = 12  # of explaining words
-_LOW = 16  # lines of a screen; below, there are no gaps
-_CHECK_LINES = 2
-
-T = TypeVar("T")
 
 
 class Field(NamedTuple):

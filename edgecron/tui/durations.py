@@ -23,6 +23,9 @@ _WIDE = 50
 
 OK, FAILED, OTHER = "ok", "failed", "other"
 _STYLES = {"success": OK, "failed": FAILED, "interrupted": FAILED}
+MOST = 60  # runs in the chart
+_STEPS = len(BARS)  # of one line
+_WIDEST = 4  # columns from one bar to the next, if there are few
 
 
 def sparkline(
@@ -52,11 +55,6 @@ def bar_height(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = le
     if most_ms <= least_ms * _WIDE:
         return max(-(-duration_ms * steps // most_ms) - 1, 0)
     return round((steps - 1) * log(max(duration_ms, 1) / least_ms) / log(most_ms / least_ms))
-
-
-MOST = 60  # runs in the chart
-_STEPS = len(BARS)  # of one line
-_WIDEST = 4  # columns from one bar to the next, if there are few
 
 
 def trend_lines(

@@ -20,6 +20,24 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import OPTIONS, Group, Option, OptionType
 
 Texts = Mapping[str, str]
+_KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
+# Hints that differ from the help of the option, because the form has fields.
+_OWN_HINTS = {
+    "timezone": "an IANA name such as Europe/Berlin, or local",
+    "env": "variables of the job, KEY=VALUE, one per line",
+    "needs": "success:NAME:8h, one per line",
+    "scope": "KIND:ID, one per line: fire once for each",
+}
+_TITLES = {
+    Group.MISSED: "Missed times and overlapping runs",
+    Group.END: "The end of a run, and retries",
+    Group.WAIT: "Waiting and order",
+    Group.MORE: "More",
+}
+_FIRST = ("timezone", "cwd", "env", "description", "group")  # in the first section
+_OTHER_FIELDS = ("allow_fast", "queue", "enabled")  # the form has no field for these
+_LISTS = ("needs", "scope")
+_JOB_KEYS = tuple(JOBS)
 
 
 class FieldKind(Enum):
@@ -39,14 +57,6 @@ class FormField(NamedTuple):
     default: str = ""
 
 
-_KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
-# Hints that differ from the help of the option, because the form has fields.
-_OWN_HINTS = {
-    "timezone": "an IANA name such as Europe/Berlin, or local",
-    "env": "variables of the job, KEY=VALUE, one per line",
-    "needs": "success:NAME:8h, one per line",
-    "scope": "KIND:ID, one per line: fire once for each",
-}
 _FORMS = {
     OptionType.CHOICE: FieldKind.CHOICE,
     OptionType.LINES: FieldKind.LINES,
@@ -54,14 +64,6 @@ _FORMS = {
     OptionType.CONDITIONS: FieldKind.LINES,
     OptionType.SCOPES: FieldKind.LINES,
 }
-_TITLES = {
-    Group.MISSED: "Missed times and overlapping runs",
-    Group.END: "The end of a run, and retries",
-    Group.WAIT: "Waiting and order",
-    Group.MORE: "More",
-}
-_FIRST = ("timezone", "cwd", "env", "description", "group")  # in the first section
-_OTHER_FIELDS = ("allow_fast", "queue", "enabled")  # the form has no field for these
 
 
 def _field(option: Option) -> FormField:
@@ -112,8 +114,6 @@ def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
 
 SECTIONS = _sections()
 FIELDS: dict[str, FormField] = {field.key: field for _, fields in SECTIONS for field in fields}
-_LISTS = ("needs", "scope")
-_JOB_KEYS = tuple(JOBS)
 
 
 def field_of(key: str | None) -> str | None:

@@ -26,6 +26,10 @@ from edgecron.views.phrases import display_width, folded
 from edgecron.views.times import distance, weekday_time
 
 _TAB = "    "
+_AWAY = 9  # columns of a distance
+_GAP = 3  # between two columns of times
+_MOST_LINES = 4  # of one time in words
+Spans = tuple[Span, ...]
 
 
 class FieldLine(LineInput):
@@ -239,13 +243,6 @@ class FieldRow(Grid):
         self._message.show(
             *[[("  " if at else mark, style), (line, style)] for at, line in enumerate(lines)]
         )
-
-
-_AWAY = 9  # columns of a distance
-_GAP = 3  # between two columns of times
-_MOST_LINES = 4  # of one time in words
-
-Spans = tuple[Span, ...]
 
 
 def preview_lines(

@@ -32,6 +32,10 @@ from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_facts import RunFacts
 from edgecron.views.phrases import count_words
 
+# Terminals ignore a longer sequence.
+MOST_SEQUENCE_BYTES = 74_994
+_TIMEOUT_S = 2.0
+
 
 def save_output(
     client: Client, execution_id: int, given: str, *, name: str, may_replace: bool = False
@@ -77,11 +81,6 @@ def _contents(pieces: Iterable[Piece]) -> Iterator[bytes]:
         if skipped:
             yield f"\n[... {skipped:,} bytes were not kept ...]\n".encode()
         yield chunk.content
-
-
-# Terminals ignore a longer sequence.
-MOST_SEQUENCE_BYTES = 74_994
-_TIMEOUT_S = 2.0
 
 
 def clipboard_command(

@@ -30,6 +30,7 @@ ERROR_MARK = "▌"  # at the margin of what came on stderr
 _MARGIN = 2
 _MOST_BYTES = 20 * 1024 * 1024  # over 100,000 lines of usual length
 _TIME = 14  # columns of a time with its gap
+_MOST_WANTED = 24  # columns of the searched text
 
 
 class OutputLines(ScrollView):
@@ -243,9 +244,6 @@ class OutputLines(ScrollView):
         if not name:
             return Style.null()
         return self.get_component_rich_style(f"output--{name}", partial=True)
-
-
-_MOST_WANTED = 24  # columns of the searched text
 
 
 def output_title(

@@ -16,6 +16,12 @@ from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.wrapping import Heights, has_wide, shown, wrap
 from edgecron.views.phrases import display_width, size_words
 
+MOST_BYTES = 8 * 1024 * 1024
+_LONGEST = 4096  # letters of a line; the rest continues in another line
+_LINE_COST = 100  # bytes of a line beside its letters
+# The kind of a line: the number of its stream (0 for a note of ours), and flags.
+_STREAM, _IS_CONTINUED, _IS_WIDE = 3, 4, 8
+
 
 def find_matches(text: str, wanted: str) -> list[tuple[int, int]]:
     """Return (start, end) of each match in a text, from the left, without overlap."""
@@ -88,14 +94,6 @@ def _folded_case(text: str, wanted: str) -> str:
     if len(lower) == len(text):
         return lower
     return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
-
-
-MOST_BYTES = 8 * 1024 * 1024
-_LONGEST = 4096  # letters of a line; the rest continues in another line
-_LINE_COST = 100  # bytes of a line beside its letters
-
-# The kind of a line: the number of its stream (0 for a note of ours), and flags.
-_STREAM, _IS_CONTINUED, _IS_WIDE = 3, 4, 8
 
 
 class OutputLine(NamedTuple):

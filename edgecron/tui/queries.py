@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_MOST_BUSY = 0.05  # share of the time that answers to one question can take
 
 
 class QueryScreen(Screen[ScreenResultType]):
@@ -53,9 +54,6 @@ class QueryScreen(Screen[ScreenResultType]):
     def interrupt(self, topic: str) -> None:
         """Interrupt a question of this screen, because another one replaces it."""
         self.app.interrupt(f"{id(self)} {topic}")
-
-
-_MOST_BUSY = 0.05  # share of the time that answers to one question can take
 
 
 class ThrottledQuery(Generic[T]):

@@ -35,6 +35,15 @@ _DONE, _LEFT = "━", "─"  # of the same height in every font
 _BAR = 20  # columns, among facts
 _WIDEST = 40
 _RUN_STYLES = {Status.RUNNING: "busy", Status.SUCCESS: "good"}
+HIDDEN = "(hidden: its name is that of a secret)"
+_CELL_LABEL = 9
+_CELL = 26  # columns of a fact in the summary
+_MOST_DOWN = 3
+# If there is no room, the last ones are left out.
+_BY_WEIGHT = (
+    *("started", "took", "exit code", "attempt", "ended", "planned"),
+    *("cause", "engine", "scope"),
+)
 
 
 def progress_rows(run: Execution) -> list[Row]:
@@ -72,17 +81,6 @@ def _percent(run: Execution) -> Span:
 
 def _run_style(run: Execution) -> str:
     return _RUN_STYLES.get(run.status, "dim")
-
-
-HIDDEN = "(hidden: its name is that of a secret)"
-_CELL_LABEL = 9
-_CELL = 26  # columns of a fact in the summary
-_MOST_DOWN = 3
-# If there is no room, the last ones are left out.
-_BY_WEIGHT = (
-    *("started", "took", "exit code", "attempt", "ended", "planned"),
-    *("cause", "engine", "scope"),
-)
 
 
 class RunFacts(NamedTuple):

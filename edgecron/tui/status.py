@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from edgecron.tui.database_app import DatabaseApp
     from edgecron.tui.queries import QueryScreen
 
+_MOST_OWED = 1000
+Part = tuple[Span, ...]  # of a line: shown as a whole, or left out
+_MOST_LINES = 3
+_PAUSE_S = 0.08  # after the cursor stopped, before its details are read
+
 
 class Engines(NamedTuple):
     """Process ids of engines that start due runs, and how many are stalled or gone."""
@@ -51,9 +56,6 @@ class Overview(NamedTuple):
     last_failure: Execution | None
     database_bytes: int
     wal_bytes: int
-
-
-_MOST_OWED = 1000
 
 
 def read_engines(client: Client) -> Engines:
@@ -96,9 +98,6 @@ def read_overview(client: Client) -> Overview:
         database_bytes=database_bytes,
         wal_bytes=wal_bytes,
     )
-
-
-Part = tuple[Span, ...]  # of a line: shown as a whole, or left out
 
 
 def status_parts(
@@ -157,9 +156,6 @@ def _short(place: str) -> str:
     return place
 
 
-_MOST_LINES = 3
-
-
 class Banner(TextLine):
     """Show why the database can't be used; hidden while it can.
 
@@ -209,9 +205,6 @@ def schedule_detail(client: Client, name: str) -> tuple[Span, ...]:
 def run_detail(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
     """Describe why a run ran and how it ended, or why it did not run."""
     return ((clean(run_sentence(run, zone=zone, now=now)), ""),)
-
-
-_PAUSE_S = 0.08  # after the cursor stopped, before its details are read
 
 
 class CursorEntry(NamedTuple):

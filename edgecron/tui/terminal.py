@@ -43,6 +43,8 @@ printf '%s\\n' "$1"
 """
 _READY_S = 2.0
 _END_S = 2.0
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_JOIN_S = 2.0
 
 
 class TerminalGuard:
@@ -77,10 +79,6 @@ class TerminalGuard:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-_JOIN_S = 2.0
 
 
 class TerminalDriver(LinuxDriver):

@@ -19,6 +19,7 @@ from edgecron.tui.themes import TEXT_STYLES, TextStyle
 from edgecron.views.phrases import display_width, fit
 
 _AUTO = "auto"  # black or white, whichever contrasts more with the background
+_GAP = "   "
 
 
 class StyledWidget(Widget):
@@ -30,21 +31,21 @@ class StyledWidget(Widget):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._styles: dict[str, Style] = {}
+        self._text_styles: dict[str, Style] = {}
 
     def theme_style(self, name: str) -> Style:
         """Return a text style by its name, to add to a base style; nothing for ""."""
-        found = self._styles.get(name)
+        found = self._text_styles.get(name)
         if found is None:
             found = (
                 rich_style_of(TEXT_STYLES[name], self.app.theme_variables) if name else Style.null()
             )
-            self._styles[name] = found
+            self._text_styles[name] = found
         return found
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._styles.clear()
+        self._text_styles.clear()
 
 
 def rich_style_of(style: TextStyle, variables: Mapping[str, str]) -> Style:
@@ -67,9 +68,6 @@ def _color(text: str) -> Color | None:
 
 def _rich(color: Color | None) -> RichColor | None:
     return color.rich_color if color is not None and color.a > 0 else None
-
-
-_GAP = "   "
 
 
 def whole_parts(parts: Sequence[Sequence[Span]], width: int) -> list[Span]:

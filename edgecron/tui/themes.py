@@ -12,43 +12,6 @@ from edgecron.base.errors import InvalidConfig
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config import Config
 
-
-class TextStyle(NamedTuple):
-    """How text is drawn, by names of theme variables; "" leaves the base as it is.
-
-    `attributes` are words such as `bold reverse`, or `$` and the name of a variable.
-    """
-
-    color: str = ""
-    attributes: str = ""
-    background: str = ""
-
-
-TEXT_STYLES: dict[str, TextStyle] = {
-    "dim": TextStyle("muted"),
-    "faint": TextStyle("faint"),
-    "bold": TextStyle(attributes="bold"),
-    "accent": TextStyle("primary"),
-    "good": TextStyle("success"),
-    "bad": TextStyle("error"),
-    "warn": TextStyle("warning"),
-    "busy": TextStyle("secondary", "bold"),
-    "wait": TextStyle("primary"),
-    "left": TextStyle("muted"),
-    "tab": TextStyle("primary", "bold reverse"),
-    "heat1": TextStyle("heat1"),
-    "heat2": TextStyle("heat2"),
-    "heat3": TextStyle("heat3"),
-    "heat4": TextStyle("heat4"),
-    # For whole lines.
-    "heading": TextStyle("muted"),
-    "marked": TextStyle(attributes="italic"),
-    "cursor": TextStyle(
-        "block-cursor-foreground", "$block-cursor-text-style", "block-cursor-background"
-    ),
-    "cursor-blurred": TextStyle(background="panel"),
-}
-
 # Glyph and text style of each status: narrow letters that every terminal font has. No status is
 # told by colour only.
 STATUS_GLYPHS: dict[str, tuple[str, str]] = {
@@ -68,7 +31,6 @@ STATE_GLYPHS: dict[str, tuple[str, str]] = {
     "vanished": ("?", "warn"),
     "done": ("·", "dim"),
 }
-
 DARK = Theme(
     name="edgecron-dark",
     primary="#7aa2f7",
@@ -160,12 +122,47 @@ TERMINAL = Theme(
     },
 )
 THEMES = (DARK, LIGHT, TERMINAL)
-
-
 _KEY = "dashboard.theme"
 _AUTO = "auto"
 _MANY_COLORS = ("truecolor", "24bit")
 _LIGHT_GROUNDS = ("7", "15")  # numbers of light colours in COLORFGBG
+
+
+class TextStyle(NamedTuple):
+    """How text is drawn, by names of theme variables; "" leaves the base as it is.
+
+    `attributes` are words such as `bold reverse`, or `$` and the name of a variable.
+    """
+
+    color: str = ""
+    attributes: str = ""
+    background: str = ""
+
+
+TEXT_STYLES: dict[str, TextStyle] = {
+    "dim": TextStyle("muted"),
+    "faint": TextStyle("faint"),
+    "bold": TextStyle(attributes="bold"),
+    "accent": TextStyle("primary"),
+    "good": TextStyle("success"),
+    "bad": TextStyle("error"),
+    "warn": TextStyle("warning"),
+    "busy": TextStyle("secondary", "bold"),
+    "wait": TextStyle("primary"),
+    "left": TextStyle("muted"),
+    "tab": TextStyle("primary", "bold reverse"),
+    "heat1": TextStyle("heat1"),
+    "heat2": TextStyle("heat2"),
+    "heat3": TextStyle("heat3"),
+    "heat4": TextStyle("heat4"),
+    # For whole lines.
+    "heading": TextStyle("muted"),
+    "marked": TextStyle(attributes="italic"),
+    "cursor": TextStyle(
+        "block-cursor-foreground", "$block-cursor-text-style", "block-cursor-background"
+    ),
+    "cursor-blurred": TextStyle(background="panel"),
+}
 
 
 def theme_of(config: Config, environment: Mapping[str, str], *, is_colored: bool) -> str:

@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 
 _PILE_UP_SIGN, _CLOCK_CHANGE_SIGN = "▲", "◆"
 _MOST_NAMED = 3
+_TOPIC = "upcoming"
+_MOST = 1500
+_MOST_LOOKED_AT = 5000
+_READ_AGAIN = timedelta(minutes=1)
+COLUMNS = (
+    Column("IN", 10, 11),
+    Column("TIME", 12, 12),
+    Column("SCHEDULE", 12, 28, share=3),
+    Column("BY", 10, 24, share=2, drop=1),
+)
 
 
 class UpcomingFires(NamedTuple):
@@ -105,19 +115,6 @@ def _note(found: Timeline, *, now: datetime, zone: tzinfo) -> list[Span]:
         words = f"{when}: {starts} start within a minute ({names}{more})"
         return [(f" {_PILE_UP_SIGN} ", "warn"), (words, "dim")]
     return []
-
-
-_TOPIC = "upcoming"
-_MOST = 1500
-_MOST_LOOKED_AT = 5000
-_READ_AGAIN = timedelta(minutes=1)
-
-COLUMNS = (
-    Column("IN", 10, 11),
-    Column("TIME", 12, 12),
-    Column("SCHEDULE", 12, 28, share=3),
-    Column("BY", 10, 24, share=2, drop=1),
-)
 
 
 class UpcomingSource:

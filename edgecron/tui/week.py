@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 SHADES = 4  # from 1; 0 is an hour without runs
 _WIDE = 8  # times the quietest hour; beyond, shades show magnitudes instead of amounts
+_LEAST_S = 10.0
+_MOST_BUSY = 0.01  # share of the time for counting
+_WHILE_COUNTING = 0.3  # share of the time while counting: keys must not wait
+_CELLS = ("·", "░", "▒", "▓", "█")  # the letters show the shades without colour
+_SHADE_STYLES = ("faint", "heat1", "heat2", "heat3", "heat4")
+_HOURS = 24
+_HOUR_MS = 3_600_000
+_DAY_WIDTH = 6
 
 
 def shade(count: int, least: int, most: int) -> int:
@@ -34,16 +42,6 @@ def shade(count: int, least: int, most: int) -> int:
         # The current hour may have less than the least.
         return min(1 + SHADES * max(count - least, 0) // (most - least), SHADES)
     return min(ceil(SHADES * log1p(count) / log1p(most)), SHADES)
-
-
-_LEAST_S = 10.0
-_MOST_BUSY = 0.01  # share of the time for counting
-_WHILE_COUNTING = 0.3  # share of the time while counting: keys must not wait
-_CELLS = ("·", "░", "▒", "▓", "█")  # the letters show the shades without colour
-_SHADE_STYLES = ("faint", "heat1", "heat2", "heat3", "heat4")
-_HOURS = 24
-_HOUR_MS = 3_600_000
-_DAY_WIDTH = 6
 
 
 class _WeekCount:
