@@ -24,7 +24,7 @@ from support.program import PROGRAM
 _HOLDER = """
 import sys
 from pathlib import Path
-from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment
+from edgecron.tui.own_engine import OwnEngine, engine_command, engine_environment
 engine = OwnEngine(
     engine_command(Path(sys.argv[1]), config_path=None),
     environment=engine_environment(),

@@ -222,13 +222,23 @@ def test_it_takes_its_terminal_back_when_it_was_stopped_without_a_word(
     assert "was killed" not in again + left
 
 
+# What `s` does then.
+_DEFECT = """
+
+def _fail(self):
+    raise RuntimeError("bad \\x1b]52;c;aGk=\\x07")
+
+
+HomeScreen.action_sort = _fail
+"""
+
+
 def test_a_defect_is_told_when_the_terminal_is_restored(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    line = r'        raise RuntimeError("bad \\x1b]52;c;aGk=\\x07")'
-    program = copied_program(
-        tmp_path, ("tui/home.py", r"        sorts = list\(schedules\.SORTS\)", line)
-    )
+    program = copied_program(tmp_path)
+    with open(program / "edgecron" / "tui" / "home.py", "a", encoding="utf-8") as module:
+        module.write(_DEFECT)
 
     with process_on_terminal(environment, "tui", program=program) as (outer, process):
         before = termios.tcgetattr(outer)

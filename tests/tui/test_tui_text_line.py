@@ -27,7 +27,9 @@ def test_what_a_theme_does_not_know_is_left_as_it_is() -> None:
 
 
 def test_a_theme_may_name_a_style() -> None:
-    assert rich_style_of(TextStyle(style="$chosen"), VARIABLES) == Style(bold=True, reverse=True)
+    assert rich_style_of(TextStyle(attributes="$chosen"), VARIABLES) == Style(
+        bold=True, reverse=True
+    )
 
 
 def test_text_of_no_colour_of_its_own_is_read_well_on_its_background() -> None:
