@@ -175,9 +175,9 @@ class Teller:
     def _start_engine(self) -> None:
         self._boots += 1
         key, supervisor_id = _key_of("engine", self._boots), _key_of("supervisor", self._boots)
-        database = Database(self._path)
-        database.rows("PRAGMA synchronous = OFF")  # there is no power to be lost in truth
-        self._engine_store = SqliteStore(database)
+        self._engine_store = SqliteStore(self._path)
+        # No power can be lost in a story.
+        self._engine_store.rows("PRAGMA synchronous = OFF")
         self._runner = SeemingRunner(supervisor_id, clock=self._clock, cast=self._cast)
         self._engine = Engine(
             store=self._engine_store,
