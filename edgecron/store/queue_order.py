@@ -146,34 +146,37 @@ class _Look(NamedTuple):
 
 def _walk(look: _Look, queue: str, counts: RunCounts, blocked: Blocked) -> Iterator[_Placed]:
     # Nearly always the first rows may start.
-    limit = min(_FIRST_PAGE, counts.places + _MORE)
+    first = min(_FIRST_PAGE, counts.places + _MORE)
     for priority in priorities(look.database, queue):
-        page = _find_page(look, queue, priority, None, blocked, limit=limit)
-        counts.look_at(row.key for row in page)
-        later = []  # rows of schedules that run something
-        for row in page:
-            if counts.has_running(row.schedule_id):
-                later.append(row)
-            else:
-                yield _placed(row, is_later=False)
-        if len(page) == limit and later:
-            others = _find_others(look, queue, priority, {one.schedule_id for one in page}, blocked)
-            counts.look_at(row.key for row in others[:limit])
-            for row in others:
-                if not counts.has_running(row.schedule_id):
-                    yield _placed(row, is_later=False)
-        for row in later:
-            yield _placed(row, is_later=True)
-        size = limit
-        while len(page) == size:
+        size, seen, is_later = first, set[int](), False
+        page = _find_page(look, queue, priority, None, blocked, limit=size)
+        while True:
+            counts.look_at(row.key for row in page)
+            later = []  # rows of schedules that run something
+            for row in page:
+                if counts.has_running(row.schedule_id):
+                    later.append(row)
+                else:
+                    yield _placed(row, is_later=is_later)
+            if not is_later:
+                seen.update(row.schedule_id for row in page)
+                # If nothing is put off, the next page shows what is behind this one.
+                if len(page) == size and later:
+                    others = _find_others(look, queue, priority, seen, blocked)
+                    counts.look_at(row.key for row in others[:first])
+                    for row in others:
+                        if not counts.has_running(row.schedule_id):
+                            yield _placed(row, is_later=False)
+                is_later = bool(later)
+            for row in later:
+                yield _placed(row, is_later=True)
+            if len(page) < size:
+                break
             size = _PAGE
             # Many pages may hold what can't start; a few running rows tell which.
             if not blocked.has_all_keys:
                 blocked.find_all_keys(look.database)
             page = _find_page(look, queue, priority, page[-1], blocked, limit=size)
-            counts.look_at(row.key for row in page)
-            for row in page:
-                yield _placed(row, is_later=True)
 
 
 def _placed(row: QueuedRow, *, is_later: bool) -> _Placed:

@@ -8,7 +8,7 @@ import pytest
 
 from edgecron.base.units import from_ms
 from edgecron.base.values import replace
-from edgecron.model.choices import JobKind, Overlap, Status
+from edgecron.model.choices import CatchUp, JobKind, Overlap, Status
 from edgecron.model.options import Job, Policies
 from support.specs import make_spec
 from support.story import Story
@@ -95,7 +95,7 @@ def test_what_an_engine_decides_late_costs_little_more_and_no_more_the_later_it_
         story.after_s(0)
         story.world.clock.advance_ms(late_s * 1000)
         claimed = 0
-        with work_of(story.world.engines[story.key][1].database) as work:
+        with work_of(story.world.engines[story.key][1]) as work:
             while claimed < count:
                 claimed += story.engine.step().claimed
         return work.steps / count
@@ -115,7 +115,7 @@ def test_what_a_place_costs_does_not_grow_with_the_scopes_that_wait(
     def cost(count: int) -> int:
         story = _crowded(tmp_path / f"{count}.db", count)
         story.after_s(3)
-        database = story.world.engines[story.key][1].database
+        database = story.world.engines[story.key][1]
         before = story.bodies("many")
         with work_of(database) as work:
             for _ in range(5):
@@ -124,3 +124,28 @@ def test_what_a_place_costs_does_not_grow_with_the_scopes_that_wait(
         return int(getattr(work, kind))
 
     assert cost(2000) <= 1.5 * cost(100)
+
+
+def test_a_backlog_that_gets_no_place_takes_no_turn_from_others(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=3)
+    backlog = Policies(catch_up=CatchUp.ALL, overlap=Overlap.ALLOW)
+    story.add("slow", "every 1h", lasts_s=100_000)
+    story.add("backlog", "every 10m", lasts_s=400, policies=backlog)
+    story.add("many", "@yearly", lasts_s=3, scopes=_scopes(300))
+    story.add("often", "every 10s", lasts_s=1)
+    story.after_s(5 * 3600)
+    for _ in range(10):
+        story.after_s(1)
+
+    story.client.run_now("many")
+    asked_at = from_ms(story.world.clock.now_ms())
+    for _ in range(60):
+        story.after_s(1)
+
+    # The one place for late runs is taken: the backlog waits, before all others by due time.
+    assert "running" in story.statuses("slow")
+    assert story.bodies("backlog") == 0
+    runs = [run for run in story.runs("often") if run.due_at > asked_at][:-1]
+    assert [run.status for run in runs] == [Status.SUCCESS] * 5
+    waits_s = [(run.started_at - run.due_at).total_seconds() for run in runs if run.started_at]
+    assert max(waits_s) <= 3
