@@ -198,7 +198,7 @@ class Firing:
             if not batch.advanced and due == before:
                 break
             took_ms = self._clock.monotonic_ms() - begun_ms
-            if len(due) == limit and (self._has_ends() or took_ms >= STEP_MS):
+            if len(due) == limit and (took_ms >= STEP_MS or self._is_room_awaited()):
                 self._is_behind = True
                 self._rest_until_ms = begun_ms + took_ms + min(took_ms * _REST, _MOST_REST_MS)
                 break
@@ -206,6 +206,10 @@ class Firing:
             count += len(due)
             limit = CHUNK
         return batches
+
+    def _is_room_awaited(self) -> bool:
+        """Whether runs wait for places and others have ended that leave them theirs."""
+        return self._has_ends() and self._store.has_queued()
 
     def _share(self, due: list[Due], turn: int) -> list[Due]:
         """A few of what is due, from a place that is this engine's own at each turn."""

@@ -541,6 +541,19 @@ def test_a_step_decides_a_bounded_number_of_fires(story: Story) -> None:
     assert first.decided + second.decided == 2_300
 
 
+@pytest.mark.parametrize(("places", "decided"), [(300, 300), (16, 272)])
+def test_ends_interrupt_a_step_only_if_runs_wait_for_their_places(
+    tmp_path: Path, places: int, decided: int
+) -> None:
+    story = Story(tmp_path / "story.db", max_running=places)
+    for number in range(300):
+        story.add(f"s{number}", "* * * * *", lasts_s=0)
+    story.world.clock.advance_ms(MINUTE_MS)
+
+    assert story.engine.step().decided == decided
+    assert len(story.world.bodies) >= places
+
+
 def test_a_schedule_that_is_always_due_is_decided_once_in_a_step(story: Story) -> None:
     story.add("fast", "every 1ms", policies=Policies(overlap=Overlap.ALLOW))
     story.world.clock.advance_ms(1_000)
