@@ -80,7 +80,7 @@ def test_what_a_topic_says_was_measured_stands_in_the_table_of_the_readme() -> N
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_command_that_a_text_names_has_a_verb_and_options_that_there_are(name: str) -> None:
-    grammar = {verb.verb: verb for verb in read_grammar()}
+    grammar = {verb.name: verb for verb in read_grammar()}
     options = {
         verb: {word for option in grammar[verb].options for word in option.names}
         for verb in grammar

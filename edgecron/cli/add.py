@@ -15,12 +15,32 @@ that still goes on is not started a second time: see the policies. What is not g
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from os.path import basename
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import check_name
+from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import UsageError
-from edgecron.cli import wanted, wantedjob
-from edgecron.cli.defaults import with_defaults
+from edgecron.base.units import to_ms
+from edgecron.cli.schedule_arguments import (
+    add_schedule_arguments,
+    apply_rest,
+    find_missing_paths,
+    find_secrets,
+    read_group_limit,
+    read_job,
+    read_policies,
+    read_triggers,
+    with_defaults,
+)
 from edgecron.cli.session import Session
+from edgecron.model.options import Policies
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.times import jitter_warning, timing_of
+from edgecron.triggers import CronTrigger, check_zone, describe
+from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
+from edgecron.views.acts import find_missing_command, secret_words
+from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import next_sentence
 
 if TYPE_CHECKING:
@@ -34,21 +54,15 @@ USAGE = "NAME WHEN... [options] -- COMMAND..."
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="letters, digits, _ - .")
-    wanted.add_arguments(parser)
+    add_schedule_arguments(parser)
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.checks import check_name
-    from edgecron.base.clock import SystemClock, now
-    from edgecron.model.options import Policies
-    from edgecron.model.schedule import ScheduleSpec
-    from edgecron.triggers import check_zone
-
     check_name(args.name, what="schedule name")
     args = with_defaults(cli, args)
     timezone = check_zone("local" if args.tz is None else args.tz)
     at = now(SystemClock())
-    triggers = wanted.read_triggers(args, name=args.name, timezone=timezone, now=at)
+    triggers = read_triggers(args, name=args.name, timezone=timezone, now=at)
     if not triggers:
         raise UsageError(
             f"schedule {args.name!r} has no time to run at",
@@ -57,20 +71,18 @@ def run(cli: Session, args: Namespace) -> int:
     spec = ScheduleSpec(
         name=args.name,
         triggers=tuple(trigger.text for trigger in triggers),
-        job=wantedjob.read_job(args, None),
+        job=read_job(args, None),
         timezone=timezone,
-        policies=wanted.read_policies(args, Policies()),
+        policies=read_policies(args, Policies()),
     )
-    spec = wanted.apply_rest(spec, args, now=at)
-    limit = wanted.read_group_limit(args)
+    spec = apply_rest(spec, args, now=at)
+    limit = read_group_limit(args)
     client = cli.client()
     schedule = client.add(spec, origin="cli")
     if limit is not None:
         client.limit_group(*limit)
         schedule = client.schedule(schedule.name)
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         cli.put_json([schedule_object(schedule)])
     else:
         is_trusted = client.clock_state().is_trusted
@@ -94,23 +106,19 @@ def run(cli: Session, args: Namespace) -> int:
 
 def describe_all(triggers: list[Trigger]) -> str:
     """Several triggers in plain words."""
-    from edgecron.triggers import describe
-
     return ", and ".join(describe(trigger) for trigger in triggers)
 
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:
     """Say what was taken as it is, but may not be what was meant."""
-    from edgecron.views.acts import find_missing_command, secret_words
-
     for trigger in triggers:
         for warning in trigger.warnings:
             cli.warn(f"{trigger.text!r}: {warning}")
-    for name in wantedjob.find_secrets(args):
+    for name in find_secrets(args):
         cli.warn(secret_words(name))
     if cli.remote_url() is not None:
         return  # What is on the machine that runs it can't be seen from here.
-    for sentence in wantedjob.find_missing_paths(args):
+    for sentence in find_missing_paths(args):
         cli.warn(sentence)
     if args.argv is not None:
         _warn_of_other_database(cli, job)
@@ -123,8 +131,6 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
     """Warn if the jitter of a schedule is longer than its interval."""
     if not schedule.spec.policies.jitter_s:
         return
-    from edgecron.base.units import to_ms
-    from edgecron.planning.times import jitter_warning, timing_of
 
     client = cli.client()
     timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")
@@ -135,9 +141,6 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
 
 def warn_of_zone(cli: Session, schedule: Schedule) -> None:
     """Warn if local times are, or may be, other ones for the engines than for this shell."""
-    from edgecron.triggers import CronTrigger
-    from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
-
     triggers = cli.client().triggers(schedule)
     if schedule.spec.timezone != LOCAL or not any(isinstance(t, CronTrigger) for t in triggers):
         return
@@ -156,8 +159,6 @@ def warn_of_zone(cli: Session, schedule: Schedule) -> None:
 
 def _warn_of_other_database(cli: Session, job: Job) -> None:
     """Say that a job of ours would find another database than the one that it is added to."""
-    from os.path import basename
-
     given = cli.config().find("database")
     told = (word.partition("=")[0] for word in job.argv)
     if given is None or basename(job.argv[0]) != "edgecron" or "--db" in told:

@@ -25,14 +25,30 @@ from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument, UsageError
+from edgecron.cli.add import warn_of_jitter
 from edgecron.cli.files import STDIN, read_file
+from edgecron.cli.plans import (
+    MOST_TOLD,
+    counted_words,
+    put_kept,
+    put_plan,
+    say_problems,
+    step_object,
+)
 from edgecron.cli.session import Session
+from edgecron.client import Client as LocalClient
+from edgecron.client.apply_steps import WHOLE
+from edgecron.client.plan_memory import PlanMemory
+from edgecron.formats.document import MOST_BYTES, read_document
+from edgecron.formats.document_plan import APPLY, Action, may_be_secret
+from edgecron.formats.option_texts import is_secret_name
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from edgecron.client.plan_memory import PlanMemory
     from edgecron.client.protocol import Client
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
@@ -50,10 +66,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.plans import counted_words
-    from edgecron.formats.document import MOST_BYTES
-    from edgecron.formats.document_plan import APPLY, Action
-
     content = read_file(args.file, most_bytes=MOST_BYTES)
     origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
     memory = _find_memory(cli, content, origin, is_pruned=args.prune)
@@ -68,8 +80,6 @@ def run(cli: Session, args: Namespace) -> int:
         with _planner(cli, is_dry=args.dry_run) as planner:
             steps = planner.plan_document(document, origin=origin, is_pruned=args.prune)
     except InvalidDocument as error:
-        from edgecron.cli.plans import say_problems
-
         say_problems(cli, error)
         raise
     _put(cli, steps, is_pruned=args.prune)
@@ -100,7 +110,6 @@ def _find_memory(
     """The memory of such plans; None if there can be none, or the whole plan must be shown."""
     if cli.is_json or cli.remote_url() is not None or not cli.has_database():
         return None
-    from edgecron.client.plan_memory import PlanMemory
 
     return PlanMemory(cli.local_client(), content, origin=origin, is_pruned=is_pruned)
 
@@ -109,8 +118,6 @@ def _remember(
     cli: Session, content: bytes, document: Document, origin: str, *, is_pruned: bool
 ) -> None:
     """Let the next apply of the same document find at once that it changes nothing."""
-    from edgecron.client.apply_steps import WHOLE
-
     if len(document.wanted) > WHOLE:
         memory = _find_memory(cli, content, origin, is_pruned=is_pruned)
         if memory is not None:
@@ -128,15 +135,11 @@ def _planner(cli: Session, *, is_dry: bool) -> Iterator[Client]:
     cli.check_folder()
     from tempfile import TemporaryDirectory
 
-    from edgecron.client import Client as LocalClient
-
     with TemporaryDirectory() as folder, LocalClient(f"{folder}/dry-run.db") as empty:
         yield empty
 
 
 def _put(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
-    from edgecron.cli.plans import put_plan, step_object
-
     if cli.is_json:
         cli.put_json(step_object(step) for step in steps)
     else:
@@ -144,16 +147,24 @@ def _put(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
 
 
 def _read(content: bytes) -> Document:
-    from edgecron.base.clock import SystemClock, now
-    from edgecron.formats.document import read_document
-
     return read_document(content, now=now(SystemClock()), is_portable=True)
+
+
+def _put_kept(cli: Session, steps: Collection[Step]) -> None:
+    """Say of which schedules the database keeps former values that may be secret."""
+    keeping = [
+        step
+        for step in steps
+        if any(one.old is not None and may_be_secret(one) for one in step.changes)
+    ]
+    for step in keeping[:MOST_TOLD]:
+        put_kept(cli, step.name, step.changes)
+    if len(keeping) > MOST_TOLD:
+        cli.say(f"edgecron: note: likewise of {len(keeping) - MOST_TOLD} more schedules")
 
 
 def need_consent(cli: Session, removed: list[Step]) -> None:
     """Ask before everything that a file has made is removed. Raises UsageError for a no."""
-    from edgecron.views.phrases import count_words
-
     what = count_words(len(removed), "schedule")
     if not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
         if cli.ask(f"the file is empty; remove {what}? [y/N] "):
@@ -167,26 +178,7 @@ def need_consent(cli: Session, removed: list[Step]) -> None:
     )
 
 
-def _put_kept(cli: Session, steps: Collection[Step]) -> None:
-    """Say of which schedules the database keeps former values that may be secret."""
-    from edgecron.cli.plans import MOST_TOLD, put_kept
-    from edgecron.formats.document_plan import may_be_secret
-
-    keeping = [
-        step
-        for step in steps
-        if any(one.old is not None and may_be_secret(one) for one in step.changes)
-    ]
-    for step in keeping[:MOST_TOLD]:
-        put_kept(cli, step.name, step.changes)
-    if len(keeping) > MOST_TOLD:
-        cli.say(f"edgecron: note: likewise of {len(keeping) - MOST_TOLD} more schedules")
-
-
 def _warn_of_jitter(cli: Session, client: Client, steps: Collection[Step]) -> None:
-    from edgecron.cli.add import warn_of_jitter
-    from edgecron.formats.document_plan import Action
-
     for step in steps:
         is_new = step.action in (Action.CREATE, Action.CHANGE)
         if is_new and step.wanted is not None and step.wanted.spec.policies.jitter_s:
@@ -194,8 +186,6 @@ def _warn_of_jitter(cli: Session, client: Client, steps: Collection[Step]) -> No
 
 
 def _warn_of_secrets(cli: Session, document: Document) -> None:
-    from edgecron.formats.option_texts import is_secret_name
-
     for wanted in document.wanted:
         for name in wanted.spec.job.env:
             if is_secret_name(name):

@@ -18,7 +18,15 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import UsageError
+from edgecron.base.units import format_instant
 from edgecron.cli.session import Session
+from edgecron.cli.terminal import tell
+from edgecron.formats.option_texts import read_priority, read_time
+from edgecron.views.acts import left_lines, queued_words, undecided_lines
+from edgecron.views.json_objects import execution_object
+from edgecron.views.phrases import count_words
+from edgecron.views.times import full_time
 
 if TYPE_CHECKING:
     from edgecron.planning.backfill import Backfill, PastFire
@@ -40,8 +48,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.formats.option_texts import read_priority, read_time
-
     client = cli.client(must_exist=True)
     priority = None if args.priority is None else read_priority(args.priority, "--priority")
     now = client.now()
@@ -64,9 +70,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _agrees(cli: Session, plan: Backfill) -> bool:
-    from edgecron.base.errors import UsageError
-    from edgecron.views.phrases import count_words
-
     what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
     if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
@@ -80,8 +83,6 @@ def _agrees(cli: Session, plan: Backfill) -> bool:
 
 def _progress_of(cli: Session) -> Any:
     """What tells a person at a terminal how far it is, where that takes a while."""
-    from edgecron.cli.streams import tell
-
     if cli.is_json or not sys.stderr.isatty():
         return lambda done, count: None
 
@@ -95,8 +96,6 @@ def _progress_of(cli: Session) -> Any:
 
 def _put_plan(cli: Session, plan: Backfill) -> None:
     if cli.is_json:
-        from edgecron.views.acts import undecided_lines
-
         cli.put_json(
             [
                 *(_fire_object(plan, fire, "run", None) for fire in plan.wanted),
@@ -116,8 +115,6 @@ def _put_plan(cli: Session, plan: Backfill) -> None:
 def _fire_object(
     plan: Backfill, fire: PastFire, action: str, reason: str | None
 ) -> dict[str, object]:
-    from edgecron.base.units import format_instant
-
     return {
         "schedule": plan.schedule.name,
         "scope_kind": fire.scope[0],
@@ -132,11 +129,8 @@ def _fire_object(
 def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
     client = cli.client()
     if cli.is_json:
-        from edgecron.views.json_objects import execution_object
-
         cli.put_json(execution_object(client.execution(id_)) for id_ in ids)
         return
-    from edgecron.views.acts import left_lines, queued_words
 
     name = plan.schedule.name
     cli.put(queued_words(name, ids))
@@ -151,9 +145,6 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
 
 def _lines(cli: Session, plan: Backfill) -> list[str]:
     """What would be queued, the first ten and the last ten, and what is left out and why."""
-    from edgecron.views.acts import left_lines
-    from edgecron.views.phrases import count_words
-
     name, wanted = plan.schedule.name, plan.wanted
     if not wanted:
         return [
@@ -171,8 +162,6 @@ def _lines(cli: Session, plan: Backfill) -> list[str]:
 
 
 def _fire_words(cli: Session, plan: Backfill, fire: PastFire) -> str:
-    from edgecron.views.times import full_time
-
     time = full_time(fire.plan_at, plan.schedule.spec.timezone, zone=cli.zone())
     scope = f"  {fire.scope[0]}:{fire.scope[1]}" if fire.scope[1] else ""
     return f"{time}  {fire.source}{scope}"

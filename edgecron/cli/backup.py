@@ -18,13 +18,19 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import EdgecronError
+from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.cli.session import Session
+from edgecron.views.json_objects import instant
+from edgecron.views.phrases import count_words, size_words
 
 if TYPE_CHECKING:
+    from edgecron.cli.session import Session
     from edgecron.client.backup import Backup
+    from edgecron.store.copies import Contents
+
 
 LIVES_LONG = True
 USAGE = "FILE|FOLDER|- [--force] [--json]"
@@ -36,8 +42,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.copywords import progress_of
-
     client = cli.local_client(must_exist=True)
     progress = progress_of(cli, "copied")
     if args.file == "-":
@@ -48,7 +52,7 @@ def run(cli: Session, args: Namespace) -> int:
             with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
                 done = client.write_backup(stdout.write, on_progress=progress)
         except BrokenPipeError:
-            # For other verbs this is an end like any other; here somebody lacks a backup.
+            # For other commands this is no error; here the backup is incomplete.
             raise EdgecronError("whoever read the backup has gone before its end") from None
         cli.say(_words(done))
         return 0
@@ -61,8 +65,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _refuse_stdout(cli: Session, args: Namespace) -> None:
-    from edgecron.base.errors import UsageError
-
     if cli.is_json or args.force:
         option = "--json" if cli.is_json else "--force"
         raise UsageError(f"{option} has no meaning where the backup itself goes to stdout")
@@ -73,17 +75,12 @@ def _refuse_stdout(cli: Session, args: Namespace) -> None:
 
 
 def _words(done: Backup) -> str:
-    from edgecron.cli.copywords import contents_words
-    from edgecron.views.phrases import size_words
-
     where = "stdout" if done.path is None else str(done.path)
     size = size_words(done.size_bytes)
     return f"backed up {contents_words(done.contents)} to {where}, {size}; nothing is damaged"
 
 
 def _object(done: Backup) -> dict[str, Any]:
-    from edgecron.views.json_objects import instant
-
     return {
         "file": None if done.path is None else str(done.path),
         "database": str(done.database),
@@ -95,3 +92,36 @@ def _object(done: Backup) -> dict[str, Any]:
         "running": done.contents.running,
         "queued": done.contents.queued,
     }
+
+
+_LEAST_STEPS = 50  # below it is done before it could be read
+_PARTS = 100
+
+
+def contents_words(contents: Contents) -> str:
+    """`12 schedules and 4,711 runs`."""
+    return f"{count_words(contents.schedules, 'schedule')} and {_runs(contents.runs)}"
+
+
+def progress_of(cli: Session, word: str) -> Callable[[int, int], object]:
+    """What tells a person at a terminal how far it is, where that takes a while."""
+    if cli.is_json or not sys.stderr.isatty():
+        return lambda done, count: None
+    told = steps = 0
+
+    def show(done: int, count: int) -> None:
+        nonlocal told, steps
+        steps += 1
+        part = _PARTS * done // max(1, count)
+        if done == count:
+            if told:
+                print(f"\r{word}, and looking it through", file=sys.stderr, flush=True)
+        elif steps > _LEAST_STEPS and part != told:
+            told = part
+            print(f"\r{word}: {part}%", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _runs(count: int) -> str:
+    return f"{count:,} run" if count == 1 else f"{count:,} runs"

@@ -4,9 +4,9 @@
     edgecron cancel 41 42
     edgecron cancel backup       every active run of this schedule
 
-A command gets TERM, and KILL after its grace (10 s, or --kill-grace), with all of its session, and
-all that it has started where edgecron has a cgroup. It works with no engine alive, too: the end is
-on record as soon as one is.
+A command gets TERM, and KILL after its grace (10 s, if its schedule has no other), with all of its
+session, and all that it has started where edgecron has a cgroup. It works with no engine alive,
+too: the end is on record as soon as one is.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import Conflict, SupervisorUnavailable
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_run_number
+from edgecron.model.choices import ACTIVE
+from edgecron.views.acts import cancelled_words
+from edgecron.views.json_objects import execution_object
 
 if TYPE_CHECKING:
     from edgecron.base.errors import EdgecronError
     from edgecron.model.run import Execution
 
 USAGE = "RUN|NAME... [--json]"
-_MOST_ID = 2**63 - 1
 _PAGE = 500
 
 
@@ -32,9 +36,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.errors import Conflict, SupervisorUnavailable
-    from edgecron.views.acts import cancelled_words
-
     client = cli.client(must_exist=True)
     numbers = list(dict.fromkeys(one for word in args.runs for one in _numbers(cli, word)))
     for number in numbers:
@@ -45,10 +46,8 @@ def run(cli: Session, args: Namespace) -> int:
         try:
             cancelled.append(client.cancel(number))
         except (Conflict, SupervisorUnavailable) as error:
-            refused.append(error)  # The others are still to be ended.
+            refused.append(error)  # Cancel the others first.
     if cli.is_json and (cancelled or not refused):
-        from edgecron.views.json_objects import execution_object
-
         cli.put_json(execution_object(execution) for execution in cancelled)
     elif not cli.is_json:
         for execution in cancelled:
@@ -62,12 +61,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _numbers(cli: Session, word: str) -> list[int]:
-    """The run of a number, or those of a schedule that are active or wait. Raises NotFound."""
-    from edgecron.formats.option_texts import read_count
-    from edgecron.model.choices import ACTIVE
-
+    """Return one run by its number, or the active runs of a schedule. Raises NotFound."""
     if word.isascii() and word.isdigit():  # No name is digits alone.
-        return [read_count(word, what="RUN", most=_MOST_ID)]
+        return [read_run_number(word)]
     client = cli.client()
     client.schedule(word)
     found: list[int] = []

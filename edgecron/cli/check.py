@@ -14,11 +14,27 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import check_name
+from edgecron.base.clock import SystemClock, now
+from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import dataclass
+from edgecron.cli.screen import paint, room_on_screen
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_count, read_time
+from edgecron.triggers import (
+    EveryTrigger,
+    TriggerKind,
+    clock_change_notes,
+    describe,
+    load_zone,
+    parse_trigger,
+)
+from edgecron.triggers.gate import gate
+from edgecron.views.phrases import glyph
+from edgecron.views.times import distance
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
@@ -51,9 +67,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.clock import SystemClock, now
-    from edgecron.formats.option_texts import read_count, read_time
-
     limit = read_count(args.limit, what="-n", least=0, most=_MOST)
     timezone = "local" if args.tz is None else args.tz
     at = now(SystemClock())
@@ -62,8 +75,6 @@ def run(cli: Session, args: Namespace) -> int:
         start = read_time(args.from_at, what="--from", timezone=timezone, now=at, is_past_ok=True)
     reading = _read(args, timezone=timezone, start=start, limit=limit, now=at)
     if cli.is_json:
-        from edgecron.base.units import format_instant
-
         cli.put_json(
             [
                 {
@@ -84,12 +95,6 @@ def run(cli: Session, args: Namespace) -> int:
 def _read(
     args: Namespace, *, timezone: str, start: datetime, limit: int, now: datetime
 ) -> _Reading:
-    from datetime import timedelta
-
-    from edgecron.base.checks import check_name
-    from edgecron.base.units import to_ms
-    from edgecron.triggers import TriggerKind, clock_change_notes, describe, parse_trigger
-
     if args.name is not None:
         check_name(args.name, what="schedule name")
     name = args.name or _STAND_IN
@@ -119,8 +124,6 @@ def _read(
 
 def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> list[str]:
     """What a kind of trigger does beyond its times."""
-    from edgecron.triggers import EveryTrigger, TriggerKind
-
     if trigger.kind is TriggerKind.BOOT:
         return ["its times are those of the machine's boots"]
     if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
@@ -134,19 +137,10 @@ def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> lis
 
 
 def _has_hash(text: str) -> bool:
-    from edgecron.triggers.gate import gate
-
     return gate(text).has_hash
 
 
 def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
-    from datetime import UTC
-
-    from edgecron.cli.screen import paint, room_on_screen
-    from edgecron.triggers import load_zone
-    from edgecron.views.phrases import glyph
-    from edgecron.views.times import distance
-
     is_colored = cli.use_color(sys.stdout)
     cli.put(f"{paint(reading.trigger.text, 'bold', is_on=is_colored)}")
     cli.put(f"  {reading.description}")

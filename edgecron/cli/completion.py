@@ -16,7 +16,11 @@ import argparse
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.cli.grammar import Kind
 from edgecron.cli.session import Session
+from edgecron.store.completion import glance_at_active_runs, glance_at_names, glance_at_runs
+from edgecron.triggers.zones import zone_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,8 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(cli: Session, args: argparse.Namespace) -> int:
-    from edgecron.base.errors import UsageError
-
     if args.words is not None:
         for line in _words(cli, args.words):
             cli.put(line)
@@ -57,13 +59,8 @@ def _words(cli: Session, kind: str) -> Iterable[str]:
 
     Nothing where that can't be known at once.
     """
-    from edgecron.cli.grammar import Kind
-
     if kind == Kind.ZONE:
-        from edgecron.triggers.zones import zone_names
-
         return sorted(zone_names())
-    from edgecron.base.errors import EdgecronError
 
     try:
         path = cli.database_path()
@@ -73,9 +70,6 @@ def _words(cli: Session, kind: str) -> Iterable[str]:
 
 
 def _words_of(path: Path, kind: str) -> Iterable[str]:
-    from edgecron.cli.grammar import Kind
-    from edgecron.store.completion import glance_at_active_runs, glance_at_names, glance_at_runs
-
     if kind == Kind.NAME:
         return filter(_is_plain, glance_at_names(path))
     runs = (

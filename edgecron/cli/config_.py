@@ -20,13 +20,22 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import AlreadyExists, InvalidInput, UsageError, os_words
+from edgecron.base.files import check_folder, write_new
+from edgecron.base.paths import make_folders, resolve_path
+from edgecron.base.safetext import clean
+from edgecron.cli.screen import table
 from edgecron.cli.session import Session
+from edgecron.formats.config import Config, find_places, variable_of
+from edgecron.formats.config_files import read_file
+from edgecron.formats.config_settings import SECTIONS, SETTINGS, example_text
+from edgecron.formats.config_values import option_defaults
+from edgecron.tui.keys import keys_of
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgecron.formats.config import Config
     from edgecron.formats.config_settings import Setting
 
 USAGE = "[show [SECTION|KEY] [--changed]] | path | check [FILE] | init [FILE]"
@@ -67,7 +76,6 @@ def _show(cli: Session, args: Namespace) -> None:
         ("bold", None, "dim") if each["origin"] == "default" else ("bold", "green", None)
         for each in objects
     ]
-    from edgecron.cli.screen import table
 
     is_colored = cli.use_color(sys.stdout)
     headings = ("KEY", "VALUE", "FROM")
@@ -77,8 +85,6 @@ def _show(cli: Session, args: Namespace) -> None:
 
 def _wanted(what: str | None) -> list[Setting]:
     """All settings, those of a section, or one. Raises UsageError for what is neither."""
-    from edgecron.formats.config_settings import SECTIONS, SETTINGS
-
     if what is None:
         return list(SETTINGS.values())
     name = what.strip("[]")
@@ -96,8 +102,6 @@ def _wanted(what: str | None) -> list[Setting]:
 
 def _setting_object(cli: Session, setting: Setting) -> dict[str, Any]:
     """A setting as JSON has it. Raises InvalidInput where a variable can't be read."""
-    from edgecron.formats.config import variable_of
-
     config = cli.config()
     given = config.find(setting.key)
     config.get(setting.key)
@@ -125,8 +129,6 @@ def _shown(setting: Mapping[str, Any]) -> str:
 
 
 def _path(cli: Session, args: Namespace) -> None:
-    from edgecron.formats.config import find_places
-
     _refuse_argument(args)
     places = [
         {"path": str(place.path), "kind": place.kind, "exists": os.path.lexists(place.path)}
@@ -142,7 +144,6 @@ def _path(cli: Session, args: Namespace) -> None:
         (str(each["path"]), str(each["kind"]), "is read" if each["exists"] else "is not there")
         for each in places
     ]
-    from edgecron.cli.screen import table
 
     # Plain: whether there are colours is for a file to say that may be what is looked for.
     for line in table(("FILE", "WHOSE", "STATE"), rows, is_colored=False):
@@ -151,12 +152,6 @@ def _path(cli: Session, args: Namespace) -> None:
 
 def _check(cli: Session, args: Namespace) -> None:
     """Read a file, or all that is looked at and the variables; InvalidInput tells what is wrong."""
-    from edgecron.base.paths import resolve_path
-    from edgecron.formats.config import Config
-    from edgecron.formats.config_files import read_file
-    from edgecron.formats.config_settings import SETTINGS
-    from edgecron.formats.config_values import option_defaults
-
     if args.what is None:
         config = cli.config()
     else:
@@ -172,9 +167,6 @@ def _check(cli: Session, args: Namespace) -> None:
     elif not checked:
         cli.say("there is no file, and every setting has its default or a variable's value")
     else:
-        from edgecron.base.safetext import clean
-        from edgecron.views.phrases import count_words
-
         for file, each in zip(config.files, checked, strict=True):
             words = count_words(len(file.values), "setting")
             cli.put(clean(f"{each['path']}: all right, {words}"))
@@ -182,8 +174,6 @@ def _check(cli: Session, args: Namespace) -> None:
 
 def _check_dashboard(config: Config) -> None:
     """Look for what the dashboard would refuse; InvalidInput tells it."""
-    from edgecron.tui.keys import keys_of
-
     keys_of(config)
     if config.find("dashboard.theme") is not None:
         # Themes are those of the library that draws them, which takes a while to load.
@@ -193,11 +183,6 @@ def _check_dashboard(config: Config) -> None:
 
 
 def _init(cli: Session, args: Namespace) -> None:
-    from edgecron.base.paths import resolve_path
-    from edgecron.base.safetext import clean
-    from edgecron.formats.config import find_places
-    from edgecron.formats.config_settings import example_text
-
     if args.what is not None:
         path, is_system = resolve_path(args.what, what="configuration path"), False
     else:
@@ -214,10 +199,6 @@ def _init(cli: Session, args: Namespace) -> None:
 
 def _write_new(path: Path, text: str, *, is_system: bool) -> None:
     """Write a file that was not there. Raises AlreadyExists if it was, and InvalidInput."""
-    from edgecron.base.errors import AlreadyExists, InvalidInput, os_words
-    from edgecron.base.files import check_folder, write_new
-    from edgecron.base.paths import make_folders
-
     check_folder(path.parent)
     try:
         # Everybody reads the system's.

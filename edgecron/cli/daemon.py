@@ -45,35 +45,46 @@ What is not given here is as [limits] of the configuration has it: see `config s
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import UsageError
+from edgecron.base.paths import is_root
+from edgecron.base.tokens import read_token
 from edgecron.base.units import format_instant
+from edgecron.cli.engine_hosting import (
+    LINGER_MS,
+    open_host,
+    run_limits,
+    stop_on_signals,
+    watching_stdin,
+)
+from edgecron.cli.event_lines import as_json, logfmt, logfmt_pairs, readable
 from edgecron.cli.session import Session
+from edgecron.cli.terminal import drop
+from edgecron.client import Client
+from edgecron.engine.events import EventKind
+from edgecron.engine.sd_notify import SOCKET
+from edgecron.formats.config_values import retention_values
+from edgecron.model.choices import OnShutdown
+from edgecron.planning.retention import Retention
+from edgecron.views.phrases import count_words, is_overdue
+from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
-    from types import FrameType
-    from typing import TypedDict
-
-    from edgecron.cli.schedulefiles import ScheduleFiles
-    from edgecron.cli.transitions import Line
-    from edgecron.engine.events import Event, Report
-    from edgecron.engine.host import EngineHost
+    from edgecron.cli.event_lines import Line
+    from edgecron.cli.schedule_files import ScheduleFiles
+    from edgecron.engine.events import Event
     from edgecron.engine.loop import Loop
     from edgecron.engine.pulse import Pulse
-    from edgecron.model.choices import OnShutdown
+    from edgecron.http.serving import HttpService
     from edgecron.planning.forecast import UpcomingFire
-    from edgecron.planning.retention import Retention
-
-    class RunLimits(TypedDict):
-        output_cap_bytes: int
-        cgroup: str | None
 
 
 LIVES_LONG = True
@@ -82,13 +93,11 @@ USAGE = (
     " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"
     " [--until-eof] [--schedules FILE] [--http [HOST:PORT|unix:PATH]] [--token-file FILE]"
 )
-_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _HTTP_PLACE = "127.0.0.1:8745"
-_LINGER_MS = 5_000  # so long a terminal can be asked to end what would be left running
 _STOPPING = {
     "leave": (
         f"edgecron: {{runs}} left going on without the engine;"
-        f" Ctrl-C within {_LINGER_MS // 1000} s ends what runs, too"
+        f" Ctrl-C within {LINGER_MS // 1000} s ends what runs, too"
     ),
     "wait": "edgecron: waiting for {runs} to end; Ctrl-C ends what runs",
     "stop": "edgecron: ending {runs}; Ctrl-C leaves that to the supervisor",
@@ -129,9 +138,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.transitions import as_json
-    from edgecron.model.choices import OnShutdown
-
     max_running = cli.setting("limits.max_running", flag=args.max_running)
     burst = cli.setting("limits.burst", flag=args.burst)
     on_shutdown = OnShutdown(cli.setting("limits.on_shutdown", flag=args.on_shutdown))
@@ -191,11 +197,8 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _feed_of_service_manager(cli: Session) -> Pulse | None:
     """What tells a service manager that the engine is ready and at work, where one listens."""
-    from edgecron.engine.sd_notify import SOCKET
-
     if SOCKET not in os.environ:
         return None
-    from edgecron.base.clock import SystemClock
     from edgecron.engine.sd_opening import take_feed
 
     return take_feed(clock=SystemClock(), warn=cli.warn)
@@ -205,18 +208,53 @@ def _ending_with_stdin(loop: Loop, *, is_asked: bool) -> AbstractContextManager[
     """Let the end of stdin stop a loop, where that is asked for. The supervisor runs by now."""
     if not is_asked:
         return nullcontext()
-    from edgecron.cli.stdinwatch import watching_stdin
-
     return watching_stdin(loop.stop)
 
 
 def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]:
-    """Serve the HTTP API meanwhile, where that is asked for. Raises what forbids it at once."""
+    """Serve the HTTP API while the context lasts, if an option asks for it.
+
+    Raises UsageError, InvalidInput and NotSupported before the engine starts.
+    """
     if args.http is None and cli.token_file is None:
         return nullcontext()
-    from edgecron.cli.httpserving import serving
+    if args.http is None:
+        raise UsageError(
+            "--token-file is for the HTTP API, which is not served",
+            hint="give --http, too",
+        )
+    # An extra.
+    from edgecron.http.serving import HttpService, check_served, read_place
 
-    return serving(cli, place=args.http, token_file=cli.token_file)
+    where = read_place(args.http, database=cli.database_path())
+    token = None if cli.token_file is None else read_token(cli.token_file)
+    check_served(where, has_token=token is not None)
+    return _serve_http(cli, HttpService(cli.database_path(), where, token=token))
+
+
+@contextmanager
+def _serve_http(cli: Session, service: HttpService) -> Iterator[None]:
+    try:
+        service.start()
+        cli.say(f"edgecron: the HTTP API is at {service.url}")
+        words = _audience_words(service)
+        if words is not None:
+            cli.say(f"edgecron: {words}")
+        yield
+    finally:
+        service.close()
+
+
+def _audience_words(service: HttpService) -> str | None:
+    """Who else on this machine may ask, None where that goes without saying."""
+    from edgecron.http.serving import Audience
+
+    return {
+        Audience.OWN_USERS: f"of this machine's users it answers {'' if is_root() else 'you and '}"
+        "root alone, others for /healthz and /metrics: a token lets others in",
+        Audience.ALL_USERS: "every user of this machine can ask it, and there act as you:"
+        " --http unix: is for you alone",
+    }.get(service.audience)
 
 
 def _schedule_files(cli: Session, args: Namespace) -> ScheduleFiles | None:
@@ -224,15 +262,13 @@ def _schedule_files(cli: Session, args: Namespace) -> ScheduleFiles | None:
     paths = tuple(args.schedules or cli.setting("daemon.schedules"))
     if not paths:
         return None
-    from edgecron.cli.schedulefiles import ScheduleFiles
+    from edgecron.cli.schedule_files import ScheduleFiles
 
     return ScheduleFiles(cli, paths)
 
 
 def _let_go_of_log() -> None:
     """Forget the last lines of a log that can't be written: what was due was done all the same."""
-    from edgecron.cli.streams import drop
-
     try:
         sys.stdout.flush()
     except OSError:
@@ -241,140 +277,26 @@ def _let_go_of_log() -> None:
 
 def _retention(cli: Session) -> Retention:
     """What the engine keeps of the past."""
-    from edgecron.formats.config_values import retention_values
-    from edgecron.planning.retention import Retention
-
     return Retention(**retention_values(cli.config()))
 
 
 def _finish_apply(cli: Session) -> None:
     """Carry out what is left of an apply that was killed."""
-    from edgecron.client import Client
-
     with Client(cli.database_path()) as client:
         count = client.finish_apply()
     if count:
         cli.say_of_us(f"finished an apply of {count} schedules that was interrupted")
 
 
-def run_limits(cli: Session) -> RunLimits:
-    """What holds for each run, whoever starts it: the daemon, or `run --wait` by itself."""
-    return {
-        "output_cap_bytes": cli.setting("limits.output"),
-        "cgroup": cli.setting("cgroup"),
-    }
-
-
-def open_host(
-    database: Path,
-    *,
-    report: Report,
-    max_running: int | None = None,
-    burst: int | None = None,
-    on_shutdown: OnShutdown | None = None,
-    shutdown_timeout_ms: int | None = None,
-    clock_wait_ms: int | None = None,
-    retention: Retention | None = None,
-    only: int | None = None,
-    output_cap_bytes: int | None = None,
-    cgroup: str | None = None,
-    pulse: Pulse | None = None,
-    finds_subjects: bool = False,
-) -> EngineHost:
-    """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable.
-
-    `on_shutdown` None leaves what runs; `clock_wait_ms` None waits without end for a clock that
-    can be trusted.
-    """
-    from edgecron.base.clock import SystemClock
-    from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
-    from edgecron.engine.host import EngineHost
-    from edgecron.model.choices import OnShutdown
-
-    try:
-        return EngineHost(
-            database,
-            clock=SystemClock(),
-            report=report,
-            max_running=max_running,
-            burst=burst,
-            on_shutdown=on_shutdown or OnShutdown.LEAVE,
-            shutdown_timeout_ms=shutdown_timeout_ms,
-            clock_wait_ms=clock_wait_ms,
-            retention=retention,
-            only=only,
-            output_cap_bytes=output_cap_bytes,
-            cgroup=cgroup,
-            pulse=pulse,
-            finds_subjects=finds_subjects,
-        )
-    except (OSError, SupervisorUnavailable) as error:
-        raise DatabaseUnusable(
-            f"no engine can run beside database {database}: {os_words(error)}",
-            hint="check the folder's owner, mode and space",
-        ) from error
-
-
 def text_line(cli: Session) -> Line:
     """Lines for people on a terminal, logfmt elsewhere."""
-    from edgecron.cli.transitions import logfmt, readable
-
     if not sys.stdout.isatty():
         return logfmt
     return readable(zone=cli.zone(), is_colored=cli.use_color(sys.stdout))
 
 
-def stop_on_signals(
-    loop: Loop,
-    *,
-    is_terminal: bool,
-    on_shutdown: OnShutdown,
-    on_hup: Callable[[], None] | None = None,
-) -> None:
-    """Let a signal stop a loop, and a second one end the process at once.
-
-    With `on_hup` HUP calls that instead, unless the terminal has gone. Signals that were ignored
-    stay so.
-    On a terminal a second Ctrl-C ends what runs first, unless it is being ended already.
-    """
-    from edgecron.model.choices import OnShutdown
-
-    had_terminal = sys.stdin.isatty()
-    may_stop_runs = is_terminal and on_shutdown is not OnShutdown.STOP
-    seen = 0
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        has_hung_up = had_terminal and not sys.stdin.isatty()
-        if number == signal.SIGHUP and on_hup is not None and not has_hung_up:
-            on_hup()
-            return
-        if number == signal.SIGHUP and seen:
-            return  # A terminal that closes may say so twice, kernel and shell.
-        seen += 1
-        is_key = is_terminal and number == signal.SIGINT
-        # The handlers stay: Python drops a signal whose handler changed while it was pending.
-        if seen == 1:
-            loop.stop(linger_ms=_LINGER_MS if is_key else 0)
-        elif seen == 2 and is_key and may_stop_runs:
-            loop.stop_runs()
-        else:
-            # Runs are their supervisor's, so there is nothing that an end at once could lose.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-    for each in _STOPS:
-        # What is ignored was meant to be, as by nohup.
-        is_asked = each == signal.SIGHUP and on_hup is not None
-        if is_asked or signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, stop)
-
-
 def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown) -> int | None:
     """The bound of a wait. One of a file is for when there is a wait, one of an option for now."""
-    from edgecron.base.errors import UsageError
-    from edgecron.model.choices import OnShutdown
-
     if on_shutdown is not OnShutdown.WAIT and args.shutdown_timeout not in (None, "none"):
         raise UsageError(
             f"--shutdown-timeout has no meaning with --on-shutdown {on_shutdown}",
@@ -386,9 +308,6 @@ def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown)
 
 def _has_said_stopping(cli: Session, event: Event) -> bool:
     """Say what becomes of what runs, and what the next Ctrl-C does; False of any other event."""
-    from edgecron.engine.events import EventKind
-    from edgecron.views.phrases import count_words
-
     count = event.details.get("runs")
     if event.kind is not EventKind.ENGINE_STOPPING or not isinstance(count, int):
         return False
@@ -400,8 +319,6 @@ def _has_said_stopping(cli: Session, event: Event) -> bool:
 
 def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
     """One line on stderr: what is fired from here, and what comes first."""
-    from edgecron.cli.transitions import logfmt_pairs
-
     client = cli.client()
     count, *_ = client.count_schedules()
     first = next(iter(client.next_fires()), None)
@@ -421,9 +338,6 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
 def _say_start_in_words(
     cli: Session, database: Path, *, is_new: bool, count: int, first: UpcomingFire | None
 ) -> None:
-    from edgecron.views.phrases import count_words, is_overdue
-    from edgecron.views.times import distance, near_time
-
     coming = "nothing to come"
     if first is not None:
         now = cli.client().now()

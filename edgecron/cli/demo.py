@@ -19,16 +19,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import UsageError
+from edgecron.base.paths import state_dir
+from edgecron.cli.engine_hosting import open_host
+from edgecron.cli.event_lines import readable
+from edgecron.cli.screen import table
 from edgecron.cli.session import Session
+from edgecron.client import Client
+from edgecron.engine.events import EventKind
+from edgecron.formats.option_texts import read_count
+from edgecron.model.choices import JobKind, OnShutdown, Status
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.supervisor.files import lock_is_held, lock_path
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from edgecron.cli.transitions import Line
-    from edgecron.client import Client
+    from edgecron.cli.event_lines import Line
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
-    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.model.schedule import Schedule
 
 LIVES_LONG = True
 USAGE = "[--seconds N]"
@@ -52,9 +64,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.errors import UsageError
-    from edgecron.formats.option_texts import read_count
-
     if cli.is_json:
         raise UsageError("demo is for people, and has no --json")
     seconds = read_count(args.seconds, what="--seconds", most=_MOST_SECONDS)
@@ -64,11 +73,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _play(cli: Session, database: Path, seconds: int) -> None:
-    from edgecron.cli.daemon import open_host
-    from edgecron.cli.transitions import readable
-    from edgecron.client import Client
-    from edgecron.model.choices import OnShutdown
-
     line = readable(
         zone=cli.zone(), is_colored=cli.use_color(sys.stdout), name_columns=_NAME_COLUMNS
     )
@@ -93,23 +97,16 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
 
 
 def _spec(name: str, trigger: str, line: str, timeout_s: float | None) -> ScheduleSpec:
-    from edgecron.model.choices import JobKind
-    from edgecron.model.options import Job, Policies
-    from edgecron.model.schedule import ScheduleSpec
-
     return ScheduleSpec(
         name=name,
         triggers=(trigger,),
         job=Job(kind=JobKind.SHELL, argv=(line,), cwd="/"),
         timezone="local",
-        policies=Policies(timeout_s=timeout_s, kill_grace_s=1.0),
+        policies=Policies(timeout_s=timeout_s),
     )
 
 
 def _introduce(cli: Session, schedules: list[Schedule], seconds: int) -> None:
-    from edgecron.cli.screen import table
-    from edgecron.views.phrases import count_words
-
     cli.put(
         f"{count_words(len(schedules), 'schedule')} in a throw-away database,"
         f" run for {count_words(seconds, 'second')}:"
@@ -129,8 +126,6 @@ def _introduce(cli: Session, schedules: list[Schedule], seconds: int) -> None:
 
 
 def _report(event: Event, line: Line) -> None:
-    from edgecron.engine.events import EventKind
-
     of_the_engine = (
         EventKind.ENGINE_STARTED,
         EventKind.ENGINE_STOPPING,
@@ -141,10 +136,6 @@ def _report(event: Event, line: Line) -> None:
 
 
 def _sum_up(cli: Session, client: Client) -> None:
-    from edgecron.cli.screen import table
-    from edgecron.model.choices import Status
-    from edgecron.views.phrases import count_words
-
     rows, styles = [], []
     total = 0
     for schedule in client.schedules():
@@ -193,7 +184,7 @@ def _sum_up(cli: Session, client: Client) -> None:
 
 
 def _sample(client: Client, name: str) -> str:
-    """The last line that the newest run of a schedule with output printed."""
+    """Return the last line of the newest output of a schedule."""
     for execution in client.history(name, limit=10):
         output = client.output(execution.id)
         if output is not None:
@@ -205,7 +196,7 @@ def _sample(client: Client, name: str) -> str:
 
 @contextmanager
 def _stopped_after(host: EngineHost, seconds: int) -> Iterator[None]:
-    """Stop the loop when the time is over, or when somebody asks for it."""
+    """Stop the loop when the time is over or a signal comes."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         host.loop.stop()
@@ -236,10 +227,7 @@ def _throw_away_folder() -> Iterator[Path]:
 
 
 def _wait_for_supervisor(database: Path, supervisor_id: str) -> None:
-    """Wait until the supervisor has left the folder, or it would write into it once more."""
-    from edgecron.base.paths import state_dir
-    from edgecron.supervisor.files import lock_is_held, lock_path
-
+    """Wait for the end of the supervisor: it would write into the folder that is removed next."""
     for _ in range(_END_LOOKS):
         if not lock_is_held(lock_path(state_dir(database), supervisor_id)):
             return

@@ -36,7 +36,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import DatabaseUnusable, NotFound, UsageError
+from edgecron.base.units import format_instant
+from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
+from edgecron.client.doctor import Checkup, check_all
+from edgecron.client.doctor_findings import CheckStatus, problem
+from edgecron.formats.option_texts import read_count
+from edgecron.views.phrases import count_words, glyph
 
 if TYPE_CHECKING:
     from edgecron.client.doctor_findings import Finding
@@ -62,9 +69,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.errors import UsageError
-    from edgecron.formats.option_texts import read_count
-
     if args.take_over is not None and args.trust_clock:
         raise UsageError("--take-over and --trust-clock are two things to do; give one")
     if args.deep and (args.take_over is not None or args.trust_clock):
@@ -83,10 +87,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _check(cli: Session, *, is_deep: bool) -> int:
-    from edgecron.base.errors import DatabaseUnusable, NotFound
-    from edgecron.client.doctor import Checkup, check_all
-    from edgecron.client.doctor_findings import CheckStatus, problem
-
     try:
         client = cli.local_client(must_exist=True)
     except (NotFound, DatabaseUnusable) as error:
@@ -113,10 +113,6 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
 
 
 def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
-    from edgecron.cli.screen import paint
-    from edgecron.client.doctor_findings import CheckStatus
-    from edgecron.views.phrases import count_words, glyph
-
     is_colored = cli.use_color(sys.stdout)
     signs = {
         CheckStatus.OK: (glyph("✓", "+"), "green", "dim"),
@@ -145,7 +141,6 @@ def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
 
 
 def _take_over(cli: Session, pid: int, args: Namespace) -> int:
-    from edgecron.base.errors import UsageError
     from edgecron.client.takeover import end_engine, get_stalled, running_of, take_over_runs
 
     client = cli.local_client(must_exist=True)
@@ -173,8 +168,6 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
 
 def _repair(cli: Session) -> int:
     """Mend the rows that refer to what is missing, where no history is lost by it."""
-    from edgecron.views.phrases import count_words
-
     repaired = cli.local_client(must_exist=True).repair_orphans()
     if cli.is_json:
         cli.put_json(
@@ -190,8 +183,6 @@ def _repair(cli: Session) -> int:
 
 def _trust_clock(cli: Session) -> int:
     """Take what the clock says for the truth, and say what was taken for it before."""
-    from edgecron.base.units import format_instant
-
     was, now = cli.local_client(must_exist=True).trust_clock()
     if cli.is_json:
         was_text = None if was is None else format_instant(was)
@@ -204,8 +195,6 @@ def _trust_clock(cli: Session) -> int:
 
 def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     """Say what is about to happen, and ask."""
-    from edgecron.views.phrases import count_words
-
     pid = state.info.pid
     cli.say(f"engine pid {pid} is stalled: {state.why}")
     cli.say("Its process gets KILL; where it is a program that embeds edgecron, all of that ends.")
@@ -216,8 +205,6 @@ def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
 
 
 def _put_taken(cli: Session, done: TakenOver) -> None:
-    from edgecron.views.phrases import count_words
-
     if done.settled:
         cli.put(f"{count_words(len(done.settled), 'end')} of its runs put on record")
     if done.queued_again:

@@ -20,10 +20,23 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.values import replace
-from edgecron.cli import wanted, wantedjob
 from edgecron.cli.add import warn_of, warn_of_jitter, warn_of_zone
+from edgecron.cli.plans import put_changed
+from edgecron.cli.schedule_arguments import (
+    add_schedule_arguments,
+    apply_rest,
+    is_anything_given,
+    keep_uncleared,
+    read_group_limit,
+    read_job,
+    read_policies,
+    read_triggers,
+)
 from edgecron.cli.session import Session
+from edgecron.formats.document_plan import FieldChange, find_changes
+from edgecron.formats.document_writing import schedule_table
 from edgecron.model.options import NONE
+from edgecron.triggers import check_zone
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import ScheduleSpec
@@ -36,17 +49,13 @@ USAGE = "NAME [options] [-- COMMAND...]"
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the schedule to change")
     parser.add_argument("--name", dest="new_name", metavar="NEW", help="rename the schedule")
-    wanted.add_arguments(parser)
+    add_schedule_arguments(parser)
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.plans import put_changed
-    from edgecron.formats.document_plan import FieldChange, find_changes
-    from edgecron.formats.document_writing import schedule_table
-
     client = cli.client(must_exist=True)
-    if not wanted.is_anything_given(args):
-        from edgecron.cli.edittext import edit_text
+    if not is_anything_given(args):
+        from edgecron.cli.editor import edit_text
 
         return edit_text(cli, args.name)
     triggers: list[Trigger] = []
@@ -57,18 +66,18 @@ def run(cli: Session, args: Namespace) -> int:
         if args.new_name is not None:
             spec = replace(spec, name=args.new_name)
         timezone = _timezone(args, spec)
-        triggers = wanted.read_triggers(args, name=spec.name, timezone=timezone, now=now)
+        triggers = read_triggers(args, name=spec.name, timezone=timezone, now=now)
         changed = replace(
             spec,
             triggers=tuple(trigger.text for trigger in triggers)
-            or wanted.keep_uncleared(args, spec.triggers),
+            or keep_uncleared(args, spec.triggers),
             timezone=timezone,
-            job=wantedjob.read_job(args, spec.job),
-            policies=wanted.read_policies(args, spec.policies),
+            job=read_job(args, spec.job),
+            policies=read_policies(args, spec.policies),
         )
-        return wanted.apply_rest(changed, args, now=now)
+        return apply_rest(changed, args, now=now)
 
-    limit = wanted.read_group_limit(args)
+    limit = read_group_limit(args)
     before = schedule_table(client.schedule(args.name))
     schedule = client.edit(args.name, change, origin="cli")
     if limit is not None:
@@ -87,8 +96,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _timezone(args: Namespace, spec: ScheduleSpec) -> str | None:
-    from edgecron.triggers import check_zone
-
     if args.tz is None:
         return spec.timezone
     return check_zone("local" if args.tz == NONE else args.tz)

@@ -13,12 +13,18 @@ can't do is a comment that says why.
 
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
+from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
+from edgecron.formats.document_writing import schedule_table, write_document
+from edgecron.formats.option_texts import is_secret_name
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
@@ -39,8 +45,6 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--crontab and --json are both given, expected one of them")
     schedules = _find(cli, args.names)
     if cli.is_json:
-        from edgecron.formats.document_writing import schedule_table
-
         objects = [{"name": one.name, **schedule_table(one)} for one in schedules]
         cli.put_json(objects)
         return 0
@@ -48,22 +52,15 @@ def run(cli: Session, args: Namespace) -> int:
     _warn_of_secrets(cli, schedules)
     _put(cli, text, file=args.output)
     if args.output is not None:
-        from edgecron.views.phrases import count_words
-
         cli.say(f"wrote {count_words(len(schedules), 'schedule')} to {args.output}")
     return 0
 
 
 def _document(schedules: list[Schedule]) -> str:
-    from edgecron.formats.document_writing import write_document
-
     return write_document(schedules)
 
 
 def _crontab(schedules: list[Schedule]) -> str:
-    import os
-    import pwd
-
     from edgecron.formats.crontab_writing import write_crontab
 
     try:
@@ -86,8 +83,6 @@ def _find(cli: Session, names: list[str]) -> list[Schedule]:
 
 def _put(cli: Session, text: str, *, file: str | None) -> None:
     if file is not None:
-        from edgecron.cli.files import write_file
-
         # The variables in it are nobody else's.
         write_file(file, [text.encode()])
     elif sys.stdout.isatty():
@@ -100,8 +95,6 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
 
 
 def _warn_of_secrets(cli: Session, schedules: list[Schedule]) -> None:
-    from edgecron.formats.option_texts import is_secret_name
-
     for schedule in schedules:
         for name in schedule.spec.job.env:
             if is_secret_name(name):

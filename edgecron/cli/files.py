@@ -1,17 +1,19 @@
-"""Files that verbs read, or stdin for them; and those that they write: whole or not at all."""
+"""Read a file or stdin; write a file whole or not at all."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
-from edgecron.base.errors import EdgecronError, InvalidInput, NotFound
+from edgecron.base.errors import EdgecronError, InvalidInput, NotFound, os_words
+from edgecron.base.files import write_whole
 
 STDIN = "-"  # in the place of a file
 
 
 def read_file(file: str, *, most_bytes: int) -> bytes:
-    """What a file or stdin holds, up to one byte more than that.
+    """Read a file or stdin, up to `most_bytes` and one byte more.
 
     Raises NotFound or InvalidInput.
     """
@@ -23,29 +25,22 @@ def read_file(file: str, *, most_bytes: int) -> bytes:
     except FileNotFoundError:
         raise NotFound(f"file {file!r} does not exist") from None
     except (OSError, ValueError) as error:
-        from edgecron.base.errors import os_words
-
         raise InvalidInput(
             f"file {file!r} can't be read: {os_words(error, is_named=True)}"
         ) from None
 
 
 def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) -> None:
-    """Write a file at once, so that no half of it is ever there.
+    """Write a file atomically. Raises InvalidInput.
 
-    With no mode it keeps the one it had; a new one is nobody else's. Raises InvalidInput, also if
-    another user could lead root elsewhere. What is no regular file, such as /dev/stdout, is
-    written into.
+    Without a mode, an existing file keeps its mode and a new file is private. Something other than
+    a regular file, such as /dev/stdout, is written into. Root is refused a path that another user
+    could redirect.
     """
-    from pathlib import Path
-
-    from edgecron.base.errors import os_words
-    from edgecron.base.files import write_whole
-
     try:
         write_whole(Path(file).absolute(), parts, mode=mode)
     except EdgecronError:
-        raise  # The parts could not be had: some of these are ValueErrors.
+        raise  # From the parts; some of these errors are ValueErrors, too.
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"file {file!r} can't be written: {os_words(error, is_named=True)}"

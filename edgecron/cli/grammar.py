@@ -1,6 +1,6 @@
-"""The command line as values, read from its parsers: for completions and the manual.
+"""Read the command line from its parsers as values, for completions and the manual.
 
-What a word can be is told by its metavar: `skip|allow` is a closed choice, `NAME` a schedule.
+The metavar says what a word can be: `skip|allow` is a closed choice, `NAME` a schedule.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import re
 from enum import StrEnum
 
 from edgecron.base.values import NamedTuple
-from edgecron.cli.options import parser_of
-from edgecron.cli.verbs import VERBS
+from edgecron.cli.commands import COMMANDS
+from edgecron.cli.parser import parser_of
+from edgecron.model.choices import Status
 
 _LITERAL = re.compile(r"[a-z][a-z0-9-]*")
 _EVERYWHERE = "everywhere"  # the group of the global options
 
 
 class Kind(StrEnum):
-    """What a shell is to look up for a word."""
+    """What a shell looks up to complete a word."""
 
     NAME = "names"  # of schedules
     RUN = "runs"  # numbers of the newest runs
@@ -30,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Words(NamedTuple):
-    """What a value or an argument can be: closed choices, kinds to look up, or anything."""
+    """Values of an option or argument: choices, kinds to look up; neither means any text."""
 
     label: str
     choices: tuple[str, ...] = ()
@@ -47,10 +48,10 @@ class Option(NamedTuple):
     is_global: bool
 
 
-class VerbGrammar(NamedTuple):
-    """A verb: its options and arguments; `is_last_repeated` says so of the last argument."""
+class CommandGrammar(NamedTuple):
+    """A command: its options and arguments; `is_last_repeated` says so of the last argument."""
 
-    verb: str
+    name: str
     summary: str
     options: tuple[Option, ...]
     arguments: tuple[Words, ...]
@@ -58,7 +59,7 @@ class VerbGrammar(NamedTuple):
     takes_command: bool
 
 
-# What the metavar alone does not tell.
+# Exceptions to the metavar.
 _KINDS = {
     ("add", "NAME"): (),  # a new one
     ("cancel", "RUN"): (Kind.ACTIVE,),
@@ -77,19 +78,19 @@ _KINDS_OF_PARTS = {
 }
 
 
-def read_grammar() -> list[VerbGrammar]:
-    """Every verb, in the order of help."""
-    return [read_verb(verb) for verb in VERBS]
+def read_grammar() -> list[CommandGrammar]:
+    """Read every command, in the order of help."""
+    return [read_command(command) for command in COMMANDS]
 
 
-def global_options(grammar: list[VerbGrammar]) -> list[Option]:
-    """The options that stand before a verb, too."""
+def global_options(grammar: list[CommandGrammar]) -> list[Option]:
+    """Return the options that can also stand before a command."""
     return [option for option in grammar[0].options if option.is_global]
 
 
-def read_verb(verb: str) -> VerbGrammar:
-    """A verb as its parser has it."""
-    module, parser = parser_of(verb)
+def read_command(command: str) -> CommandGrammar:
+    """Read one command from its parser."""
+    module, parser = parser_of(command)
     options: list[Option] = []
     arguments: list[Words] = []
     is_last_repeated = False
@@ -98,13 +99,13 @@ def read_verb(verb: str) -> VerbGrammar:
             if action.help == argparse.SUPPRESS:
                 continue
             if action.option_strings:
-                options.append(_option(verb, action, is_global=group.title == _EVERYWHERE))
+                options.append(_option(command, action, is_global=group.title == _EVERYWHERE))
             else:
-                arguments.append(_words(verb, action, _metavar(action)))
+                arguments.append(_words(command, action, _metavar(action)))
                 is_last_repeated = action.nargs in ("+", "*")
-    return VerbGrammar(
-        verb=verb,
-        summary=VERBS[verb].summary,
+    return CommandGrammar(
+        name=command,
+        summary=COMMANDS[command].summary,
         options=tuple(options),
         arguments=tuple(arguments),
         is_last_repeated=is_last_repeated,
@@ -112,11 +113,11 @@ def read_verb(verb: str) -> VerbGrammar:
     )
 
 
-def _option(verb: str, action: argparse.Action, *, is_global: bool) -> Option:
+def _option(command: str, action: argparse.Action, *, is_global: bool) -> Option:
     return Option(
         names=tuple(action.option_strings),
         help=(action.help or "").replace("%%", "%"),
-        value=None if action.nargs == 0 else _words(verb, action, _metavar(action)),
+        value=None if action.nargs == 0 else _words(command, action, _metavar(action)),
         is_repeated=isinstance(action, argparse._AppendAction),
         is_global=is_global,
     )
@@ -126,17 +127,15 @@ def _metavar(action: argparse.Action) -> str:
     return action.metavar if isinstance(action.metavar, str) else action.dest.upper()
 
 
-def _words(verb: str, action: argparse.Action, metavar: str) -> Words:
+def _words(command: str, action: argparse.Action, metavar: str) -> Words:
     option = action.option_strings[-1] if action.option_strings else ""
     choices = tuple(map(str, action.choices)) if action.choices is not None else ()
-    for key in ((verb, option), (option, metavar), (verb, metavar)):
+    for key in ((command, option), (option, metavar), (command, metavar)):
         if key in _KINDS:
             return Words(metavar, choices, _KINDS[key])
     if metavar == "STATUS":
-        from edgecron.model.choices import Status
-
         return Words(metavar, tuple(status.value for status in Status))
-    # What stands in brackets is added to a word: NAME[:success|failure|any].
+    # Drop optional parts in brackets: NAME[:success|failure|any].
     parts = re.sub(r"\[.*?\]", "", metavar).split("|")
     choices = choices or tuple(part for part in parts if _LITERAL.fullmatch(part))
     kinds = tuple(_KINDS_OF_PARTS[part] for part in parts if part in _KINDS_OF_PARTS)

@@ -16,9 +16,20 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from enum import StrEnum
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
+from edgecron.base.errors import Unreadable, UsageError
+from edgecron.cli.list_ import say_empty, warn_of_unreadable
+from edgecron.cli.screen import STATUS_STYLES, table
 from edgecron.cli.session import Session
+from edgecron.client.run_words import is_planned_earlier
+from edgecron.formats.option_texts import read_count
+from edgecron.model.choices import Cause, Status
+from edgecron.model.listing import RunPage
+from edgecron.views.json_objects import execution_object
+from edgecron.views.phrases import note_words, status_words
+from edgecron.views.times import local_time, near_time, short_duration
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,12 +40,10 @@ if TYPE_CHECKING:
 USAGE = "[NAME] [--status STATUS] [--cause CAUSE] [-n N] [--before RUN] [--json]"
 _MOST = 10_000
 _Choice = TypeVar("_Choice", bound=StrEnum)
-_MOST_ID = 2**63 - 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
-    from edgecron.model.choices import Cause, Status
 
     parser.add_argument(
         "--status", action="append", metavar="STATUS", help=f"of these only: {', '.join(Status)}"
@@ -47,16 +56,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.list_ import warn_of_unreadable
-    from edgecron.formats.option_texts import read_count
-    from edgecron.model.choices import Cause, Status
-    from edgecron.model.listing import RunPage
-
     limit = read_count(args.limit, what="-n", most=_MOST)
     statuses = _read_choices(Status, args.status, what="--status")
     causes = _read_choices(Cause, args.cause, what="--cause")
     before_id = (
-        None if args.before is None else read_count(args.before, what="--before", most=_MOST_ID)
+        None if args.before is None else read_count(args.before, what="--before", most=2**63 - 1)
     )
     if args.name is not None:
         client: Client | None = cli.client(must_exist=True)
@@ -75,8 +79,6 @@ def run(cli: Session, args: Namespace) -> int:
         if args.name is not None:
             say_removed(cli, client, args.name)
     if cli.is_json:
-        from edgecron.views.json_objects import execution_object
-
         cli.put_json(execution_object(execution) for execution in executions)
     elif client is not None and executions:
         _put_by_schedule(cli, client, executions, name=args.name)
@@ -90,8 +92,6 @@ def run(cli: Session, args: Namespace) -> int:
         is_any = not statuses and not causes and before_id is None
         cli.say("no runs yet" if is_any else "no such runs")
     else:
-        from edgecron.cli.list_ import say_empty
-
         say_empty(cli)
     warn_of_unreadable(cli, "run", [str(run_id) for run_id in unreadable])
     return 0
@@ -99,8 +99,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 def say_removed(cli: Session, client: Client, name: str) -> None:
     """Say of a schedule that it was removed, where that is so."""
-    from edgecron.views.times import near_time
-
     removed_at = client.removed_at(name)
     if removed_at is not None and not cli.is_json:
         when = near_time(removed_at, zone=cli.zone(), now=client.now())
@@ -111,10 +109,6 @@ def _put_by_schedule(
     cli: Session, client: Client, executions: list[Execution], *, name: str | None
 ) -> None:
     """Runs as a table; those of a removed schedule of this name in a table of their own."""
-    from itertools import groupby
-
-    from edgecron.views.times import near_time
-
     removals = [] if name is None else client.removals(name)
     if removals and name is not None and client.removed_at(name) is not None:
         del removals[0]  # `say_removed` reports it.
@@ -131,27 +125,18 @@ def _put_by_schedule(
 
 def _say_pruned(cli: Session, client: Client, name: str) -> None:
     """Say of a schedule that its older runs are not there any more, where that is so."""
-    from edgecron.base.errors import Unreadable
-
     if client.removed_at(name) is not None:
         return
     pruned_until = None
     with suppress(Unreadable):
         pruned_until = client.schedule(name).pruned_until
     if pruned_until is not None:
-        from edgecron.views.times import local_time
-
         until = local_time(pruned_until, zone=cli.zone())
         cli.say(f"retention has removed runs of times up to {until}")
 
 
 def put_executions(cli: Session, client: Client, executions: list[Execution]) -> None:
     """Runs as a table on stdout."""
-    from edgecron.cli.screen import STATUS_STYLES, table
-    from edgecron.client.run_words import is_planned_earlier
-    from edgecron.views.phrases import note_words, status_words
-    from edgecron.views.times import near_time, short_duration
-
     now, zone = client.now(), cli.zone()
     plans = [
         near_time(run.plan_at, zone=zone, now=now) if is_planned_earlier(run) else ""
@@ -192,8 +177,6 @@ def put_executions(cli: Session, client: Client, executions: list[Execution]) ->
 
 def _shown_time(execution: Execution) -> datetime:
     """When it started; else when it is due, or was to be."""
-    from edgecron.model.choices import Status
-
     is_queued = execution.status is Status.QUEUED
     return execution.started_at or (execution.due_at if is_queued else execution.plan_at)
 
@@ -201,8 +184,6 @@ def _shown_time(execution: Execution) -> datetime:
 def _read_choices(
     kind: type[_Choice], given: list[str] | None, *, what: str
 ) -> tuple[_Choice, ...]:
-    from edgecron.base.errors import UsageError
-
     choices = []
     for text in given or ():
         if text not in list(kind):

@@ -18,19 +18,40 @@ removes them. cron still runs the lines until they are commented out, which is o
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from argparse import ArgumentParser, Namespace
+from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.base.errors import InvalidCrontab, InvalidInput, UsageError
-from edgecron.base.values import NamedTuple
-from edgecron.cli.cronlines import MOST_BYTES, own_name, part_from_cron, refuse_comment_out
+from edgecron.base.values import NamedTuple, replace
+from edgecron.cli.apply import need_consent
+from edgecron.cli.crontab_lines import MOST_BYTES, own_name, part_from_cron, refuse_comment_out
 from edgecron.cli.files import STDIN, read_file
+from edgecron.cli.plans import put_changes
+from edgecron.cli.screen import table
 from edgecron.cli.session import Session
+from edgecron.formats.config_values import default_policies, option_defaults
+from edgecron.formats.crontab import read_crontab
+from edgecron.formats.crontab_identity import (
+    find_gone,
+    find_new,
+    imprint_of,
+    match_entries,
+    put_back,
+    take_line,
+)
+from edgecron.formats.crontab_lines import find_spool_owner, is_system_path
+from edgecron.formats.document_plan import Action, Step, compare_one
+from edgecron.formats.document_values import Wanted
+from edgecron.model.listing import standing_of
+from edgecron.model.schedule import Imported
+from edgecron.views.json_objects import schedule_object
+from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
 
 if TYPE_CHECKING:
     from edgecron.formats.crontab_lines import Crontab, Entry, Match
-    from edgecron.formats.document_plan import Step
     from edgecron.model.options import Policies
     from edgecron.model.schedule import Schedule, ScheduleSpec
 
@@ -66,8 +87,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if args.file is None and args.format not in _FORMATS:
-        from shlex import quote
-
         words = cli.command(f"import crontab {quote(args.format)}")
         raise UsageError("what is imported is missing, expected crontab FILE", hint=words)
     if args.format not in _FORMATS:
@@ -86,8 +105,6 @@ def run(cli: Session, args: Namespace) -> int:
         cli.warn(str(warning))
     done = _import(cli, args, content, crontab)
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         cli.put_json(schedule_object(schedule) for schedule in (*done.added, *done.changed))
     else:
         _put(cli, done)
@@ -136,9 +153,6 @@ def _read(file: str) -> bytes:
 
 
 def _parse(args: Namespace, content: bytes) -> Crontab:
-    from edgecron.formats.crontab import read_crontab
-    from edgecron.formats.crontab_lines import find_spool_owner, is_system_path
-
     is_anacron = args.format == "anacrontab" or os.path.basename(args.file) == "anacrontab"
     owner = None if args.file == STDIN else find_spool_owner(args.file)
     if is_anacron:
@@ -171,11 +185,6 @@ class _Done(NamedTuple):
 
 
 def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> _Done:
-    from edgecron.cli.apply import need_consent
-    from edgecron.formats.config_values import default_policies, option_defaults
-    from edgecron.formats.crontab_identity import find_gone, find_new, imprint_of, match_entries
-    from edgecron.model.schedule import Imported
-
     client, source = cli.client(), _source_of(args.file)
     schedules = {schedule.id: schedule for schedule in client.schedules()}
     specs = {schedule_id: schedule.spec for schedule_id, schedule in schedules.items()}
@@ -235,8 +244,6 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
 
 def _source_of(file: str) -> str:
     """Whose crontab it is, or which file: the same for a spooled crontab and `crontab -l`."""
-    from edgecron.formats.crontab_lines import find_spool_owner
-
     owner = own_name() if file == STDIN else find_spool_owner(file)
     return os.path.realpath(file) if owner is None else f"crontab of {owner}"
 
@@ -248,8 +255,6 @@ def _choose_changes(
 
     Raises UsageError if nobody says which side holds.
     """
-    from edgecron.cli.plans import put_changes
-
     changed = [one for one in matches if one.changed_in_crontab and not one.is_same_now]
     is_asked = args.take is None and not cli.is_json
     is_asked = is_asked and sys.stdin.isatty() and sys.stderr.isatty()
@@ -276,24 +281,16 @@ def _choose_changes(
 
 
 def _change_step(match: Match, schedule: Schedule) -> Step:
-    from edgecron.formats.crontab_identity import take_line
-    from edgecron.formats.document_plan import compare_one
-    from edgecron.formats.document_values import Wanted
-
     return compare_one(Wanted(spec=take_line(schedule.spec, match)), schedule)
 
 
 def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
     """The lines that an earlier import made comments of, as they were."""
-    from edgecron.formats.crontab_identity import put_back
-
     before, numbers = put_back(content)
     return [one for one in _parse(args, before).entries if one.line in numbers] if numbers else []
 
 
 def _prune_steps(gone: list[Schedule]) -> list[Step]:
-    from edgecron.formats.document_plan import Action, Step
-
     return [Step(action=Action.REMOVE, name=one.name, schedule=one) for one in gone]
 
 
@@ -326,18 +323,12 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
 
     So it does of zone, folder and variables, if only by what it leaves out: cron's own then.
     """
-    from edgecron.base.values import replace
-
     if spec.policies.jitter_s:
         policies = replace(policies, jitter_s=spec.policies.jitter_s)
     return replace(spec, policies=policies)
 
 
 def _put(cli: Session, done: _Done) -> None:
-    from edgecron.cli.screen import table
-    from edgecron.model.listing import standing_of
-    from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
-
     added, known = done.added, done.known
     now, zone = cli.client().now(), cli.zone()
     is_trusted = cli.client().clock_state().is_trusted
@@ -377,8 +368,6 @@ def _put(cli: Session, done: _Done) -> None:
 
 
 def _user_exists(name: str) -> bool:
-    import pwd
-
     try:
         pwd.getpwnam(name)
     except (KeyError, ValueError):

@@ -12,19 +12,26 @@ all of them, unless you give -n. If you give several words, a schedule must cont
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
+from edgecron.cli.screen import STATUS_STYLES, table
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_count
+from edgecron.model.listing import Choice, Idle, SchedulePage, find_idle
+from edgecron.views.acts import is_held
+from edgecron.views.json_objects import schedule_object
+from edgecron.views.phrases import glyph, last_words, next_words, trigger_words, unreadable_words
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.client.protocol import Client
-    from edgecron.model.listing import Choice, Standing
+    from edgecron.model.listing import Standing
 
 USAGE = (
     "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME] [--json]"
@@ -55,16 +62,12 @@ def add_page_arguments(parser: ArgumentParser) -> None:
 
 def read_limit(cli: Session, text: str | None) -> int | None:
     """How many lines to show; None is all. Raises UsageError."""
-    from edgecron.formats.option_texts import read_count
-
     if text is None:
         return PAGE if sys.stdout.isatty() and not cli.is_json else None
     return None if text == "all" else read_count(text, what="-n")
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.model.listing import Choice, SchedulePage
-
     limit = read_limit(cli, args.limit)
     choice = Choice(tuple(args.words), args.group, args.failed, args.paused)
     if args.groups:
@@ -78,8 +81,6 @@ def run(cli: Session, args: Namespace) -> int:
     asked_limit = None if limit is None else limit + 1  # One more tells whether there are more.
     client = cli.find_client()
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         found = SchedulePage([], [])
         if client is not None:
             found = client.schedule_page(after=args.after, limit=limit, choice=wanted)
@@ -109,9 +110,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _list_groups(cli: Session, choice: Choice) -> int:
     """Each group of the chosen schedules, by name."""
-    from edgecron.model.listing import SchedulePage
-    from edgecron.views.acts import is_held
-
     client = cli.find_client()
     page = SchedulePage([], []) if client is None else client.schedule_page(choice=choice)
     groups: dict[str, dict[str, Any]] = {}
@@ -133,8 +131,6 @@ def _list_groups(cli: Session, choice: Choice) -> int:
     if cli.is_json:
         cli.put_json(found)
     elif found:
-        from edgecron.cli.screen import table
-
         rows = [
             (
                 str(of["group"]),
@@ -154,8 +150,6 @@ def _list_groups(cli: Session, choice: Choice) -> int:
 
 def warn_of_unreadable(cli: Session, what: str, names: Sequence[str]) -> None:
     """Name the runs or schedules that are not shown because their rows can't be read."""
-    from edgecron.views.phrases import unreadable_words
-
     words = unreadable_words(what, names)
     if words:
         cli.warn(f"{words}; what is wrong: {cli.command('doctor --deep')}")
@@ -173,8 +167,6 @@ def say_more(cli: Session, words: list[str], *, after: str, limit: str | None) -
 
     `words` are the command and its arguments, `limit` is what -n said.
     """
-    import shlex
-
     more = [*words, "--after", after, *(("-n", limit) if limit is not None else ())]
     cli.say(f"there are more: {cli.command(shlex.join(more))}; or all: -n all")
 
@@ -187,9 +179,6 @@ def say_empty(cli: Session) -> None:
 
 
 def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
-    from edgecron.cli.screen import STATUS_STYLES, table
-    from edgecron.views.phrases import last_words, next_words, trigger_words
-
     now, zone = client.now(), cli.zone()
     is_clock_trusted = client.clock_state().is_trusted
     rows, styles = [], []
@@ -223,9 +212,6 @@ def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:
     """One sign for how a schedule stands, and its style."""
-    from edgecron.model.listing import Idle, find_idle
-    from edgecron.views.phrases import glyph
-
     idle = find_idle(standing, now=now)
     if idle is Idle.VANISHED:
         return "?", "yellow"

@@ -15,20 +15,45 @@ is, how it ended and what was not kept is said on stderr.
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser, Namespace
+from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import NotFound
+from edgecron.base.errors import NotFound, UsageError
+from edgecron.cli.history import say_removed
+from edgecron.cli.run_output import (
+    OF_BOTH,
+    Printer,
+    chunk_objects,
+    last_lines,
+    only,
+    pieces_of,
+    put_pieces,
+)
 from edgecron.cli.session import Session
+from edgecron.client.engine_words import stalled_engine_words
+from edgecron.client.run_words import (
+    PRINTS_ELSEWHERE,
+    end_words,
+    prints_elsewhere,
+    queued_words,
+    state_words,
+)
+from edgecron.formats.option_texts import read_count, read_run_number
+from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.run import Execution
+from edgecron.views.phrases import count_words
+from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
-    from edgecron.cli.printing import Piece
-    from edgecron.client.protocol import Client
+    from edgecron.cli.run_output import Piece
+    from edgecron.client.protocol import Client, LaterRuns
     from edgecron.model.run import Execution
+
 
 LIVES_LONG = True
 USAGE = "RUN|NAME [-f] [-n LINES] [--stream stdout|stderr] [--times] [--result] [--json]"
-_MOST_ID = 2**63 - 1
 _STREAMS = ("stdout", "stderr")
 
 
@@ -49,9 +74,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.errors import UsageError
-    from edgecron.formats.option_texts import read_count
-
     if args.stream is not None and args.stream not in _STREAMS:
         raise UsageError(f"--stream is {args.stream!r}, expected stdout or stderr")
     if args.result:
@@ -62,8 +84,6 @@ def run(cli: Session, args: Namespace) -> int:
     cli.is_patient = args.follow
     client = cli.client(must_exist=True)
     if args.follow:
-        from edgecron.cli.followlogs import LogFollower
-
         follower = LogFollower(
             cli, stream=args.stream, lines=lines, zone=cli.zone() if args.times else None
         )
@@ -90,10 +110,6 @@ def find_shown(cli: Session, word: str) -> Execution:
 
 def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | None) -> None:
     """What a run has printed up to now, and on stderr what else is to be known of it."""
-    from edgecron.cli.printing import OF_BOTH, Printer, chunk_objects, last_lines, put_pieces
-    from edgecron.client.run_words import PRINTS_ELSEWHERE, prints_elsewhere, state_words
-    from edgecron.model.choices import ACTIVE, Status
-
     pieces = _pieces_of_run(cli.client(), execution, args.stream)
     shown = last_lines(pieces or (), lines)
     if cli.is_json:
@@ -117,9 +133,6 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
 
 def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> list[Piece] | None:
     """What a run has printed on a stream, or on both; None where nothing of it is there."""
-    from edgecron.cli.printing import only, pieces_of
-    from edgecron.model.choices import Status
-
     output = client.output(execution.id)
     if output is not None and output.removed_at is None:
         return pieces_of(output, stream)
@@ -131,10 +144,6 @@ def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> 
 
 def _say_queued(cli: Session, execution: Execution) -> None:
     """Say which newer run of the schedule is still to start."""
-    from edgecron.client.run_words import queued_words
-    from edgecron.model.choices import Status
-    from edgecron.views.phrases import count_words
-
     found = cli.client().history(execution.schedule, statuses=(Status.QUEUED,), limit=1000)
     newer = [one for one in found[::-1] if one.id > execution.id]
     if newer and cli.client().removed_at(execution.schedule) is None:
@@ -145,8 +154,6 @@ def _say_queued(cli: Session, execution: Execution) -> None:
 
 def put_result(cli: Session, execution: Execution) -> None:
     """The JSON that a run left, on a line. Raises NotFound where it left none."""
-    import json
-
     if execution.result is None:
         raise NotFound(
             f"run {execution.id} of {execution.schedule} {_no_result_words(execution)}",
@@ -161,8 +168,6 @@ def put_result(cli: Session, execution: Execution) -> None:
 
 
 def _no_result_words(execution: Execution) -> str:
-    from edgecron.model.choices import ACTIVE
-
     if execution.status in ACTIVE:
         return "has not ended yet, and its result comes with its end"
     if "result_too_big" in execution.flags:
@@ -173,8 +178,6 @@ def _no_result_words(execution: Execution) -> str:
 
 
 def _refuse_beside_result(args: Namespace) -> None:
-    from edgecron.base.errors import UsageError
-
     if args.follow or args.times or args.stream is not None or args.lines is not None:
         raise UsageError(
             "--result is the result alone", hint="leave out -f, -n, --times and --stream"
@@ -183,8 +186,6 @@ def _refuse_beside_result(args: Namespace) -> None:
 
 def _refreshed(client: Client, execution: Execution) -> Execution:
     """A run as it is now: it may have ended with no engine there to write it down."""
-    from edgecron.model.choices import Status
-
     if execution.status is not Status.RUNNING:
         return execution
     client.take_over()
@@ -198,11 +199,122 @@ def _is_number(word: str) -> bool:
 def _find_run(cli: Session, client: Client, word: str) -> Execution:
     """The run of this number, or the newest of the schedule of this name. Raises NotFound."""
     if not _is_number(word):
-        from edgecron.cli.history import say_removed
-
         execution = client.last_run(word)
         say_removed(cli, client, word)
         return execution
-    from edgecron.formats.option_texts import read_count
 
-    return client.execution(read_count(word, what="RUN", most=_MOST_ID))
+    return client.execution(read_run_number(word))
+
+
+class LogFollower:
+    """Puts what runs print on stdout, as it comes; what else is to be known is said on stderr.
+
+    Of what there is already only the last `lines` are shown, None is all of it; of what comes
+    then, everything.
+    """
+
+    def __init__(
+        self, cli: Session, *, stream: str | None, lines: int | None, zone: tzinfo | None
+    ) -> None:
+        self._cli = cli
+        self._stream = stream
+        self._lines = lines
+        self._zone = zone
+
+    def follow_run(self, execution: Execution) -> None:
+        """Follow a run to its end, and say how it ended."""
+        had_ended = execution.status not in ACTIVE
+        words = stalled_engine_words(self._cli, execution)
+        if words is not None:
+            self._cli.warn(words)
+        if execution.status is Status.RUNNING and prints_elsewhere(execution):
+            self._cli.say(f"run {execution.id} of {execution.schedule} goes on; {PRINTS_ELSEWHERE}")
+        printer = Printer(zone=self._zone)
+        has_printed = self._print(execution, printer)
+        printer.end()
+        ended = self._cli.client().execution(execution.id)
+        if had_ended and not has_printed:
+            words = f" {state_words(self._cli, ended, zone=self._cli.zone())}"
+        else:
+            words = end_words(self._cli, ended, zone=self._cli.zone())
+        self._cli.say(f"run {ended.id} of {ended.schedule}{words}")
+
+    def follow_schedule(self, name: str) -> int:
+        """Follow its runs, those that go on now or else its last one first, until it is removed."""
+        client = self._cli.client()
+        first = self._find_first(name)
+        later = client.later_runs(name, known=first)
+        if first is None:
+            self._cli.say(f"schedule {name} has not run yet; waiting for its first run")
+        else:
+            self._follow_next(first)
+        # What there was is shown: of the runs that come, all is new.
+        self._lines = None
+        try:
+            schedule = client.schedule(name)
+        except NotFound:
+            return self._say_removed(name)
+        self._cli.warn_without_engine(client, schedule)
+        while (execution := self._wait_next(later, name)) is not None:
+            self._follow_next(execution)
+        return self._say_removed(name)
+
+    def _find_first(self, name: str) -> Execution | None:
+        client = self._cli.client()
+        running = client.history(name, statuses=(Status.RUNNING,), limit=1000)
+        if running:
+            return running[-1]
+        try:
+            return client.last_run(name)
+        except NotFound:
+            if client.removed_at(name) is not None:
+                raise
+            return None
+
+    def _follow_next(self, execution: Execution) -> None:
+        started = execution.started_at or execution.claimed_at or execution.due_at
+        time = near_time(started, zone=self._cli.zone(), now=self._cli.client().now())
+        attempt = f", attempt {execution.attempt}" if execution.attempt > 1 else ""
+        scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
+        self._cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
+        self.follow_run(execution)
+
+    def _wait_next(self, later: LaterRuns, name: str) -> Execution | None:
+        """The next run that begins; None where the schedule was removed, and nothing of it runs."""
+        while (execution := later.find_next()) is None:
+            if later.is_due_for_check and self._cli.client().removed_at(name) is not None:
+                return later.find_next()
+            later.wait()
+        return execution
+
+    def _print(self, execution: Execution, printer: Printer) -> bool:
+        """Print what there is and what comes until it has ended; whether there was anything."""
+        client = self._cli.client()
+        has_printed = False
+
+        def put(pieces: list[Piece], *, lines: int | None = None) -> None:
+            nonlocal has_printed
+            chosen = last_lines(only(pieces, self._stream), lines)
+            put_pieces(self._cli, chosen, printer, of=OF_BOTH if self._stream else "")
+            has_printed |= bool(pieces)
+
+        output = client.output(execution.id)
+        if output is not None and output.removed_at is None:
+            pieces = pieces_of(output, self._stream)
+            put_pieces(self._cli, last_lines(pieces, self._lines), printer)
+            return bool(output.chunks)
+        with client.follower(execution.id) as follower:
+            put(follower.read_kept(execution), lines=self._lines)
+            while execution.status in ACTIVE:
+                if execution.status is Status.RUNNING and follower.is_due_for_check:
+                    client.take_over()
+                due_s = (execution.due_at - client.now()).total_seconds()
+                follower.wait(until_s=due_s if execution.status is Status.QUEUED else 0)
+                execution = client.execution(execution.id)
+                put(follower.read(execution))
+            put(list(follower.read_stored()))
+        return has_printed
+
+    def _say_removed(self, name: str) -> int:
+        self._cli.say(f"schedule {name} was removed, and nothing of it follows")
+        return 0

@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.session import Session
 
@@ -38,11 +39,10 @@ def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         raise UsageError("mcp speaks its own protocol, and gives no --json")
     try:
-        from edgecron.cli.mcp_serving import serve
+        from edgecron.cli.mcp_server import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("edgecron"):
             raise
-        from edgecron.base.bundle import hint_for_extra
 
         raise NotSupported(
             "tools for assistants need the mcp package, which is not installed",

@@ -1,4 +1,4 @@
-"""A call of a tool, and its answer: bounded, cleaned, without secrets."""
+"""Call a tool and answer: bounded, cleaned, without secrets."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import EdgecronError
+from edgecron.base.errors import EdgecronError, os_words
 from edgecron.base.safetext import clean
+from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple
-from edgecron.cli.mcp_session import ToolSession
+from edgecron.cli.mcp_session import ToolSession, check_arguments
+from edgecron.triggers import local_zone_name
+from edgecron.views.json_objects import mask_values
 
 if TYPE_CHECKING:
-    from edgecron.cli.mcp_arguments import Arguments
+    from edgecron.cli.mcp_session import Arguments
     from edgecron.cli.mcp_tools import Tool
     from edgecron.cli.session import Session
 
-MOST_SIZE = 64 * 1024  # letters of an answer: an assistant has to read them all
-_MOST_TEXT = 4_000  # characters of one value, where its tool says nothing else
-_TIGHTER = (400, 60)  # where one object is too large for an answer all the same
+MOST_SIZE = 64 * 1024  # letters of an answer, all of which an assistant reads
+_MOST_TEXT = 4_000  # characters of one value (default of a tool)
+_TIGHTER = (400, 60)  # for an object that is still too large
 
 
 class Answer(NamedTuple):
-    """What a tool answers: an object, and whether that is an error."""
+    """The answer of a tool: an object, or an error."""
 
     content: dict[str, Any]
     is_error: bool = False
 
 
 def call(cli: Session, tool: Tool, given: object, *, reveals: bool = False) -> Answer:
-    """Do what a tool does. What goes wrong is an answer, too, with a code and a hint.
+    """Call a tool. An error is an answer, too, with a code and a hint.
 
-    Values of environment, payload and stdin are hidden unless it `reveals` them.
+    Values of environment, payload and stdin are hidden unless `reveals` is set.
     """
-    from edgecron.cli.mcp_arguments import check_arguments
-
     session = ToolSession(cli)
     try:
         arguments = check_arguments(given, tool.shape)
@@ -42,22 +43,16 @@ def call(cli: Session, tool: Tool, given: object, *, reveals: bool = False) -> A
     except EdgecronError as error:
         return error_answer(error)
     except OSError as error:
-        from edgecron.base.errors import os_words
-
         return error_answer(EdgecronError(os_words(error)))
 
 
 def error_answer(error: EdgecronError) -> Answer:
-    """An error, as --json has it."""
+    """Return an error as --json shows it."""
     body = {"code": error.code, "message": error.message, "hint": error.hint, **error.details}
     return Answer({"error": shown(body)}, is_error=True)
 
 
 def _answer(session: ToolSession, tool: Tool, arguments: Arguments, *, reveals: bool) -> Answer:
-    from edgecron.base.units import format_instant
-    from edgecron.triggers import local_zone_name
-    from edgecron.views.json_objects import mask_values
-
     found = tool.answer(session, arguments)
     items = _fitted(found if reveals else mask_values(found), most=tool.most_text)
     content = {
@@ -73,7 +68,7 @@ def _answer(session: ToolSession, tool: Tool, arguments: Arguments, *, reveals: 
 
 
 def _fitted(found: Any, *, most: int) -> Any:
-    """What was found, with its texts and lists as long as one answer has room for the largest."""
+    """Shorten texts and lists until the largest object fits into an answer."""
     each = found if isinstance(found, list) else [found]
     for bound in (most, most // 4, *_TIGHTER):
         items = [shown(one, most=bound) for one in each]
@@ -83,7 +78,7 @@ def _fitted(found: Any, *, most: int) -> Any:
 
 
 def _bound(content: dict[str, Any], items: list[Any]) -> None:
-    """Leave out the last items where there are too many for one answer, and say how many."""
+    """Drop the last items that do not fit into an answer, and note how many."""
     room = MOST_SIZE
     for number, item in enumerate(items):
         room -= _size_of(item)
@@ -101,10 +96,7 @@ def _size_of(item: object) -> int:
 
 
 def shown(value: Any, *, most: int = _MOST_TEXT) -> Any:
-    """A value without what a terminal would obey.
-
-    Its texts have at most so many characters, and its lists so many items.
-    """
+    """Clean a value of control codes; bound its texts and lists to `most` characters or items."""
     if isinstance(value, str):
         text = clean(value, keep="\n\t")
         left = len(text) - most

@@ -1,4 +1,4 @@
-"""The table of tools: what each says of itself, what it takes, and what it does."""
+"""The table of tools: description, arguments and answer of each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.values import NamedTuple
-from edgecron.cli import mcp_changes as changing
-from edgecron.cli import mcp_output as printed
-from edgecron.cli.mcp_arguments import Arguments, with_instant, words_of
+from edgecron.cli.mcp_session import (
+    MOST_OUTPUT,
+    OUTPUT_LINES,
+    Arguments,
+    add_schedule,
+    edit_schedule,
+    read_output,
+    with_instant,
+    words_of,
+)
 from edgecron.http.keyshapes import DOCUMENT, NAME, PATCH, TIME, ZONE
 from edgecron.model.choices import Status
+from edgecron.views.json_objects import schedule_object
+from edgecron.views.phrases import unreadable_words
 
 if TYPE_CHECKING:
     from edgecron.cli.mcp_session import ToolSession
@@ -23,16 +32,16 @@ _LONG = 4_000
 
 
 class Effect(StrEnum):
-    """What a call may do to the database, and to what runs."""
+    """What a call can do to the database and to running jobs."""
 
-    NOTHING = "nothing"  # it only looks
-    ADDS = "adds"  # something is there besides
-    CHANGES = "changes"  # something is otherwise; what was can be had again
-    ENDS = "ends"  # something is gone
+    NOTHING = "nothing"  # reads only
+    ADDS = "adds"  # something new exists
+    CHANGES = "changes"  # something changed, and can be changed back
+    ENDS = "ends"  # something is gone or has ended
 
 
 class Tool(NamedTuple):
-    """A verb for assistants. `most_text` bounds each text of its answer, in characters."""
+    """A command for assistants. `most_text` bounds each text of its answer, in characters."""
 
     name: str
     title: str
@@ -45,32 +54,29 @@ class Tool(NamedTuple):
 
 
 def tools(*, may_change: bool) -> dict[str, Tool]:
-    """Those that are offered, by name."""
+    """Return the offered tools by name."""
     return {tool.name: tool for tool in (*_READING, *(_CHANGING if may_change else ()))}
 
 
 def is_known(name: str) -> bool:
-    """Whether there is such a tool, offered or not."""
+    """Return whether a tool exists, offered or not."""
     return name in tools(may_change=True)
 
 
-def _verb(
-    verb: str, *places: str, time: str | None = None, **options: str
+def _command(
+    name: str, *places: str, time: str | None = None, **options: str
 ) -> Callable[[ToolSession, Arguments], Any]:
-    """Runs a verb: `places` and `options` are arguments that become words, `time` one of them."""
+    """Answer by a command: `places`, `options` and `time` name arguments that become words."""
 
     def answer(session: ToolSession, arguments: Arguments) -> Any:
         if time is not None:
             arguments = with_instant(session, arguments, time)
-        return session.run_verb(verb, words_of(arguments, options, *places))
+        return session.run_command(name, words_of(arguments, options, *places))
 
     return answer
 
 
 def _list(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
-    from edgecron.views.json_objects import schedule_object
-    from edgecron.views.phrases import unreadable_words
-
     client = session.client()
     limit = arguments.get("limit", 50)
     found, unreadable = client.schedule_page(after=arguments.get("after"), limit=limit + 1)
@@ -82,19 +88,21 @@ def _list(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
 
 
 def _show(session: ToolSession, arguments: Arguments) -> Any:
-    return session.run_verb("show", ["--reveal", "--", arguments["name"]])  # Hidden for all tools.
+    return session.run_command(
+        "show", ["--reveal", "--", arguments["name"]]
+    )  # Hidden for all tools.
 
 
 def _why(session: ToolSession, arguments: Arguments) -> Any:
     asked = with_instant(session, arguments, "time")
     place = "run" if "run" in asked else "time"
-    return session.run_verb("why", words_of(asked, {}, "name", place))
+    return session.run_command("why", words_of(asked, {}, "name", place))
 
 
 def _run(session: ToolSession, arguments: Arguments) -> Any:
     if "payload" in arguments:
         arguments = {**arguments, "payload": json.dumps(arguments["payload"])}
-    return session.run_verb("run", words_of(arguments, {"payload": "--payload"}, "name"))
+    return session.run_command("run", words_of(arguments, {"payload": "--payload"}, "name"))
 
 
 def _takes(*required: str, **properties: Shape) -> Shape:
@@ -155,7 +163,7 @@ _READING = (
         "What runs next",
         "The next fires in order, of all schedules or of one.",
         _takes(name=_SCHEDULE, limit=_count(200, "how many", default=10)),
-        _verb("next", "name", limit="-n"),
+        _command("next", "name", limit="-n"),
     ),
     Tool(
         "history",
@@ -168,7 +176,7 @@ _READING = (
             limit=_count(200, "how many", default=20),
             before={**_RUN, "description": "runs older than this one"},
         ),
-        _verb("history", "name", status="--status", limit="-n", before="--before"),
+        _command("history", "name", status="--status", limit="-n", before="--before"),
     ),
     Tool(
         "logs",
@@ -178,11 +186,11 @@ _READING = (
         _takes(
             "run",
             run={"anyOf": [_RUN, _SCHEDULE], "description": "a run's number, or a schedule"},
-            lines=_count(2_000, "the last so many lines", default=printed.LINES),
+            lines=_count(2_000, "the last so many lines", default=OUTPUT_LINES),
             stream=_STREAM,
         ),
-        printed.printed,
-        most_text=printed.MOST_CHARACTERS,
+        read_output,
+        most_text=MOST_OUTPUT,
     ),
     Tool(
         "why",
@@ -198,7 +206,7 @@ _READING = (
         "Which engines are alive, what runs and waits, what comes next, what failed last."
         " Without an engine nothing is run.",
         _takes(),
-        _verb("status"),
+        _command("status"),
     ),
     Tool(
         "stats",
@@ -206,7 +214,7 @@ _READING = (
         "Runs, failures, what was left out and why, how long runs take and how late they start,"
         " by schedule; the last object, whose schedule is null, is all of them together.",
         _takes(name=_SCHEDULE, since=_DURATION),
-        _verb("stats", "name", since="--since"),
+        _command("stats", "name", since="--since"),
     ),
     Tool(
         "doctor",
@@ -214,7 +222,7 @@ _READING = (
         "Looks the database and its surroundings over: each finding has a status (ok, warning,"
         " problem), a message and a hint.",
         _takes(),
-        _verb("doctor"),
+        _command("doctor"),
     ),
     Tool(
         "check",
@@ -228,7 +236,7 @@ _READING = (
             timezone=ZONE,
             limit=_count(50, "how many times", default=5),
         ),
-        _verb("check", "text", timezone="--tz", limit="-n"),
+        _command("check", "text", timezone="--tz", limit="-n"),
     ),
 )
 
@@ -252,7 +260,7 @@ _CHANGING = (
         "Hold a schedule",
         "Holds all of a schedule that has not started, without end or until a time.",
         _takes("name", name=_SCHEDULE, until=_TIME, timezone=_ZONE),
-        _verb("pause", "name", time="until", until="--until"),
+        _command("pause", "name", time="until", until="--until"),
         Effect.CHANGES,
     ),
     Tool(
@@ -260,7 +268,7 @@ _CHANGING = (
         "Let a paused schedule fire again",
         "Lets a paused schedule fire again from now on; with now, it runs once at once, too.",
         _takes("name", name=_SCHEDULE, now={"type": "boolean", "default": False}),
-        _verb("resume", "name", now="--now"),
+        _command("resume", "name", now="--now"),
         Effect.CHANGES,
         is_idempotent=False,
     ),
@@ -269,7 +277,7 @@ _CHANGING = (
         "Move the next run",
         "Moves the next run to another time, once; the one after it follows its trigger.",
         _takes("name", "time", name=_SCHEDULE, time=_TIME, timezone=_ZONE),
-        _verb("reschedule", "name", "time", time="time"),
+        _command("reschedule", "name", "time", time="time"),
         Effect.CHANGES,
     ),
     Tool(
@@ -277,7 +285,7 @@ _CHANGING = (
         "End a run",
         "Ends a run that goes on (TERM, then KILL), or withdraws one that waits.",
         _takes("run", run=_RUN),
-        _verb("cancel", "run"),
+        _command("cancel", "run"),
         Effect.ENDS,
     ),
     Tool(
@@ -292,7 +300,7 @@ _CHANGING = (
             ),
             "description": DOCUMENT["description"],
         },
-        changing.add,
+        add_schedule,
         Effect.ADDS,
         is_idempotent=False,
     ),
@@ -302,7 +310,7 @@ _CHANGING = (
         "Changes the keys that are given and no others; null clears one. Another trigger takes the"
         " place of the old one: clear the key that it had.",
         _takes("name", name=_SCHEDULE, **PATCH["properties"]),
-        changing.edit,
+        edit_schedule,
         Effect.ENDS,
     ),
     Tool(
@@ -311,7 +319,7 @@ _CHANGING = (
         "Removes a schedule: what is queued is cancelled, what runs finishes, history stays. undo"
         " restores it.",
         _takes("name", name=_SCHEDULE),
-        _verb("rm", "name"),
+        _command("rm", "name"),
         Effect.ENDS,
         is_idempotent=False,
     ),
@@ -321,7 +329,7 @@ _CHANGING = (
         "Restores a schedule as it was when it was removed last, with its history. It runs from"
         " now on, unless it was paused; runs that were queued then stay cancelled.",
         _takes("name", name=_SCHEDULE),
-        _verb("undo", "name"),
+        _command("undo", "name"),
         Effect.ADDS,
         is_idempotent=False,
     ),

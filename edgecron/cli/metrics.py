@@ -22,15 +22,19 @@ Needs prometheus-client: pip install 'edgecron[metrics]'. With --json an array o
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import Any
 
 from edgecron.base.errors import NotSupported, UsageError
+from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
+from edgecron.client.metrics import OPENMETRICS, exposition_parts, find_families, read_families
+from edgecron.client.resources import read_error
 
 USAGE = "[--per-schedule] [-o FILE | --json]"
-_PER_SCHEDULE = b"# TYPE scheduler_claim_lock_failures"  # a family that is there on request alone
+_PER_SCHEDULE = b"# TYPE scheduler_claim_lock_failures"  # only in answers by schedule
 _FILE_MODE = (
     0o644  # A collector is another user: it is to read this file, and nothing else of ours.
 )
@@ -53,8 +57,6 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(_samples(cli, url, per_schedule=args.per_schedule))
         return 0
     if url is None:
-        from edgecron.client.metrics import exposition_parts
-
         _, parts = exposition_parts(
             cli.local_client(must_exist=True), None, per_schedule=args.per_schedule
         )
@@ -64,22 +66,17 @@ def run(cli: Session, args: Namespace) -> int:
         for part in filter(None, parts):
             cli.put(part.decode().removesuffix("\n"))
     else:
-        from edgecron.cli.files import write_file
-
         write_file(args.output, parts, mode=_FILE_MODE)
     return 0
 
 
 def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) -> bytes:
-    """What a server has at /metrics.
+    """Fetch the metrics of a server.
 
-    Raises ServerUnavailable, what it says is wrong, and NotSupported if it does not know
-    `per_schedule`.
+    Raises ServerUnavailable, the error that the server answers, and NotSupported if the server
+    does not know `per_schedule`.
     """
-    import json
-
-    from edgecron.cli.elsewhere import lines_to
-    from edgecron.client.resources import read_error
+    from edgecron.cli.server import lines_to
 
     line = lines_to(cli.config(), url, warn=cli.caution).open()
     try:
@@ -100,8 +97,6 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
 
 def _samples(cli: Session, url: str | None, *, per_schedule: bool) -> Iterator[dict[str, Any]]:
     """Every sample as an object, the same from here and from a server."""
-    from edgecron.client.metrics import OPENMETRICS, find_families, read_families
-
     if url is None:
         found = find_families(cli.local_client(must_exist=True), per_schedule=per_schedule)
     else:

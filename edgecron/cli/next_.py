@@ -11,7 +11,13 @@ from argparse import ArgumentParser, Namespace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from edgecron.cli.list_ import say_empty
+from edgecron.cli.screen import table
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_count
+from edgecron.views.json_objects import fire_object
+from edgecron.views.phrases import moved_words, next_sentence
+from edgecron.views.times import distance, local_time, short_duration
 
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
@@ -29,8 +35,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.formats.option_texts import read_count
-
     limit = read_count(args.limit, what="-n", most=_MOST)
     if args.name is not None:
         client: Client | None = cli.client(must_exist=True)
@@ -38,24 +42,17 @@ def run(cli: Session, args: Namespace) -> int:
         client = cli.find_client()
     fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
     if cli.is_json:
-        from edgecron.views.json_objects import fire_object
-
         cli.put_json(fire_object(fire) for fire in fires)
     elif client is not None and fires:
         _put_table(cli, client, fires)
     elif client is not None and client.count_schedules()[0]:
         _say_nothing_to_come(cli, client, args.name)
     else:
-        from edgecron.cli.list_ import say_empty
-
         say_empty(cli)
     return 0
 
 
 def _put_table(cli: Session, client: Client, fires: list[UpcomingFire]) -> None:
-    from edgecron.cli.screen import table
-    from edgecron.views.times import distance, local_time
-
     now, zone = client.now(), cli.zone()
     is_trusted = client.clock_state().is_trusted
     rows = [
@@ -80,9 +77,6 @@ def _put_table(cli: Session, client: Client, fires: list[UpcomingFire]) -> None:
 
 
 def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
-    from edgecron.views.phrases import moved_words
-    from edgecron.views.times import short_duration
-
     if fire.is_moved:
         return moved_words(fire, zone=zone, now=now)
     moved = fire.due_at - fire.plan_at
@@ -98,7 +92,6 @@ def _say_nothing_to_come(cli: Session, client: Client, name: str | None) -> None
             f" {cli.command('list')}"
         )
         return
-    from edgecron.views.phrases import next_sentence
 
     schedule = client.schedule(name)
     is_trusted = client.clock_state().is_trusted

@@ -13,7 +13,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import NotFound, UsageError
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_time
+from edgecron.model.listing import Choice
+from edgecron.views.acts import paused_words
+from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
@@ -27,9 +32,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.formats.option_texts import read_time
-    from edgecron.views.acts import paused_words
-
     client = cli.client(must_exist=True)
     names = chosen_names(cli, args)
     until = None
@@ -58,14 +60,11 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
     Raises UsageError unless exactly one of names, group and all is given, and NotFound for a name
     or a group that no schedule has.
     """
-    from edgecron.base.errors import NotFound, UsageError
-    from edgecron.model.listing import Choice
-
     client = cli.client()
     if (bool(args.names), args.group is not None, args.all).count(True) != 1:
         raise UsageError(
             "expected one of NAME, --group and --all",
-            hint=f"such as: {cli.command(f'{cli.verb} --group nightly')}",
+            hint=f"such as: {cli.command(f'{cli.command_name} --group nightly')}",
         )
     if args.names:
         for name in args.names:
@@ -84,8 +83,6 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
     """What was done to schedules, each in words."""
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return
     for _, words in changed:

@@ -1,15 +1,26 @@
-"""What a document changes of schedules, as lines for people and as JSON objects."""
+"""Show what a document changes of schedules: lines for people, JSON objects."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from edgecron.base.values import replace
+from edgecron.cli.screen import paint
+from edgecron.client.engine_words import reverting_words
+from edgecron.formats.document_plan import PRUNABLE, SECRET, Action, may_be_secret
+from edgecron.formats.document_writing import default_of
+from edgecron.formats.toml import write_value
+from edgecron.views.acts import kept_words
+from edgecron.views.json_objects import schedule_object
+from edgecron.views.phrases import job_words, next_sentence
 
 if TYPE_CHECKING:
     from edgecron.base.errors import InvalidDocument
     from edgecron.cli.session import Session
-    from edgecron.formats.document_plan import Action, FieldChange, Step
+    from edgecron.formats.document_plan import FieldChange, Step
     from edgecron.model.schedule import Schedule
 
 MOST_TOLD = 20  # of what is wrong with a document, or left alone by it
@@ -18,13 +29,10 @@ _SIGNS = {"create": "+", "change": "~", "remove": "-"}
 
 
 def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
-    """A plan on stdout: what is made, changed and removed, and how much is left as it is.
+    """Print a plan: schedules created, changed, removed, and the number left alone.
 
-    What came from elsewhere is named where it might have been removed.
+    Schedules from other files are named if --prune could be expected to remove them.
     """
-    from edgecron.cli.screen import paint
-    from edgecron.formats.document_plan import PRUNABLE, Action
-
     is_colored = cli.use_color(sys.stdout)
     for step in steps:
         action = step.action.value
@@ -32,8 +40,6 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
             continue
         cli.put(paint(f"{_SIGNS[action]} {action} {step.name}", _STYLES[action], is_on=is_colored))
         if step.action is Action.CREATE and step.wanted is not None:
-            from edgecron.views.phrases import job_words
-
             spec = step.wanted.spec
             cli.put(f"    {', '.join(spec.triggers)}: {job_words(spec)}")
         put_changes(cli, step.changes)
@@ -50,7 +56,7 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
 
 
 def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
-    """Changed keys, one to a line: `timeout: 1h -> 2h`."""
+    """Print changed keys, one per line: `timeout: 1h -> 2h`."""
     for change in changes:
         old, new = change_words(change)
         cli.put(f"    {change.key}: {old} -> {new}")
@@ -60,10 +66,7 @@ _MOST_LETTERS = 200  # of a value, where a change is shown
 
 
 def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
-    """Changes for a log: values of environment, payload and stdin as ***."""
-    from edgecron.base.values import replace
-    from edgecron.formats.document_plan import SECRET, may_be_secret
-
+    """Replace values of environment, payload and stdin by ***, for a log."""
     return [
         replace(
             one,
@@ -78,28 +81,21 @@ def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
 
 def put_kept(cli: Session, name: str, changes: Iterable[FieldChange]) -> None:
     """Say that the database keeps what a change removed from a schedule and may be secret."""
-    from edgecron.views.acts import kept_words
-
     words = kept_words(changes, forget=cli.command(f"prune --forget {name}"))
     if words is not None:
         cli.say(f"edgecron: note: {words}")
 
 
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
-    """A schedule that was changed, what of it, and its next run; and where that does not last."""
-    from edgecron.client.engine_words import reverting_words
-
+    """Print a changed schedule, its changes and its next run, and notes on old values."""
     changes = list(changes)
     put_kept(cli, schedule.name, changes)
     reverting = reverting_words(schedule)
     if reverting is not None:
         cli.say(f"edgecron: note: {reverting}")
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         cli.put_json([schedule_object(schedule)])
         return
-    from edgecron.views.phrases import next_sentence
 
     client = cli.client()
     is_trusted = client.clock_state().is_trusted
@@ -109,10 +105,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
 
 
 def change_words(change: FieldChange) -> tuple[str, str]:
-    """What a key said and what it will say: its default where it is not named."""
-    from edgecron.formats.document_writing import default_of
-    from edgecron.formats.toml import write_value
-
+    """Return the old and the new value of a key as text; the default if it is not set."""
     words = []
     for value in (change.old, change.new):
         shown = default_of(change.key) if value is None else value
@@ -123,16 +116,12 @@ def change_words(change: FieldChange) -> tuple[str, str]:
 
 
 def count_actions(steps: Iterable[Step]) -> str:
-    """`2 to create, 1 to change, 3 unchanged`."""
-    from collections import Counter
-
+    """Count steps in words: `2 to create, 1 to change, 3 unchanged`."""
     return counted_words(Counter(step.action for step in steps))
 
 
 def counted_words(counts: Mapping[Action, int]) -> str:
-    """The same of how many steps do what."""
-    from edgecron.formats.document_plan import Action
-
+    """Put the counts of actions into words, as `count_actions` does."""
     words = {
         Action.CREATE: "to create",
         Action.CHANGE: "to change",
@@ -145,7 +134,7 @@ def counted_words(counts: Mapping[Action, int]) -> str:
 
 
 def step_object(step: Step) -> dict[str, Any]:
-    """A step of a plan as JSON has it."""
+    """Return a step of a plan as a JSON object."""
     return {
         "name": step.name,
         "action": step.action.value,
@@ -157,7 +146,7 @@ def step_object(step: Step) -> dict[str, Any]:
 
 
 def say_problems(cli: Session, error: InvalidDocument, *, file: str | None = None) -> None:
-    """What is wrong with a document, one problem to a line, on stderr; in JSON it is told later."""
+    """Print the problems of a document on stderr; with --json the error has them."""
     if cli.is_json:
         return
     for problem in error.problems[:MOST_TOLD]:
@@ -168,7 +157,7 @@ def say_problems(cli: Session, error: InvalidDocument, *, file: str | None = Non
 
 
 def problem_words(problem: Any, *, file: str | None = None) -> str:
-    """`line 3: schedule 'backup': timeout: ...`."""
+    """Put a problem into words: `line 3: schedule 'backup': timeout: ...`."""
     where = f"line {problem['line']}: " if problem["line"] is not None else ""
     if file is not None and where:
         where = f"{file}, {where}"
@@ -180,7 +169,7 @@ def problem_words(problem: Any, *, file: str | None = None) -> str:
 
 
 def _bare(text: str) -> str:
-    """Text as TOML without quotes that nobody misses."""
+    """Remove the quotes of a TOML text if it is plain."""
     inner = text[1:-1]
     is_plain = text[:1] == '"' == text[-1:] and "\\" not in inner and inner.strip() == inner
     return inner if is_plain and inner else text

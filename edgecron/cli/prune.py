@@ -32,13 +32,22 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import InvalidDuration, UsageError
+from edgecron.base.units import parse_duration_ms, parse_size
+from edgecron.base.values import replace
+from edgecron.cli.screen import table
 from edgecron.cli.session import Session
+from edgecron.formats.config_values import retention_values
+from edgecron.formats.option_texts import read_count
+from edgecron.planning.retention import Kind, Reason, Retention, output_limit
 from edgecron.store.retention_rows import find_size
+from edgecron.views.phrases import size_words
+from edgecron.views.times import seconds_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgecron.planning.retention import Pruned, Removed, Retention
+    from edgecron.planning.retention import Pruned, Removed
 
 LIVES_LONG = True
 USAGE = "[--forget] [NAME] [--dry-run] [limits] [--compact] [--json]"
@@ -66,10 +75,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.errors import UsageError
-    from edgecron.formats.config_values import retention_values
-    from edgecron.planning.retention import Retention
-
     if args.name is not None and args.database_bytes is not None:
         raise UsageError(
             "--database-bytes is of all schedules together", hint="leave out the NAME, or that"
@@ -92,8 +97,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _forget(cli: Session, args: Namespace) -> int:
-    from edgecron.base.errors import UsageError
-
     given = [name for name in _LIMITS if getattr(args, name) is not None]
     if given:
         raise UsageError(
@@ -132,8 +135,6 @@ def _forget(cli: Session, args: Namespace) -> int:
 
 def _retention(args: Namespace, configured: Retention) -> Retention:
     """What is to be kept: as configured, but for what was said otherwise."""
-    from edgecron.base.values import replace
-
     readers: dict[str, Callable[[str, str], Any]] = {
         "output_age": _read_age,
         "output_bytes": _read_size,
@@ -156,9 +157,6 @@ def _retention(args: Namespace, configured: Retention) -> Retention:
 
 
 def _read_age(text: str, what: str) -> float:
-    from edgecron.base.errors import InvalidDuration
-    from edgecron.base.units import parse_duration_ms
-
     try:
         return parse_duration_ms(text) / 1000
     except InvalidDuration as error:
@@ -166,14 +164,10 @@ def _read_age(text: str, what: str) -> float:
 
 
 def _read_size(text: str, what: str) -> int:
-    from edgecron.base.units import parse_size
-
     return parse_size(text, what=what)
 
 
 def _read_count(text: str, what: str) -> int:
-    from edgecron.formats.option_texts import read_count
-
     return read_count(text, what=what, most=10**12)
 
 
@@ -196,8 +190,6 @@ class _Progress:
 
 
 def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) -> None:
-    from edgecron.views.phrases import size_words
-
     if not pruned.has_ages and (retention.output_age_s or retention.history_age_s):
         cli.warn(
             "this machine's clock can't be trusted, so nothing was judged by its age;"
@@ -232,10 +224,6 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
 
 
 def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str]:
-    from edgecron.cli.screen import table
-    from edgecron.planning.retention import Kind
-    from edgecron.views.phrases import size_words
-
     nouns = {
         Kind.RUN: "run",
         Kind.SCHEDULE: "removed schedule",
@@ -252,10 +240,6 @@ def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str
 
 
 def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:
-    from edgecron.planning.retention import Kind, Reason, output_limit
-    from edgecron.views.phrases import size_words
-    from edgecron.views.times import seconds_words
-
     is_output = removed.kind is Kind.OUTPUT
     if removed.reason is Reason.AGE:
         age_s = retention.output_age_s if is_output else retention.history_age_s

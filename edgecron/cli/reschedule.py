@@ -15,6 +15,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_time
+from edgecron.views.acts import rescheduled_words
+from edgecron.views.json_objects import schedule_object
 
 USAGE = "NAME TIME [--json]"
 
@@ -25,19 +28,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.formats.option_texts import read_time
-
     client = cli.client(must_exist=True)
     before = client.schedule(args.name)
     instant = read_time(args.time, what="TIME", timezone="local", now=client.now())
     schedule = client.reschedule(args.name, instant)
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         cli.put_json([schedule_object(schedule)])
     else:
-        from edgecron.views.acts import rescheduled_words
-
         zone, now = cli.zone(), client.now()
         is_trusted = client.clock_state().is_trusted
         cli.put(

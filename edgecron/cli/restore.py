@@ -22,11 +22,18 @@ asks before it replaces anything; --yes answers.
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser, Namespace
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.base.safetext import clean
+from edgecron.cli.backup import contents_words, progress_of
 from edgecron.cli.session import Session
+from edgecron.client.backup import own_name
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.client.restore import Restoration, Restored
@@ -50,8 +57,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.copywords import progress_of
-
     client = cli.local_client()
     with client.restoring(args.file, on_progress=progress_of(cli, "read")) as restoration:
         if restoration.opening is not None:
@@ -71,10 +76,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) -> None:
     """Show what would run as us, and as whom else. Raises EdgecronError unless it may."""
-    from edgecron.base.errors import EdgecronError
-    from edgecron.base.safetext import clean
-    from edgecron.client.backup import own_name
-
     lines = []
     for one in restoration.commands:
         who = f" (as {one.user})" if one.user else ""
@@ -95,9 +96,6 @@ def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) 
 
 
 def _words_of(command: StoredCommand) -> str:
-    import json
-    from shlex import join
-
     if command.kind != "command":
         return f"{command.kind} {command.job}"
     try:
@@ -108,9 +106,6 @@ def _words_of(command: StoredCommand) -> str:
 
 def _agrees(cli: Session, restoration: Restoration) -> bool:
     """Say what would replace what, and ask."""
-    from edgecron.base.errors import UsageError
-    from edgecron.cli.copywords import contents_words
-
     if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             f"database {restoration.database} would be replaced,"
@@ -126,9 +121,6 @@ def _agrees(cli: Session, restoration: Restoration) -> bool:
 
 
 def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
-    from edgecron.cli.copywords import contents_words
-    from edgecron.views.phrases import count_words
-
     lines = [f"restored {contents_words(done.contents)} to {done.database}"]
     if done.aside is not None:
         lines.append(f"the former database is kept: {done.aside}")

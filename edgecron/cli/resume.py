@@ -15,7 +15,10 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.cli.pause import add_choice_arguments, chosen_names, put_changed
+from edgecron.cli.run_ import fire_now, put_fired, tell_fired
 from edgecron.cli.session import Session
+from edgecron.views.acts import is_held, resumed_words
+from edgecron.views.json_objects import execution_object, schedule_object
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
@@ -29,8 +32,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.views.acts import is_held, resumed_words
-
     client = cli.client(must_exist=True)
     changed, is_trusted = [], client.clock_state().is_trusted
     for name in chosen_names(cli, args):
@@ -53,12 +54,8 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _fire(cli: Session, changed: list[tuple[Schedule, str]]) -> int:
     """Run each once, and say both that it was resumed and what became of the run."""
-    from edgecron.cli.run_ import fire_now, put_fired, tell_fired
-
     fired = [fire_now(cli, schedule.name) for schedule, _ in changed]
     if cli.is_json:
-        from edgecron.views.json_objects import execution_object, schedule_object
-
         cli.put_json(
             schedule_object(schedule) | {"runs": [execution_object(run) for run in runs]}
             for (schedule, _), runs in zip(changed, fired, strict=True)

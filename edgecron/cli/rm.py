@@ -14,6 +14,8 @@ from argparse import ArgumentParser, Namespace
 
 from edgecron.base.errors import Unreadable
 from edgecron.cli.session import Session
+from edgecron.client.engine_words import reverting_words
+from edgecron.views.json_objects import schedule_object
 
 USAGE = "NAME... [--yes] [--json]"
 
@@ -42,12 +44,8 @@ def run(cli: Session, args: Namespace) -> int:
         if left:
             cli.warn(f"what comes after {schedule.name} or needs it waits in vain now: {left}")
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0
-
-    from edgecron.client.engine_words import reverting_words
 
     for schedule in removed:
         undo = cli.command(f"undo {schedule.name}")

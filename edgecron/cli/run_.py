@@ -30,8 +30,15 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgecron.cli.session import Session
+from edgecron.base.errors import EdgecronError, ServerLost, UsageError
+from edgecron.cli.logs import put_result
+from edgecron.cli.run_output import Printer, StreamPrinter, pieces_of, put_pieces
+from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.run_words import blocking_words
+from edgecron.model.choices import Reason, Status
+from edgecron.views.acts import fired_words
+from edgecron.views.json_objects import execution_object
+from edgecron.views.phrases import failure_words, status_words
 
 if TYPE_CHECKING:
     from edgecron.model.run import Execution
@@ -52,8 +59,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if args.result and not args.wait:
-        from edgecron.base.errors import UsageError
-
         raise UsageError("--result is there when the run has ended", hint="add --wait")
     cli.is_patient = args.wait
     cli.client(must_exist=True)
@@ -66,9 +71,11 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool) -> int:
     """Fire it, and follow it in each of its scopes, one after the other; our exit code."""
-    from edgecron.base.errors import EdgecronError
-    from edgecron.cli.printing import StreamPrinter
-    from edgecron.cli.waiting import Waiter, refuse_absent_program, refuse_without_engine_elsewhere
+    from edgecron.cli.run_waiting import (
+        Waiter,
+        refuse_absent_program,
+        refuse_without_engine_elsewhere,
+    )
 
     schedule = cli.client().schedule(name)
     refuse_absent_program(cli, schedule)
@@ -116,9 +123,6 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
 
 def tell_fired(cli: Session, executions: list[Execution]) -> int:
     """Say why a fire was left out, and what it lacks to be run; our exit code."""
-    from edgecron.base.errors import ServerLost
-    from edgecron.model.choices import Status
-
     try:
         _tell_what_lacks(cli, executions)
     except ServerLost as error:
@@ -128,8 +132,6 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
 
 
 def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
-    from edgecron.model.choices import Status
-
     skipped = [execution for execution in executions if execution.status is Status.SKIPPED]
     # Of a thousand scopes the first few say why: to find out costs a look at the history each.
     for execution in skipped[:_MOST_TOLD]:
@@ -145,16 +147,12 @@ def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
 
 def put_fired(cli: Session, executions: list[Execution]) -> None:
     """What became of a fire, a line for each of its runs."""
-    from edgecron.views.acts import fired_words
-
     for execution in executions:
         cli.put(fired_words(execution))
 
 
 def _put(cli: Session, executions: list[Execution]) -> None:
     if cli.is_json:
-        from edgecron.views.json_objects import execution_object
-
         cli.put_json(execution_object(execution) for execution in executions)
     else:
         put_fired(cli, executions)
@@ -166,11 +164,6 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
     The result that it left goes to stdout where that is asked for; where it has none because it
     failed, what it printed goes to stderr: whoever asked for the result reads JSON on stdout.
     """
-    from edgecron.cli.logs import put_result
-    from edgecron.cli.options import OWN_ERROR
-    from edgecron.model.choices import Reason, Status
-    from edgecron.views.phrases import failure_words, status_words
-
     if result and not cli.is_json and (execution.result or execution.status is Status.SUCCESS):
         put_result(cli, execution)
     elif result and not cli.is_json:
@@ -193,8 +186,6 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
 
 
 def _put_on_stderr(cli: Session, execution: Execution) -> None:
-    from edgecron.cli.printing import Printer, pieces_of, put_pieces
-
     output = cli.client().output(execution.id)
     if output is not None:
         printer = Printer(to=sys.stderr)

@@ -1,13 +1,14 @@
-"""Text for people: cleaned of what a terminal would obey, coloured, aligned, and cut to fit."""
+"""Format text for the terminal: cleaned of control codes, coloured, aligned, cut to fit."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 
 from edgecron.base.safetext import clean
-from edgecron.cli.width import terminal_columns
+from edgecron.cli.terminal import terminal_columns
 from edgecron.views.phrases import display_width, fit, folded
 
 _STYLES = {
@@ -16,7 +17,7 @@ _STYLES = {
 }  # fmt: skip
 _PAINT = f"(\x1b\\[(?:0|{'|'.join(_STYLES.values())})m)"
 _BLANKS = {ord("\t"): " ", ord("\n"): " "}  # a cell is one line
-_NARROWEST = 8  # of a column that gives way
+_NARROWEST = 8  # a flexible column keeps this width
 _NO_LIMIT = 100_000
 STATUS_STYLES = {
     "success": "green",
@@ -30,9 +31,7 @@ STATUS_STYLES = {
 
 
 def clean_painted(text: str) -> str:
-    """Lines that are clean but for the colours of `paint`."""
-    import re
-
+    """Clean lines, but keep the colours of `paint`."""
     parts = re.split(_PAINT, text)
     return "".join(
         part if number % 2 else clean(part, keep="\n") for number, part in enumerate(parts)
@@ -40,7 +39,7 @@ def clean_painted(text: str) -> str:
 
 
 def paint(text: str, style: str | None, *, is_on: bool) -> str:
-    """Text cleaned, and coloured where that is wanted."""
+    """Clean a text, and colour it if `is_on`."""
     return _colored(clean(text), style if is_on else None)
 
 
@@ -49,7 +48,7 @@ def _colored(cleaned: str, style: str | None) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A line in as many as the terminal needs, broken between words."""
+    """Wrap a line to the width of the terminal, between words."""
     from textwrap import fill
 
     width = terminal_columns(otherwise=100)
@@ -66,11 +65,12 @@ def table(
     title: int = 0,
     width: int | None = None,
 ) -> list[str]:
-    """Aligned lines. `flexible` columns give way, the first one first, where there is no room.
+    """Format rows as aligned lines.
 
-    (column, least) says how far it does; a column may come again. Where that is not enough, each
-    row becomes a block of lines: its cells up to the column `title`, then one to a line.
-    `styles` has a style or None for each cell. Cells are cleaned here.
+    If there is no room, `flexible` columns shrink in this order; (column, least) bounds how far,
+    and a column may occur twice. If that is not enough, each row becomes a block of lines: its
+    cells up to the column `title`, then one cell per line. `styles` has a style or None for each
+    cell. Cells are cleaned for the terminal.
     """
     cleaned = [[_clean_cell(cell) for cell in row] for row in rows]
     styles = styles or [[None] * len(headings)] * len(rows)
@@ -106,7 +106,7 @@ def _clean_cell(text: str) -> str:
 
 
 def room_on_screen() -> int:
-    """The width of the terminal; where there is none, nothing need be cut that is then searched."""
+    """Return the width of the terminal; no limit without one, so that `grep` sees all."""
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return terminal_columns(otherwise=100)
     return _NO_LIMIT
@@ -129,7 +129,7 @@ def _block(
     room: int,
     is_colored: bool,
 ) -> list[str]:
-    """A row as lines: what it is called, then what has something to tell."""
+    """Format a row as lines: its title, then its non-empty cells."""
     first = " ".join(cell for cell in cells[: title + 1] if cell)
     lines = [paint(part, "bold", is_on=is_colored) for part in folded(first, room)]
     labels = max(display_width(heading) for heading in headings[title + 1 :]) + 4

@@ -26,8 +26,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import UsageError
+import edgecron
+from edgecron import __version__
+from edgecron.base.bundle import find_bundle
+from edgecron.base.bundle_folders import find_folders, remove_folder, remove_own
+from edgecron.base.errors import Conflict, NotSupported, UsageError
+from edgecron.base.safetext import clean
 from edgecron.cli.session import Session
+from edgecron.views.phrases import size_words
 
 if TYPE_CHECKING:
     from edgecron.base.bundle import Bundle
@@ -45,8 +51,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.base.bundle import find_bundle
-
     actions = {"show": _show, "clean": _clean, "remove": _remove}
     if args.action not in actions:
         raise UsageError(f"{args.action!r} is not known, expected show, clean or remove")
@@ -56,8 +60,6 @@ def run(cli: Session, args: Namespace) -> int:
     if bundle is not None:
         return actions[args.action](cli, bundle, args)
     if args.action != "show":
-        from edgecron.base.errors import NotSupported
-
         raise NotSupported(
             f"this edgecron is a package of {sys.executable}, and unpacks nothing",
             hint="remove it with what installed it, such as: pip uninstall edgecron",
@@ -67,9 +69,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _show_package(cli: Session) -> None:
-    import edgecron
-    from edgecron.base.safetext import clean
-
     home = os.path.dirname(os.path.abspath(edgecron.__file__))
     if cli.is_json:
         row = {"kind": "package", "path": home, "version": edgecron.__version__}
@@ -81,9 +80,6 @@ def _show_package(cli: Session) -> None:
 
 
 def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
-    from edgecron.base.bundle_folders import find_folders
-    from edgecron.base.safetext import clean
-
     program, folders = _program(bundle), find_folders(bundle)
     licences = os.path.join(bundle.folder, "_internal", "licences")
     if cli.is_json:
@@ -102,8 +98,6 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
 
 
 def _program(bundle: Bundle) -> dict[str, Any]:
-    from edgecron import __version__
-
     return {
         "kind": "binary",
         "path": bundle.file if bundle.has_file else None,
@@ -125,8 +119,6 @@ def _object(folder: Folder) -> dict[str, Any]:
 
 
 def _size(size_bytes: int) -> str:
-    from edgecron.views.phrases import size_words
-
     return size_words(size_bytes)
 
 
@@ -146,8 +138,6 @@ def _pids(folder: Folder) -> str:
 
 def _clean(cli: Session, bundle: Bundle, args: Namespace) -> int:
     """Remove what nobody runs; the rest is named, and is no failure."""
-    from edgecron.base.bundle_folders import find_folders, remove_folder
-
     others = [folder for folder in find_folders(bundle) if not folder.is_current]
     removed = [folder for folder in others if remove_folder(folder)]
     _tell(cli, removed, kept=[folder for folder in others if folder not in removed])
@@ -155,8 +145,6 @@ def _clean(cli: Session, bundle: Bundle, args: Namespace) -> int:
 
 
 def _tell(cli: Session, removed: list[Folder], *, kept: list[Folder]) -> None:
-    from edgecron.base.safetext import clean
-
     if cli.is_json:
         cli.put_json(
             [{**_object(folder), "is_removed": folder in removed} for folder in (*removed, *kept)]
@@ -171,10 +159,6 @@ def _tell(cli: Session, removed: list[Folder], *, kept: list[Folder]) -> None:
 
 
 def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
-    from edgecron.base.bundle_folders import find_folders, remove_folder, remove_own
-    from edgecron.base.errors import Conflict
-    from edgecron.base.safetext import clean
-
     if bundle.is_installed or bundle.has_file:
         _refuse_packaged(bundle)
         _refuse_of_others(bundle)
@@ -219,8 +203,6 @@ def _refuse_packaged(bundle: Bundle) -> None:
         except OSError:
             return
     if is_packaged:
-        from edgecron.base.errors import NotSupported
-
         place = bundle.file or bundle.folder
         raise NotSupported(
             f"{place} belongs to the package edgecron", hint="apt-get remove edgecron"
@@ -233,8 +215,6 @@ def _refuse_of_others(bundle: Bundle) -> None:
     owners = (os.lstat(folder).st_uid, os.lstat(bundle.file).st_uid)
     is_sticky = bool(os.lstat(folder).st_mode & stat.S_ISVTX) and os.geteuid() not in (0, *owners)
     if not os.access(folder, os.W_OK) or is_sticky:
-        from edgecron.base.errors import Conflict
-
         raise Conflict(
             f"{bundle.file} can't be removed by you: {folder} is another user's",
             hint="its owner removes it; what old versions have left goes by: edgecron self clean",

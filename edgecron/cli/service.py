@@ -24,17 +24,52 @@ engine is alive, 1 where none is, 3 where no service is installed.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from edgecron import __version__
 from edgecron.base.errors import NotSupported, UsageError
+from edgecron.base.paths import is_root
+from edgecron.cli.service_files import (
+    Manager,
+    Scope,
+    Service,
+    launchd_plist,
+    openrc_script,
+    procd_script,
+    strict_drop_in,
+    systemd_unit,
+)
+from edgecron.cli.service_machine import (
+    carry_out,
+    check_program,
+    find_manager,
+    launchd_deeds,
+    lingers,
+    places_of,
+    systemd_deeds,
+    warn_of_strangers,
+)
+from edgecron.cli.service_plan import (
+    Call,
+    Deed,
+    MakeLink,
+    RemoveFile,
+    RemoveFolder,
+    WriteFile,
+    diff_lines,
+)
+from edgecron.cli.service_wanted import check_http, scope_of, wanted_service
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_choice
 
 if TYPE_CHECKING:
-    from edgecron.cli.service_planning import Deed
-    from edgecron.cli.service_wanted import Manager, Scope, Service
+    from edgecron.cli.service_plan import Deed
+
 
 USAGE = (
     "install|uninstall|status|print [--user|--system] [--name NAME] [--program PATH]"
@@ -82,8 +117,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _check(cli: Session, args: Namespace) -> None:
     """Raise UsageError for options that mean nothing together."""
-    from edgecron.cli.wantedservice import scope_of
-
     if args.user and args.system:
         raise UsageError("--user and --system are given, expected one of them")
     if args.linger and scope_of(args) == "system":
@@ -108,10 +141,6 @@ def _check(cli: Session, args: Namespace) -> None:
 
 def _manager(args: Namespace, *, needed: bool) -> Manager:
     """Whose files are meant. Raises NotSupported where one is `needed` and none is here."""
-    from edgecron.cli.service_managers import find_manager
-    from edgecron.cli.service_wanted import Manager
-    from edgecron.formats.option_texts import read_choice
-
     here = find_manager()
     if args.manager is not None:
         manager = read_choice(args.manager, Manager, what="--for")
@@ -139,20 +168,14 @@ def _manager(args: Namespace, *, needed: bool) -> Manager:
 
 
 def _print(cli: Session, args: Namespace) -> int:
-    from edgecron.cli import service_launchd as launchd
-    from edgecron.cli import service_scripts as scripts
-    from edgecron.cli import service_systemd as systemd
-    from edgecron.cli.service_wanted import Manager
-    from edgecron.cli.wantedservice import wanted_service
-
     service, manager = wanted_service(cli, args), _manager(args, needed=False)
     if args.strict and manager is not Manager.SYSTEMD:
         raise UsageError(f"--strict is of systemd, not of {manager}")
     texts = {
-        Manager.SYSTEMD: systemd.strict_drop_in if args.strict else systemd.unit,
-        Manager.LAUNCHD: lambda each: launchd.plist(each, home=PurePosixPath(Path.home())),
-        Manager.OPENRC: scripts.openrc,
-        Manager.PROCD: scripts.procd,
+        Manager.SYSTEMD: strict_drop_in if args.strict else systemd_unit,
+        Manager.LAUNCHD: lambda each: launchd_plist(each, home=PurePosixPath(Path.home())),
+        Manager.OPENRC: openrc_script,
+        Manager.PROCD: procd_script,
     }
     text = texts[manager](service)
     if cli.is_json:
@@ -163,12 +186,6 @@ def _print(cli: Session, args: Namespace) -> int:
 
 
 def _install(cli: Session, args: Namespace) -> int:
-    from edgecron import __version__
-    from edgecron.cli.service_program import check_program
-    from edgecron.cli.service_wanted import Manager
-    from edgecron.cli.serviceplans import launchd_deeds, systemd_deeds, warn_of_strangers
-    from edgecron.cli.wantedservice import check_http, wanted_service
-
     manager = _manager(args, needed=not args.dry_run)
     service = wanted_service(cli, args)
     if args.root is None:
@@ -188,10 +205,6 @@ def _install(cli: Session, args: Namespace) -> int:
 
 
 def _uninstall(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.service_wanted import Manager, Scope, Service
-    from edgecron.cli.serviceplans import launchd_deeds, lingers, systemd_deeds
-    from edgecron.cli.wantedservice import scope_of
-
     manager = _manager(args, needed=not args.dry_run)
     service = Service(program=("/",), scope=Scope(scope_of(args)), name=args.name)
     if args.root is None:
@@ -210,9 +223,7 @@ def _uninstall(cli: Session, args: Namespace) -> int:
 
 
 def _status(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.serviceplans import places_of
-    from edgecron.cli.servicestatus import show
-    from edgecron.cli.wantedservice import scope_of
+    from edgecron.cli.service_status import show
 
     manager = _manager(args, needed=False)
     return show(cli, manager, scope=scope_of(args), name=args.name, places=places_of(args))
@@ -220,9 +231,6 @@ def _status(cli: Session, args: Namespace) -> int:
 
 def _refuse_rights(args: Namespace, scope: Scope) -> None:
     """Raise NotSupported where only root may do this."""
-    from edgecron.base.paths import is_root
-    from edgecron.cli.service_wanted import Scope
-
     if scope is Scope.SYSTEM and not is_root() and not args.dry_run:
         raise NotSupported(
             f"to {args.action} a service of the machine takes root",
@@ -231,9 +239,6 @@ def _refuse_rights(args: Namespace, scope: Scope) -> None:
 
 
 def _carry_out(cli: Session, args: Namespace, deeds: list[Deed]) -> None:
-    from edgecron.cli.service_managers import carry_out
-    from edgecron.cli.servicewords import deed_lines, deed_object
-
     def tell(deed: Deed) -> None:
         if not cli.is_json:
             for line in deed_lines(deed):
@@ -252,9 +257,6 @@ def _carry_out(cli: Session, args: Namespace, deeds: list[Deed]) -> None:
 
 
 def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
-    from edgecron.cli.service_wanted import Scope
-    from edgecron.cli.serviceplans import lingers
-
     if not has_changed:
         cli.say(f"{service.id} is installed as it should be")
         return
@@ -268,3 +270,34 @@ def _say_installed(cli: Session, args: Namespace, service: Service, *, has_chang
             "it ends with your last session and starts with your next login; to have it run"
             " always, from boot on: loginctl enable-linger"
         )
+
+
+def deed_lines(deed: Deed) -> Iterator[str]:
+    """One line, and of a file that is written its text, or what changes in it."""
+    match deed:
+        case WriteFile(path=path, text=text, before=before):
+            yield f"{'write' if before is None else 'change':<8}{path}"
+            lines = text.splitlines()
+            if before is not None:
+                lines = diff_lines(path, before=before, text=text)
+            yield from (f"    {line}".rstrip() for line in lines)
+        case RemoveFile(path=path):
+            yield f"{'remove':<8}{path}"
+        case RemoveFolder(path=path):
+            yield f"{'remove':<8}{path}, where it is empty"
+        case MakeLink(path=path, target=target):
+            yield f"{'link':<8}{path} to {target}"
+        case Call(argv=argv):
+            yield f"{'run':<8}{shlex.join(argv)}"
+
+
+def deed_object(deed: Deed) -> dict[str, Any]:
+    match deed:
+        case WriteFile(path=path, text=text):
+            return {"act": "write", "path": str(path), "text": text}
+        case RemoveFile(path=path) | RemoveFolder(path=path):
+            return {"act": "remove", "path": str(path)}
+        case MakeLink(path=path, target=target):
+            return {"act": "link", "path": str(path), "target": target}
+        case Call(argv=argv):
+            return {"act": "run", "argv": list(argv)}

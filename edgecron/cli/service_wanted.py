@@ -2,70 +2,90 @@
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum
-from pathlib import PurePath
+import os
+import sys
+from argparse import Namespace
 
-from edgecron.base.errors import InvalidInput
-from edgecron.base.values import dataclass
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
-
-
-class Scope(StrEnum):
-    USER = "user"  # of one person: from login on, or from boot on where they linger
-    SYSTEM = "system"  # of the machine: from boot on, as root
+from edgecron.base.bundle import find_bundle
+from edgecron.base.paths import is_root, resolve_path, user_config_path
+from edgecron.base.tokens import read_token
+from edgecron.cli.service_files import Scope, Service
+from edgecron.cli.service_machine import find_binary, find_program
+from edgecron.cli.session import Session
 
 
-class Manager(StrEnum):
-    SYSTEMD = "systemd"
-    LAUNCHD = "launchd"
-    OPENRC = "openrc"
-    PROCD = "procd"
+def wanted_service(cli: Session, args: Namespace) -> Service:
+    """What is to be run. Raises InvalidInput."""
+    bundle, scope = find_bundle(), Scope(scope_of(args))
+    if args.program is not None:
+        program: tuple[str, ...] = (args.program,)
+    elif bundle is not None:
+        is_roots = scope is Scope.SYSTEM
+        program = (find_binary(sys.argv[0], file=bundle.file, is_roots=is_roots),)
+    else:
+        program = find_program(sys.argv[0], executable=sys.executable)
+    token_file = cli.token_file
+    if token_file is not None:
+        token_file = str(resolve_path(token_file, what="token file"))
+    return Service(
+        program=program,
+        scope=scope,
+        name=args.name,
+        database=_database(cli, is_user=scope is Scope.USER),
+        config=_config(cli, is_user=scope is Scope.USER),
+        http=_http(cli, args.http),
+        token_file=token_file,
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """One engine that is to run always. Raises InvalidInput for what can't be written in a file.
+def scope_of(args: Namespace) -> str:
+    """Whose service is meant: root's is the machine's, unless it is said."""
+    return "system" if args.system or (is_root() and not args.user) else "user"
 
-    `program` is what starts edgecron, its first word an absolute path. `name` tells several apart,
-    '' for the only one; what is None is left to the configuration.
-    """
 
-    program: tuple[str, ...]
-    scope: Scope
-    name: str = ""
-    database: str | None = None
-    config: str | None = None
-    http: str | None = None
-    token_file: str | None = None
+def check_http(cli: Session, service: Service) -> None:
+    """Refuse now what the daemon would refuse when it starts. Raises InvalidInput, NotSupported."""
+    if service.http is None:
+        return
+    from edgecron.http.serving import check_served, read_place
 
-    def __post_init__(self) -> None:
-        if self.name and not _NAME.fullmatch(self.name):
-            raise InvalidInput(
-                f"service name {self.name[:70]!a} is not usable, expected 1 to 64 of ASCII letters,"
-                " digits, '_', '-', '.', starting with a letter or digit"
-            )
-        if not PurePath(self.program[0]).is_absolute():
-            raise InvalidInput(
-                f"program {self.program[0]!a} is no absolute path",
-                hint="a service manager looks in no PATH: give the whole path",
-            )
-        for word in self.words():
-            if not word.isprintable():
-                raise InvalidInput(f"{word!a} holds a letter that no service file can hold")
+    if service.token_file is not None:
+        read_token(service.token_file)
+    place = read_place(service.http, database=cli.own_database_path())
+    check_served(place, has_token=service.token_file is not None)
 
-    @property
-    def id(self) -> str:
-        """The name that the service manager knows it by."""
-        return f"edgecron-{self.name}" if self.name else "edgecron"
 
-    def words(self) -> tuple[str, ...]:
-        """The command line."""
-        words = list(self.program)
-        for option, value in (("--config", self.config), ("--db", self.database)):
-            words += [] if value is None else [option, value]
-        words.append("daemon")
-        for option, value in (("--http", self.http), ("--token-file", self.token_file)):
-            words += [] if value is None else [option, value]
-        return tuple(words)
+def _database(cli: Session, *, is_user: bool) -> str | None:
+    """The database that is named here and now; None where that is left to the configuration,
+    which the service reads by itself, or is the usual one."""
+    given = cli.config().find("database")
+    is_named = given is not None and (
+        given.origin.startswith("--") or given.origin == "EDGECRON_DB"
+    )
+    # A service manager knows nothing of what a shell has put there.
+    is_moved = given is None and is_user and not is_root() and "XDG_DATA_HOME" in os.environ
+    return str(cli.own_database_path()) if is_named or is_moved else None
+
+
+def _config(cli: Session, *, is_user: bool) -> str | None:
+    """Likewise of the configuration file."""
+    given = cli.config_path or os.environ.get("EDGECRON_CONFIG")
+    if given == "none":
+        return given
+    if given:
+        return str(resolve_path(given, what="configuration path"))
+    if not is_user or "XDG_CONFIG_HOME" not in os.environ:
+        return None
+    path = user_config_path()
+    return str(path) if path is not None and path.exists() else None
+
+
+def _http(cli: Session, given: str | None) -> str | None:
+    """Where the API is to be served, without the folder that we are in now. Raises InvalidInput."""
+    if given is None:
+        return None
+    from edgecron.http.serving import UnixPlace, read_place, words
+
+    place = read_place(given, database=cli.own_database_path())
+    # `unix:` alone follows the database.
+    return words(place) if isinstance(place, UnixPlace) and given != "unix:" else given

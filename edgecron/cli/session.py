@@ -1,41 +1,53 @@
-"""What a verb is given: the database, and where its output goes."""
+"""What a command works with: the settings, the database, and where output goes."""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC
 from io import TextIOWrapper
+from shlex import join, quote
 from typing import TYPE_CHECKING, Any, TextIO
+
+from edgecron.base.errors import EdgecronError, NotFound, UnknownTimezone
+from edgecron.base.paths import database_path, is_there
+from edgecron.base.safetext import clean, clean_json
+from edgecron.cli.screen import clean_painted, wrapped
+from edgecron.cli.terminal import raise_lost, tell
+from edgecron.formats.config import load
+from edgecron.triggers import load_zone, local_zone_name
+from edgecron.triggers.zones import use_zone_of_engines
 
 if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
-    from edgecron.base.errors import EdgecronError
     from edgecron.client import Client as LocalClient
     from edgecron.client.protocol import Client
     from edgecron.formats.config import Config
     from edgecron.model.schedule import Schedule
 
 
+OWN_ERROR = 125  # of `run --wait`: every other exit code is the job's
 _MOST_INDENTED = 200  # objects that a person may read
 
 
 class Session:
-    """One run of the command line. `is_json` holds from the first option read on.
+    """One run of the command line: global options, settings, database and output.
 
-    `database`, `url`, `token_file`, `color` and `config_path` are what the options of these names
-    were given; `verb` is what is done.
+    `database`, `url`, `token_file`, `color` and `config_path` are the values of these options;
+    `command_name` is the command that runs.
 
-    `error_exit`, where it is set, is the exit code of every error of our own. With `is_patient`,
-    set before the first `client()`, a server elsewhere that ends is waited for until it is back,
-    or until that is no longer set.
+    If `error_exit` is set, it is the exit code of every error of edgecron. If `is_patient` is set
+    before the first `client()`, the client waits for a lost server as long as it stays set.
     """
 
     def __init__(self) -> None:
-        self.verb = ""
+        self.command_name = ""
         self.database: str | None = None
         self.url: str | None = None
         self.token_file: str | None = None
@@ -47,17 +59,15 @@ class Session:
         self._config: Config | None = None
         self._client: Client | None = None
         self._zone: tzinfo | None = None
-        self._is_new = False  # The database is not there yet: this command may create it.
+        self._is_new = False  # The database does not exist yet: this command may create it.
         for stream in (sys.stdout, sys.stderr):
-            # A locale that can't show a letter shows its code, and is no reason to fail.
+            # If a locale can't show a letter, show its code instead of failing.
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
 
     def config(self) -> Config:
-        """What flags, variables and files say. Raises InvalidInput where one of them is wrong."""
+        """Return the settings of flags, variables and files. Raises InvalidInput."""
         if self._config is None:
-            from edgecron.formats.config import load
-
             flags = {
                 "database": self.database,
                 "url": self.url,
@@ -69,47 +79,45 @@ class Session:
         return self._config
 
     def setting(self, key: str, *, flag: str | None = None) -> Any:
-        """The value of a setting; `flag` is what a verb's own option was given.
+        """Return the value of a setting; `flag` is the value of the command's own option.
 
         Raises InvalidInput for a flag or variable that can't be read.
         """
         return self.config().get(key, flag=flag)
 
     def remote_url(self) -> str | None:
-        """The server of another machine that is asked; None where a file of this one is.
+        """Return the URL of the server of another machine; None for a file of this machine.
 
-        Raises UsageError where both are named.
+        Raises UsageError if both are named.
         """
         if self.config().find("url") is None:
             return None
-        from edgecron.cli.elsewhere import find_url
+        from edgecron.cli.server import find_url
 
         return find_url(self.config())
 
     def database_path(self) -> Path:
-        """The database file that --db, EDGECRON_DB or a file names, else this user's own.
+        """Return the database file that --db, EDGECRON_DB or a file names, else the user's own.
 
-        Raises NotSupported where the database is another machine's.
+        Raises NotSupported if the database is on another machine.
         """
         url = self.remote_url()
         if url is not None:
-            from edgecron.cli.elsewhere import refuse_here
+            from edgecron.cli.server import refuse_here
 
-            raise refuse_here(self.verb, url)
+            raise refuse_here(self.command_name, url)
         return self.own_database_path()
 
     def own_database_path(self) -> Path:
-        """The same, also where another machine's is asked."""
-        from edgecron.base.paths import database_path
-
+        """Return the database file of this machine, even if --url names a server."""
         given = self.config().find("database")
         return database_path(None if given is None else str(given.text))
 
     def client(self, *, must_exist: bool = False) -> Client:
-        """The database that --url, --db, a variable or a file names, else this user's own.
+        """Open the database that --url, --db, a variable or a file names, else the user's own.
 
-        With `must_exist`, raises NotFound if there is no such file; without, it is created at its
-        first use, unless its folder is missing: see `check_folder`.
+        With `must_exist`, raises NotFound if the file does not exist. Otherwise the first use
+        creates it, unless its folder is missing: see `check_folder`.
         """
         if not self.has_database():
             if must_exist:
@@ -127,11 +135,13 @@ class Session:
         return self._client
 
     def opener(self, *, busy_wait_s: float | None = None) -> Callable[[bool], Client]:
-        """What makes clients of that database, each for a thread of its own; told whether it must
-        be there. `busy_wait_s` is how long a lock is waited for, None as long as usual."""
+        """Return a function that opens clients; its argument says whether the database must exist.
+
+        Each thread needs a client of its own. `busy_wait_s` bounds the wait for a lock.
+        """
         url = self.remote_url()
         if url is not None:
-            from edgecron.cli.elsewhere import opener
+            from edgecron.cli.server import opener
 
             opened = opener(
                 self.config(),
@@ -141,13 +151,8 @@ class Session:
                 is_patient=(lambda: self.is_patient) if self.is_patient else None,
             )
             return lambda must_exist: opened()
-        from contextlib import suppress
-
-        from edgecron.base.errors import EdgecronError
-        from edgecron.base.paths import is_there
         from edgecron.client import Client as LocalClient
         from edgecron.client.opening import BUSY_WAIT_S
-        from edgecron.triggers.zones import use_zone_of_engines
 
         path, wait_s = self.database_path(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
 
@@ -155,15 +160,15 @@ class Session:
             if not must_exist:
                 self.check_folder()
             client = LocalClient(path, must_exist=must_exist, busy_wait_s=wait_s)
-            if is_there(path):  # To ask a new database would make it.
-                with suppress(EdgecronError):  # The command itself says what is wrong with it.
+            if is_there(path):  # Asking a new database would create it.
+                with suppress(EdgecronError):  # The command itself reports the error.
                     use_zone_of_engines(client.local_zone())
             return client
 
         return open_here
 
     def local_client(self, *, must_exist: bool = False) -> LocalClient:
-        """The same of this machine. Raises NotSupported where it is another machine's."""
+        """Open the database of this machine. Raises NotSupported if --url names a server."""
         self.database_path()
         client = self.client(must_exist=must_exist)
         from edgecron.client import Client as LocalClient
@@ -172,7 +177,7 @@ class Session:
         return client
 
     def find_client(self) -> Client | None:
-        """The same for commands that only read; None at the first use, before the first `add`.
+        """Open the database for commands that only read; None before the first `add`.
 
         Raises NotFound if the missing file was named: by --db, a variable or a file.
         """
@@ -180,25 +185,17 @@ class Session:
             return None
         client = self.client(must_exist=True)
         if self.remote_url() is None:
-            from contextlib import suppress
-
-            from edgecron.base.errors import EdgecronError
-
-            # A run whose engine and supervisor are gone has ended: every command says so. If that
-            # can't be written now, the command shows what is on record, or its own error.
+            # Record the end of runs whose engine and supervisor are gone. If that can't be
+            # written now, the command shows what is recorded, or its own error.
             with suppress(EdgecronError):
                 client.take_over()
         return client
 
     def has_database(self) -> bool:
-        """Whether the database is there; a server of another machine counts as one."""
-        from edgecron.base.paths import is_there
-
+        """Return whether the database exists; a server of another machine counts as one."""
         return self.remote_url() is not None or is_there(self.database_path())
 
     def _no_database(self) -> EdgecronError:
-        from edgecron.base.errors import NotFound
-
         path, given = self.database_path(), self.config().find("database")
         if given is None:
             return NotFound(f"database {path} does not exist", hint="edgecron add makes it")
@@ -212,14 +209,9 @@ class Session:
 
         A mistyped path must not become a new database: only the default folder is created.
         """
-        from edgecron.base.paths import database_path, is_there
-
         path, given = self.database_path(), self.config().find("database")
         if given is None or path == database_path() or is_there(path.parent):
             return
-        from shlex import quote
-
-        from edgecron.base.errors import NotFound
 
         raise NotFound(
             f"database {path} can't be created: its folder does not exist"
@@ -228,10 +220,8 @@ class Session:
         )
 
     def close(self) -> None:
-        """Close the database; the next `client()` opens it anew."""
+        """Close the database; the next `client()` opens it again."""
         if self._client is not None:
-            from edgecron.triggers.zones import use_zone_of_engines
-
             self._client.close()
             self._client = None
             use_zone_of_engines(None)
@@ -240,15 +230,10 @@ class Session:
                 self.say(f"created database {self.database_path()}")
 
     def zone(self) -> tzinfo:
-        """The zone of the times on screens: the machine's own."""
+        """Return the zone of displayed times: the machine's own."""
         if self._zone is None:
-            from datetime import UTC
-
-            from edgecron.base.errors import UnknownTimezone
-            from edgecron.triggers import load_zone, local_zone_name
-
             try:
-                # Of most servers; `zoneinfo` need not be loaded for it.
+                # Most servers use UTC: this saves loading `zoneinfo`.
                 is_utc = local_zone_name() in ("UTC", "Etc/UTC")
                 self._zone = UTC if is_utc else load_zone("local")
             except UnknownTimezone as error:
@@ -257,8 +242,8 @@ class Session:
         return self._zone
 
     def use_color(self, stream: TextIO) -> bool:
-        """Whether to colour what goes to a stream: as it is set, else NO_COLOR, the terminal."""
-        # As no-color.org has it: what is set for this program comes before what is for all.
+        """Return whether to colour output to a stream: the setting, else NO_COLOR, the terminal."""
+        # As no-color.org says: a setting of this program overrides NO_COLOR.
         color = "auto" if self.config().find("color") is None else self.setting("color")
         if color != "auto":
             return bool(color == "always")
@@ -267,91 +252,74 @@ class Session:
         return stream.isatty()
 
     def put(self, text: str = "") -> None:
-        """Data, on stdout: lines, coloured by `screen.paint` or not at all, cleaned here."""
+        """Print data on stdout, cleaned for the terminal; `screen.paint` may have coloured it."""
         if not (text.isascii() and text.isprintable()):
-            from edgecron.base.safetext import clean
-            from edgecron.cli.screen import clean_painted
-
             is_colored = self.use_color(sys.stdout)
             text = clean_painted(text) if is_colored else clean(text, keep="\n")
         self._print(text)
 
     def put_json(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """An array of objects on stdout, `[]` when empty; of many, one object to a line."""
+        """Print objects as a JSON array on stdout; a long array has one object per line."""
         listed = list(objects)
         if len(listed) <= _MOST_INDENTED:
             self._print(_json_text(listed, sys.stdout, indent=2))
             return
-        # Indenting takes seven times as long, and nobody reads so many without a program.
+        # Indenting takes seven times as long, and only programs read that many.
         lines = [_json_text(each, sys.stdout) for each in listed]
         self._print("[\n" + ",\n".join(lines) + "\n]")
 
     def flush(self) -> None:
-        """Hand on what stdout holds back. Raises BrokenPipeError, or EdgecronError."""
+        """Flush stdout. Raises BrokenPipeError, or EdgecronError."""
         try:
             sys.stdout.flush()
         except OSError as error:
-            from edgecron.cli.streams import raise_lost
-
             raise_lost(error)
 
     def _print(self, text: str) -> None:
         try:
             print(text)
         except OSError as error:
-            from edgecron.cli.streams import raise_lost
-
             raise_lost(error)
 
     def say(self, text: str) -> None:
-        """Words for a person, on stderr, cleaned here."""
-        from edgecron.base.safetext import clean
-        from edgecron.cli.streams import tell
-
+        """Print a note for a person on stderr, cleaned for the terminal."""
         tell(clean(text, keep="\n"))
 
     def say_of_us(self, text: str) -> None:
-        """The same of what becomes of us, beside what others print."""
+        """Print a note that starts with `edgecron:`, to stand out from the output of runs."""
         self.say(f"edgecron: {text}")
 
     def is_advised(self) -> bool:
-        """Whether a person is there to be told what can be done next; scripts are spared it."""
+        """Return whether to suggest next steps: only to a person at a terminal."""
         return sys.stderr.isatty() and not self.is_json
 
     def ask(self, question: str) -> bool:
-        """Whether a person at the terminal says yes."""
-        from edgecron.base.safetext import clean
-        from edgecron.cli.streams import tell
-
+        """Ask a person at the terminal; return whether the answer is yes."""
         try:
             tell(clean(question), end="")
             return sys.stdin.readline().strip().lower() in ("y", "yes")
         except KeyboardInterrupt:
-            tell("")  # What the shell says next begins a line.
+            tell("")  # Let the shell start on a new line.
             raise
 
     def warn(self, text: str) -> None:
-        """A warning for a person, on stderr: one line, wrapped on a terminal."""
+        """Print a warning on stderr: one line, wrapped on a terminal."""
         line = f"edgecron: warning: {text}"
         if sys.stderr.isatty():
-            from edgecron.cli.screen import wrapped
-
             line = wrapped(line)
         self.say(line)
 
     def caution(self, text: str) -> None:
-        """A warning of what is done on purpose: for a person at the terminal, and no script."""
+        """Warn about a deliberate choice, only to a person at a terminal."""
         if self.is_advised():
             self.warn(text)
 
     def show_error(self, error: EdgecronError) -> None:
-        """One clear line on stderr, or the error as JSON."""
+        """Print an error as one line on stderr, or as JSON."""
         if self.is_json:
             body = {"code": error.code, "message": error.message, "hint": error.hint}
             body |= error.details
-            from edgecron.cli.streams import tell
-
-            self._is_new = False  # A program reads nothing but the error there.
+            self._is_new = False  # The error must be the only JSON on stderr.
             tell(_json_text({"error": body}, sys.stderr))
             return
         hint = f" ({error.hint})" if error.hint else ""
@@ -360,15 +328,15 @@ class Session:
         self.say(f"edgecron: {error.message}{hint}".replace("\n", " "))
 
     def command(self, words: str) -> str:
-        """A command line of ours for a person to copy, with this database.
+        """Return a command line for a person to copy, with the options of this database.
 
-        An engine runs as the owner of its database: root is told so.
+        An engine must run as the owner of its database, so root gets a `sudo -u`.
         """
         url = self.remote_url()
         if url is not None:
-            from edgecron.cli.elsewhere import LOCAL_VERBS
+            from edgecron.cli.server import LOCAL_COMMANDS
 
-            if words.partition(" ")[0] in LOCAL_VERBS:
+            if words.partition(" ")[0] in LOCAL_COMMANDS:
                 return f"edgecron {words}, on the machine of {url}"
         owner = self._other_owner() if words == "daemon" else None
         database = self.database if owner is None else str(self.database_path())
@@ -376,12 +344,10 @@ class Session:
         given = self.given(database)
         if not given:
             return f"edgecron {words}"
-        from shlex import join
-
         return f"{sudo}edgecron {join(given)} {words}"
 
     def given(self, database: str | None) -> list[str]:
-        """The options that name configuration and database, as another command line has them."""
+        """Return the options that name configuration and database, for another command line."""
         named = (
             ("--config", self.config_path),
             ("--db", database),
@@ -391,7 +357,7 @@ class Session:
         return [word for name, text in named if text for word in (name, text)]
 
     def _other_owner(self) -> str | None:
-        """The user whose database it is, for root alone; None where it is root's, or not there."""
+        """Return another owner of the database; None unless root asks and there is one."""
         if os.geteuid() != 0:
             return None
         try:
@@ -400,16 +366,16 @@ class Session:
             return None
         if uid == 0:
             return None
-        import pwd
-
         try:
             return pwd.getpwuid(uid).pw_name
         except KeyError:
             return f"'#{uid}'"
 
     def warn_without_engine(self, client: Client, schedule: Schedule | None = None) -> None:
-        """Say that nothing will fire, and what to do, where no engine is alive and at work for a
-        schedule; None is a command."""
+        """Warn if no engine is running for a schedule, and say what to start.
+
+        None stands for a schedule of commands.
+        """
         from edgecron.client.engine_words import absence_advice, find_living, stalled_words
 
         states = find_living(client, schedule)
@@ -427,9 +393,7 @@ class Session:
 
 
 def _json_text(value: object, stream: TextIO, *, indent: int | None = None) -> str:
-    """JSON in the letters that a stream has, and of these only what a terminal can be sent."""
-    from edgecron.base.safetext import clean_json
-
+    """Format JSON with the letters that a stream can show and a terminal can safely get."""
     is_ascii = not _is_utf8(stream)
     return clean_json(json.dumps(value, ensure_ascii=is_ascii, indent=indent))
 

@@ -19,7 +19,29 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.safetext import clean
+from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
+from edgecron.client.outlook_words import prospect_lines
+from edgecron.client.reason_words import run_sentence
+from edgecron.client.run_words import run_lines
+from edgecron.client.schedule_words import (
+    bound_lines,
+    job_lines,
+    policy_words,
+    record_lines,
+    state_lines,
+    trigger_lines,
+)
+from edgecron.formats.option_texts import read_run_number
+from edgecron.views.json_objects import (
+    MASK,
+    execution_object,
+    mask_values,
+    outlook_object,
+    schedule_details,
+    state_object,
+)
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
@@ -42,18 +64,10 @@ def run(cli: Session, args: Namespace) -> int:
     client.take_over()
     if args.name.isascii() and args.name.isdigit():  # No name is digits alone.
         return _show_run(cli, client, args.name, is_masked=not args.reveal)
-    from edgecron.views.json_objects import MASK
 
     outlook = client.outlook(args.name, upcoming=_UPCOMING)
     schedule = outlook.schedule
     if cli.is_json:
-        from edgecron.views.json_objects import (
-            mask_values,
-            outlook_object,
-            schedule_details,
-            state_object,
-        )
-
         details = schedule_details(schedule, outlook.upcoming)
         details["state"] = state_object(client.state(schedule.name))
         details["outlook"] = outlook_object(outlook, now=client.now())
@@ -70,18 +84,11 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _show_run(cli: Session, client: Client, text: str, *, is_masked: bool) -> int:
-    from edgecron.cli.options import read_run
-
-    run = client.execution(read_run(text))
+    run = client.execution(read_run_number(text))
     if cli.is_json:
-        from edgecron.views.json_objects import execution_object, mask_values
-
         shown = execution_object(run)
         cli.put_json([mask_values(shown) if is_masked else shown])
         return 0
-    from edgecron.client.reason_words import run_sentence
-    from edgecron.client.run_words import run_lines
-    from edgecron.views.json_objects import MASK
 
     now, zone = client.now(), cli.zone()
     mask = MASK if is_masked else None
@@ -94,9 +101,6 @@ def _show_run(cli: Session, client: Client, text: str, *, is_masked: bool) -> in
 
 
 def _put(cli: Session, title: str, lines: list[tuple[str, str]]) -> None:
-    from edgecron.base.safetext import clean
-    from edgecron.cli.screen import paint
-
     is_colored = cli.use_color(sys.stdout)
     cli.put(paint(title, "bold", is_on=is_colored))
     for label, text in lines:
@@ -107,16 +111,6 @@ def _put(cli: Session, title: str, lines: list[tuple[str, str]]) -> None:
 def _lines(
     cli: Session, client: Client, outlook: Outlook, *, mask: str | None
 ) -> list[tuple[str, str]]:
-    from edgecron.client.outlook_words import prospect_lines
-    from edgecron.client.schedule_words import (
-        bound_lines,
-        job_lines,
-        policy_words,
-        record_lines,
-        state_lines,
-        trigger_lines,
-    )
-
     now, zone, schedule = client.now(), cli.zone(), outlook.schedule
     spec = schedule.spec
     lines = [("description", spec.description)] if spec.description else []

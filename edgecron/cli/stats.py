@@ -21,12 +21,20 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import InvalidTime, NotFound, Unreadable, UsageError
+from edgecron.base.units import format_instant, parse_duration_ms
 from edgecron.base.values import replace
-from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
+from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_empty, say_more
+from edgecron.cli.screen import paint, table
 from edgecron.cli.session import Session
+from edgecron.model.choices import Status
+from edgecron.triggers import parse_when
+from edgecron.views.json_objects import instant
+from edgecron.views.phrases import size_words
+from edgecron.views.times import local_time, short_duration
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,8 +70,6 @@ def run(cli: Session, args: Namespace) -> int:
         if cli.is_json:
             cli.put_json([])
         else:
-            from edgecron.cli.list_ import say_empty
-
             say_empty(cli)
         return 0
     client.take_over()
@@ -96,8 +102,6 @@ def run(cli: Session, args: Namespace) -> int:
             words = ["stats", "--since", args.since] if args.since != _SINCE else ["stats"]
             say_more(cli, words, after=names[len(found.by_name) - 1], limit=args.limit)
     if found.cut_at is not None and not cli.is_json:
-        from edgecron.views.times import local_time
-
         cut = local_time(found.cut_at, zone=cli.zone())
         cli.say(f"there is more: only the newest are counted, from {cut} on")
     return 0
@@ -105,8 +109,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[str, Schedule]:
     """The living schedules that are shown, by name."""
-    from edgecron.base.errors import NotFound, Unreadable
-
     names = list(found.by_name) if name is None else [name]
     if len(names) > PAGE:
         return {schedule.name: schedule for schedule in client.schedule_page().schedules}
@@ -120,12 +122,6 @@ def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[st
 
 def _read_since(text: str, *, now: datetime) -> datetime:
     """An instant in the past, by a duration or a time. Raises InvalidDuration or InvalidTime."""
-    from datetime import timedelta
-
-    from edgecron.base.errors import InvalidTime
-    from edgecron.base.units import format_instant, parse_duration_ms
-    from edgecron.triggers import parse_when
-
     if text[:1].isdigit() and " " not in text and text[-1:].isalpha() and text[-1:] not in "zZ":
         return now - timedelta(milliseconds=parse_duration_ms(text))
     since = parse_when(text, timezone="local", now=now, is_past=True)
@@ -138,10 +134,6 @@ def _read_since(text: str, *, now: datetime) -> datetime:
 
 
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
-    from edgecron.cli.screen import table
-    from edgecron.model.choices import Status
-    from edgecron.views.times import local_time
-
     if not found.by_name:
         since = local_time(found.since, zone=cli.zone())
         cli.say(f"nothing has ended since {since}; further back: --since 30d")
@@ -190,11 +182,6 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
 
 
 def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | None) -> None:
-    from edgecron.cli.screen import paint
-    from edgecron.model.choices import Status
-    from edgecron.views.phrases import size_words
-    from edgecron.views.times import local_time
-
     tally = found.total
     counts = [f"{count:,} {status}" for status, count in tally.counts.items()]
     skipped = [f"{count:,} {reason}" for reason, count in tally.skipped.items()]
@@ -232,8 +219,6 @@ def _rate(tally: Tally) -> str:
 
 
 def _cells(spread: Spread | None) -> tuple[str, str, str]:
-    from edgecron.views.times import short_duration
-
     if spread is None:
         return "-", "-", "-"
     return (
@@ -253,9 +238,6 @@ def _spread_words(spread: Spread | None) -> str:
 def _object(
     found: Tallied, name: str | None, tally: Tally, schedule: Schedule | None
 ) -> dict[str, Any]:
-    from edgecron.model.choices import Status
-    from edgecron.views.json_objects import instant
-
     took, late = tally.duration_ms, tally.late_ms
     ended = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
     printed = found.output_bytes

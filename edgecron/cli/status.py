@@ -12,7 +12,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import NotFound
+from edgecron.base.units import format_ms, from_ms
+from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
+from edgecron.client.engine_words import runner_words
+from edgecron.client.outlook_words import late_words
+from edgecron.engine.health import EngineHealth
+from edgecron.model.choices import COMMAND_QUEUE, Status
+from edgecron.views.json_objects import execution_object, fire_object, instant, late_object
+from edgecron.views.phrases import (
+    count_words,
+    disk_words,
+    failure_words,
+    is_overdue,
+    note_words,
+    progress_words,
+    size_words,
+    status_words,
+)
+from edgecron.views.times import clock_set_words, distance, near_time
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
@@ -46,22 +65,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put(cli: Session, client: Client) -> None:
-    from edgecron.base.units import from_ms
-    from edgecron.cli.screen import paint
-    from edgecron.client.outlook_words import late_words
-    from edgecron.model.choices import Status
-    from edgecron.views.phrases import (
-        count_words,
-        disk_words,
-        failure_words,
-        is_overdue,
-        note_words,
-        progress_words,
-        size_words,
-        status_words,
-    )
-    from edgecron.views.times import clock_set_words, distance, near_time
-
     now, zone = client.now(), cli.zone()
     is_colored = cli.use_color(sys.stdout)
     lines: list[str] = []  # all of it, or nothing where the database can't be read
@@ -152,10 +155,6 @@ def _put(cli: Session, client: Client) -> None:
 
 def _start_words(cli: Session, client: Client, fire: UpcomingFire | None) -> str:
     """What to start, as nobody is alive: an engine, and the program whose function comes next."""
-    from edgecron.base.errors import NotFound
-    from edgecron.client.engine_words import runner_words
-    from edgecron.model.choices import COMMAND_QUEUE
-
     daemon = cli.command("daemon")
     queue = COMMAND_QUEUE
     if fire is not None:
@@ -168,8 +167,6 @@ def _start_words(cli: Session, client: Client, fire: UpcomingFire | None) -> str
 
 def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str, str]:
     """How an engine does, and its style."""
-    from edgecron.engine.health import EngineHealth
-
     info, see = state.info, f"see {cli.command('doctor')}"
     if state.health is EngineHealth.STALLED:
         return f"pid {info.pid} is stalled: {state.why}; its runs go on; {see}", "yellow"
@@ -198,10 +195,6 @@ def _left_words(client: Client, execution: Execution, states: list[EngineState])
 
 
 def _object(client: Client) -> dict[str, Any]:
-    from edgecron.base.units import format_ms
-    from edgecron.model.choices import Status
-    from edgecron.views.json_objects import execution_object, fire_object, late_object
-
     counts = client.active_counts()
     fire, failure = _next_fire(client), _last_failure(client)
     count, broken, vanished = client.count_schedules()
@@ -257,8 +250,6 @@ def _absent_object(path: Path) -> dict[str, Any]:
 
 
 def _engine_object(state: EngineState) -> dict[str, Any]:
-    from edgecron.views.json_objects import instant
-
     return {
         "id": state.info.id,
         "pid": state.info.pid,
@@ -271,8 +262,6 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
 
 
 def _running(client: Client) -> list[Execution]:
-    from edgecron.model.choices import Status
-
     return client.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
 
 
@@ -281,7 +270,5 @@ def _next_fire(client: Client) -> UpcomingFire | None:
 
 
 def _last_failure(client: Client) -> Execution | None:
-    from edgecron.model.choices import Status
-
     found = client.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
     return found[0] if found else None

@@ -24,10 +24,15 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import UsageError
+from edgecron.base.paths import is_root
+from edgecron.base.tokens import read_token
 from edgecron.cli.session import Session
+from edgecron.cli.terminal import find_unfit, show_crash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from edgecron.base.clock import Clock
     from edgecron.client.protocol import Client
     from edgecron.tui.app import Dashboard
+
 
 LIVES_LONG = True
 USAGE = "[--engine] [--plain] [--web [HOST:]PORT] [--token-file FILE]"
@@ -64,14 +70,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     _refuse_nonsense(cli, args)
     if args.web is not None:
-        from edgecron.cli.webserving import serve_in_browser
-
         return serve_in_browser(cli, args.web, starts_engine=args.engine)
     if args.plain:
         from edgecron.cli.plain import run_plain
 
         return run_plain(cli, starts_engine=args.engine)
-    from edgecron.cli.terminals import find_unfit
 
     # What is loaded now stays: to look it through for garbage again and again would take a tenth
     # of the time until the first screen. The dashboard collects again once that is there.
@@ -96,15 +99,13 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _refuse_nonsense(cli: Session, args: Namespace) -> None:
-    from edgecron.base.errors import UsageError
-
     if cli.is_json:
         raise UsageError(
             "the dashboard is for people, and has no --json", hint="see: edgecron status --json"
         )
     url = cli.remote_url()
     if args.engine and url is not None:
-        from edgecron.cli.elsewhere import refuse_here
+        from edgecron.cli.server import refuse_here
 
         raise refuse_here("tui --engine", url)
     if args.plain and args.web is not None:
@@ -141,6 +142,7 @@ def _dashboard(
     from edgecron.tui.themes import theme_of
 
     def defaults() -> Mapping[str, object]:
+        # For the form of a schedule: the first screen does not wait for it.
         from edgecron.formats.config_values import option_defaults
 
         return option_defaults(config)
@@ -168,12 +170,10 @@ def _dashboard(
 
 def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Client], Clock]:
     """What opens the database to read, and to write, and the clock that its times are told by."""
-    from edgecron.base.clock import SystemClock
-
     own = SystemClock()
     url = cli.remote_url()
     if url is not None:
-        from edgecron.cli.elsewhere import lines_to
+        from edgecron.cli.server import lines_to
         from edgecron.client.remote import RemoteClient
         from edgecron.client.remote_server import ServerTime
 
@@ -189,11 +189,65 @@ def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Clien
 
 def _tell_crash(cli: Session, crash: BaseException) -> int:
     """What went wrong, on a terminal that is as it was before."""
-    from edgecron.cli.streams import show_crash
-
     show_crash(type(crash), crash, crash.__traceback__)
     cli.say(
         f"edgecron: the dashboard failed by a defect of ours, {type(crash).__name__}; runs go"
         " on; please report the lines above"
     )
     return 1
+
+
+def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
+    """Serve, and say where; an engine, where one is wanted, ends with it.
+
+    Raises UsageError for a place that can't be read, or that other machines reach without a token,
+    and NotSupported where a package is missing.
+    """
+    from edgecron.tui.own_engine import engine_environment
+    from edgecron.tui.web import check_served, read_address, serve, session_command, users_of
+
+    where = read_address(place)
+    token = None if cli.token_file is None else read_token(cli.token_file)
+    check_served(where, has_token=token is not None)
+    path = None if cli.remote_url() is not None else str(cli.database_path())
+    command = session_command(cli.given(path), color=cli.color)
+    os.environ.update(engine_environment())  # so that each page finds this very package
+    with ExitStack() as closing:
+
+        def ready() -> None:
+            cli.say(f"edgecron: the dashboard is at {where.url}; Ctrl-C ends it")
+            if token is not None:
+                cli.say(
+                    "edgecron: it asks for the token; without TLS the token can be read on its way"
+                )
+            elif users_of(where) is not None:
+                whom = "root" if is_root() else "you and root"
+                cli.say(f"edgecron: of this machine's users it is for {whom} alone")
+            else:
+                cli.say("edgecron: every user of this machine can open it, and there act as you")
+            if starts_engine:
+                _start_engine(cli, closing)
+
+        serve(where, command, token=token, ready=ready)
+    return 0
+
+
+def _start_engine(cli: Session, closing: ExitStack) -> None:
+    from edgecron.tui.own_engine import OwnEngine, engine_command, engine_environment, find_refusal
+
+    def ended(last: str | None) -> None:
+        if last is not None:
+            cli.say(f"edgecron: the engine from here has ended: {last}")
+
+    database = cli.database_path()
+    refusal = find_refusal(database)
+    if refusal is not None:
+        cli.show_error(refusal)
+        return
+    engine = OwnEngine(
+        engine_command(database, config_path=cli.config_path),
+        environment=engine_environment(),
+        ended=ended,
+    )
+    closing.callback(engine.close)
+    cli.say("edgecron: an engine runs from here, and ends with it")

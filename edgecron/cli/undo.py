@@ -14,6 +14,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from edgecron.cli.session import Session
+from edgecron.views.json_objects import schedule_object
+from edgecron.views.phrases import next_sentence
 
 USAGE = "[NAME...] [--json]"
 
@@ -30,12 +32,8 @@ def run(cli: Session, args: Namespace) -> int:
         for schedule in client.undo_removal(name)
     ]
     if cli.is_json:
-        from edgecron.views.json_objects import schedule_object
-
         cli.put_json(schedule_object(schedule) for schedule in restored)
     else:
-        from edgecron.views.phrases import next_sentence
-
         zone, is_trusted = cli.zone(), client.clock_state().is_trusted
         for schedule in restored:
             when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)

@@ -15,9 +15,21 @@ it. A bare 02:00 is today's, "monday 02:00" the last Monday's.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import NotFound
+from edgecron.base.units import to_ms
+from edgecron.cli.screen import wrapped
 from edgecron.cli.session import Session
+from edgecron.client.outlook_words import prospect_sentences
+from edgecron.client.reason_words import MOST_RUNS, run_sentence, verdict_sentences
+from edgecron.formats.option_texts import read_run_number, read_time
+from edgecron.model.listing import Idle
+from edgecron.triggers import clock_change_notes
+from edgecron.views.explanation import Verdict
+from edgecron.views.json_objects import execution_object, instant, outlook_object
+from edgecron.views.times import local_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,7 +58,6 @@ def run(cli: Session, args: Namespace) -> int:
         return _why_now(cli, client, args.name)
     if args.time.isascii() and args.time.isdigit():
         return _why_run(cli, client, args.time, of=args.name)
-    from edgecron.formats.option_texts import read_time
 
     at = read_time(args.time, what="TIME", timezone="local", now=client.now(), is_past=True)
     found = client.explain(args.name, at)
@@ -55,11 +66,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _why_now(cli: Session, client: Client, name: str) -> int:
-    from edgecron.client.outlook_words import prospect_sentences
-    from edgecron.client.reason_words import run_sentence
-    from edgecron.model.listing import Idle
-    from edgecron.views.json_objects import execution_object, outlook_object
-
     now, zone = client.now(), cli.zone()
     outlook = client.outlook(name, upcoming=1)
     last = client.history(name, limit=1)
@@ -89,12 +95,7 @@ def _why_now(cli: Session, client: Client, name: str) -> int:
 
 
 def _why_run(cli: Session, client: Client, text: str, *, of: str | None = None) -> int:
-    from edgecron.base.errors import NotFound
-    from edgecron.cli.options import read_run
-    from edgecron.client.reason_words import run_sentence
-    from edgecron.views.json_objects import execution_object
-
-    run = client.execution(read_run(text))
+    run = client.execution(read_run_number(text))
     if of is not None and run.schedule != of:
         raise NotFound(
             f"run {run.id} is one of schedule {run.schedule!r}",
@@ -123,7 +124,6 @@ def _put(cli: Session, client: Client, found: Explanation, sentences: list[str])
     if not cli.is_json:
         _put_sentences(cli, sentences)
         return
-    from edgecron.views.json_objects import execution_object, instant
 
     body: dict[str, Any] = {
         "schedule": found.schedule.name,
@@ -142,16 +142,11 @@ def _put(cli: Session, client: Client, found: Explanation, sentences: list[str])
 
 
 def _put_sentences(cli: Session, sentences: list[str]) -> None:
-    from edgecron.cli.screen import wrapped
-
     for sentence in sentences:
         cli.put(wrapped(sentence))
 
 
 def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
-    from edgecron.client.reason_words import MOST_RUNS, run_sentence, verdict_sentences
-    from edgecron.views.explanation import Verdict
-
     now, zone = client.now(), cli.zone()
     if found.verdict is Verdict.RECORDED:
         shown: tuple[Execution, ...] = found.runs[-MOST_RUNS:]
@@ -167,11 +162,6 @@ def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
 
 def _change_notes(client: Client, found: Explanation) -> list[str]:
     """What a clock change within a day of it does to such a time."""
-    from datetime import timedelta
-
-    from edgecron.base.units import to_ms
-    from edgecron.triggers import clock_change_notes
-
     day = timedelta(days=1)
     since, until = to_ms(found.at - day), to_ms(found.at + day)
     notes: dict[str, None] = {}
@@ -182,9 +172,6 @@ def _change_notes(client: Client, found: Explanation) -> list[str]:
 
 
 def _refuse_removed(cli: Session, client: Client, name: str) -> None:
-    from edgecron.base.errors import NotFound
-    from edgecron.views.times import local_time
-
     removed_at: datetime | None = client.removed_at(name)
     if removed_at is not None:
         when = local_time(removed_at, zone=cli.zone())

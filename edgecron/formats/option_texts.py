@@ -39,6 +39,11 @@ def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -
     return number
 
 
+def read_run_number(text: str) -> int:
+    """Read the number of a run. Raises UsageError."""
+    return read_count(text, what="RUN", most=2**63 - 1)
+
+
 def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
     """The member of a closed choice that an option was given. Raises UsageError."""
     known = {member.value: member for member in members}

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from edgecron.base.errors import EdgecronError
 from edgecron.cli import run
 from edgecron.cli.grammar import read_grammar
-from edgecron.cli.options import parse
+from edgecron.cli.parser import parse
 from edgecron.cli.session import Session
 from support.fence import fenced
 
@@ -63,7 +63,7 @@ _UNSAFE = re.compile(r"[^\n\t -~\xa1-\U0010ffff]")
 def switches() -> dict[str, list[tuple[str, bool]]]:
     """The options of each verb, and whether they take a value."""
     return {
-        verb.verb: [
+        verb.name: [
             (name, option.value is not None) for option in verb.options for name in option.names
         ]
         for verb in read_grammar()

@@ -10,7 +10,7 @@ import pytest
 from edgecron.base.clock import SystemClock
 from edgecron.base.units import to_ms
 from edgecron.base.values import replace
-from edgecron.cli.transitions import logfmt, readable
+from edgecron.cli.event_lines import logfmt, readable
 from edgecron.client import Client
 from edgecron.client.doctor_engines import check_clock
 from edgecron.client.doctor_findings import CheckStatus

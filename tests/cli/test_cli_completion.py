@@ -13,8 +13,8 @@ import pytest
 
 import edgecron as package
 from edgecron.cli import run
+from edgecron.cli.commands import COMMANDS
 from edgecron.cli.grammar import read_grammar
-from edgecron.cli.verbs import VERBS
 from support.cli import Edgecron
 from support.shells import (
     complete_in_bash,
@@ -63,7 +63,7 @@ def complete(
 def test_verbs_are_offered(complete: Complete) -> None:
     offered = complete("edgecron ")
 
-    assert set(VERBS) <= set(offered)
+    assert set(COMMANDS) <= set(offered)
 
 
 def test_verbs_and_topics_are_offered_for_help(complete: Complete) -> None:
@@ -162,7 +162,7 @@ def test_every_option_and_choice_of_the_parsers_is_in_the_script(
     script = edgecron("completion", shell).out
 
     for verb in read_grammar():
-        assert verb.verb in script
+        assert verb.name in script
         for option in verb.options:
             for name in option.names:
                 assert name.lstrip("-") in script

@@ -26,7 +26,7 @@ from support.damage import (
 
 pytestmark = pytest.mark.failure(52)
 
-VERBS = [
+COMMANDS = [
     ("list",), ("show", "job-1"), ("next",), ("status",), ("history",), ("logs", "job-1"),
     ("why", "job-1"), ("stats",), ("export",), ("add", "new", "--every", "1h", "--", "true"),
     ("edit", "job-1", "--every", "2h"), ("run", "job-1"), ("cancel", "1"), ("pause", "job-1"),
@@ -34,7 +34,7 @@ VERBS = [
     ("backfill", "job-1", "1970-01-02", "1970-01-03", "--yes"), ("daemon",),
     ("doctor", "--trust-clock"), ("doctor", "--take-over", "4711", "--yes"),
 ]  # fmt: skip
-FEW = [verb for verb in VERBS if verb[0] in ("list", "run", "daemon")]
+FEW = [verb for verb in COMMANDS if verb[0] in ("list", "run", "daemon")]
 # What these do is asked for in words of which none is about the database.
 OWN_ERRORS = {"cancel": (1, 3, 5), "doctor": (0, 3, 5)}
 
@@ -75,9 +75,9 @@ UNUSABLE = {
 @pytest.mark.parametrize(
     ("name", "verbs"),
     [
-        ("its first bytes", VERBS),
+        ("its first bytes", COMMANDS),
         *((name, FEW) for name in UNUSABLE),
-        *(pytest.param(name, VERBS, marks=pytest.mark.slow) for name in UNUSABLE),
+        *(pytest.param(name, COMMANDS, marks=pytest.mark.slow) for name in UNUSABLE),
     ],
 )
 def test_what_can_not_be_opened_is_named_with_the_way_out_and_left_as_it_is(
@@ -122,9 +122,9 @@ PARTLY = {
 @pytest.mark.parametrize(
     ("name", "verbs"),
     [
-        ("noise 0", VERBS[:-3]),
+        ("noise 0", COMMANDS[:-3]),
         *((name, FEW[:-1]) for name in PARTLY),
-        *(pytest.param(name, VERBS[:-3], marks=pytest.mark.slow) for name in PARTLY),
+        *(pytest.param(name, COMMANDS[:-3], marks=pytest.mark.slow) for name in PARTLY),
     ],
 )
 def test_what_is_damaged_in_part_is_never_a_traceback_and_doctor_finds_it(

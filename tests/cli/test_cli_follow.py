@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.cli.printing import last_lines
+from edgecron.cli.run_output import last_lines
 from edgecron.model.choices import JobKind, Overlap
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.options import Job, Policies

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
+from edgecron.cli.commands import COMMANDS
 from edgecron.cli.grammar import read_grammar
-from edgecron.cli.verbs import VERBS
 from support.cli import Edgecron
 from support.tools import need_tools
 
@@ -17,7 +17,7 @@ def test_help_names_every_verb_and_every_exit_code(edgecron: Edgecron) -> None:
     said = edgecron("help")
 
     assert said == edgecron("--help")
-    assert all(f"\n  {verb} " in said.out for verb in VERBS)
+    assert all(f"\n  {verb} " in said.out for verb in COMMANDS)
     assert "5 database unusable" in said.out
     assert max(map(len, said.out.splitlines())) <= 80
 
@@ -29,7 +29,7 @@ def test_help_of_a_verb_is_the_same_however_it_is_asked_for(
     assert edgecron(*words).out == edgecron("show", "-h").out
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_the_usage_of_a_verb_fits_80_columns(edgecron: Edgecron, verb: str) -> None:
     [usage] = re.findall(r"^usage: .*(?:\n +.*)*", edgecron("help", verb).out, re.MULTILINE)
 
@@ -50,7 +50,7 @@ def test_the_manual_has_every_verb_and_every_option(edgecron: Edgecron) -> None:
     page = edgecron("help", "--man").out
 
     for verb in read_grammar():
-        assert f"\n.SS {verb.verb}\n" in page
+        assert f"\n.SS {verb.name}\n" in page
         for option in verb.options:
             name = option.names[-1].replace("-", r"\-")
             assert rf"\fB{name}\fR" in page or "help" in name

@@ -85,7 +85,7 @@ def test_an_import_that_fails_half_way_leaves_nothing_of_it(
     edgecron: Edgecron, backup: str, crontab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The names were chosen when somebody else took one of them.
-    import edgecron.formats.crontab_identity as package
+    import edgecron.cli.import_ as package
 
     real = package.find_new
     monkeypatch.setattr(package, "find_new", lambda entries, existing, taken: real(entries, []))

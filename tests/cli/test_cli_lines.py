@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from edgecron.base.safetext import clean
+from edgecron.cli.event_lines import as_json, logfmt, readable
 from edgecron.cli.screen import table
-from edgecron.cli.transitions import as_json, logfmt, readable
 from edgecron.engine.events import Event, EventKind
 from edgecron.store.contract import Subject
 from edgecron.views.phrases import display_width

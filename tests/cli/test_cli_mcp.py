@@ -19,11 +19,11 @@ from mcp.client import Client as Assistant
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent, Tool
 
+from edgecron.cli.commands import COMMANDS
 from edgecron.cli.mcp_calls import MOST_SIZE, call
-from edgecron.cli.mcp_serving import server_of
+from edgecron.cli.mcp_server import server_of
 from edgecron.cli.mcp_tools import tools
 from edgecron.cli.session import Session
-from edgecron.cli.verbs import VERBS
 from edgecron.client import Client
 from support.cli import Edgecron
 from support.http import serving
@@ -112,7 +112,7 @@ def test_nothing_that_changes_is_listed_unless_it_is_allowed(
 
     assert set(read) == READING
     assert set(all_of_them) == READING | CHANGING
-    assert set(all_of_them) <= set(VERBS)
+    assert set(all_of_them) <= set(COMMANDS)
 
 
 def test_each_tool_says_what_it_may_do(changing: Tools) -> None:
@@ -575,7 +575,7 @@ def test_a_signal_ends_it_at_once(database: Path, backup: str, number: int, code
 def test_without_the_sdk_it_says_what_to_install(
     edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "edgecron.cli.mcp_serving", raising=False)
+    monkeypatch.delitem(sys.modules, "edgecron.cli.mcp_server", raising=False)
     for name in [name for name in sys.modules if name.split(".")[0] == "mcp"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)

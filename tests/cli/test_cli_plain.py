@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.cli.news import find_news, news_lines
+from edgecron.cli.plain import find_news, news_lines
 from edgecron.model.choices import Cause, Status
 from edgecron.model.run import Execution
 from support.processes import Daemon

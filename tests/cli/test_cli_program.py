@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.cli.verbs import VERBS
+from edgecron.cli.commands import COMMANDS
 from support.program import PROGRAM
 
 BOUND_S = 30.0
@@ -344,7 +344,7 @@ def test_help_shows_examples_first(start: Start) -> None:
     assert run(start, "--version")[1].startswith("edgecron ")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_help_fits_the_terminal_and_indents_its_examples(start: Start, verb: str) -> None:
     code, out, _ = run(start, verb, "--help", COLUMNS="80")
 

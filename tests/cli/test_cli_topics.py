@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgecron.cli.topics import OTHER_TOPICS, TOPICS, read_topic
-from edgecron.cli.topics.page import BlockKind, page_lines, read_page
-from edgecron.cli.verbs import OTHER_WORDS, VERBS
+from edgecron.cli.commands import COMMANDS, OTHER_WORDS
+from edgecron.cli.topics import OTHER_TOPICS, TOPICS, BlockKind, page_lines, read_page, read_topic
 from edgecron.views.phrases import display_width
 from support.cli import Edgecron
 
@@ -21,8 +20,8 @@ def test_help_lists_every_topic(edgecron: Edgecron) -> None:
 
 
 def test_no_topic_is_called_like_a_verb() -> None:
-    assert not set(TOPICS) & set(VERBS)
-    assert not set(OTHER_TOPICS) & {*TOPICS, *VERBS, *OTHER_WORDS}
+    assert not set(TOPICS) & set(COMMANDS)
+    assert not set(OTHER_TOPICS) & {*TOPICS, *COMMANDS, *OTHER_WORDS}
     assert set(OTHER_TOPICS.values()) <= set(TOPICS)
 
 
@@ -67,7 +66,7 @@ def test_programs_read_the_list_and_a_text_as_json(edgecron: Edgecron) -> None:
     [topic] = edgecron("help", "triggers", "--json").json
     [verb] = edgecron("help", "add", "--json").json
 
-    assert {entry["name"] for entry in listed} == {*VERBS, *TOPICS}
+    assert {entry["name"] for entry in listed} == {*COMMANDS, *TOPICS}
     assert {entry["kind"] for entry in listed} == {"verb", "topic"}
     assert topic == {
         "kind": "topic",

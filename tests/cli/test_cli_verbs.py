@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from edgecron.cli import run
-from edgecron.cli.verbs import VERBS
+from edgecron.cli.commands import COMMANDS
 from edgecron.views.phrases import display_width
 from support.acts import ACTS, EVIL, LASTING, World
 from support.cli import Edgecron
@@ -56,7 +56,7 @@ def act(world: World, verb: str, **streams: Any) -> subprocess.CompletedProcess[
 
 
 def test_every_verb_has_an_act_here() -> None:
-    assert set(ACTS) | LASTING == set(VERBS), "give the new verb a line in tests/support/acts.py"
+    assert set(ACTS) | LASTING == set(COMMANDS), "give the new verb a line in tests/support/acts.py"
 
 
 @pytest.mark.parametrize("verb", ACTS)
@@ -78,7 +78,7 @@ def test_json_is_an_array_of_objects(
     assert found or verb == "backfill"
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_errors_are_json_where_json_was_asked_for(edgecron: Edgecron, verb: str) -> None:
     said = edgecron(verb, "--no-such-option", "--json")
 
@@ -126,7 +126,7 @@ def test_nothing_but_text_and_our_colours_reaches_a_terminal(
 
 
 @pytest.mark.failure(72)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_a_usage_error_shows_the_word_it_quotes_harmlessly(world: World, verb: str) -> None:
     with on_terminal(environment_of(world), verb, *[f"x{EVIL}"] * 4, f"--{EVIL}") as outer:
         shown = read_until(outer, None)

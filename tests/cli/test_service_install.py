@@ -12,14 +12,23 @@ from typing import Any
 
 import pytest
 
+import edgecron
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.cli import service_systemd as systemd
-from edgecron.cli.service_managers import carry_out, find_manager, see
-from edgecron.cli.service_places import Places
-from edgecron.cli.service_planning import (
+from edgecron.cli.service_files import Manager, Scope, Service, strict_drop_in, systemd_unit
+from edgecron.cli.service_machine import (
+    carry_out,
+    check_program,
+    find_binary,
+    find_manager,
+    find_program,
+    find_strangers,
+    see,
+)
+from edgecron.cli.service_plan import (
     Call,
     Deed,
     FileChanged,
+    Places,
     RemoveFile,
     Seen,
     UnitState,
@@ -30,8 +39,6 @@ from edgecron.cli.service_planning import (
     plan_systemd_install,
     plan_systemd_uninstall,
 )
-from edgecron.cli.service_program import check_program, find_binary, find_program, find_strangers
-from edgecron.cli.service_wanted import Manager, Scope, Service
 from support.accounts import as_root
 from support.cli import Said
 
@@ -221,7 +228,7 @@ def test_what_the_shell_knows_and_a_service_does_not_is_put_into_its_file(
     image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(systemd.__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(edgecron.__file__).parents[2]))
     monkeypatch.setenv("EDGECRON_DB", "named.db")
     monkeypatch.setenv("EDGECRON_CONFIG", "my.toml")
     (tmp_path / "my.toml").touch(mode=0o600)
@@ -275,7 +282,7 @@ def test_a_running_systemd_is_told_in_order(places: Places) -> None:
 
 
 def test_a_service_that_is_as_it_should_be_is_not_restarted(places: Places) -> None:
-    seen = Seen(texts={places.unit(wish().service): systemd.unit(wish().service)})
+    seen = Seen(texts={places.unit(wish().service): systemd_unit(wish().service)})
 
     assert plan_systemd_install(wish(), places, seen, is_live=True, state=RUNNING) == []
     stopped = UnitState(active="failed (Result)", enabled="enabled", pid=None, says=None)
@@ -297,7 +304,7 @@ def test_a_user_s_service_is_the_user_s_and_may_linger(places: Places) -> None:
 
 def test_the_very_unit_of_a_package_is_used_and_another_one_not_hidden(places: Places) -> None:
     packaged = places.packaged_units(wish().service)[1]
-    text = systemd.unit(wish().service).partition("[Unit]\n")[2]
+    text = systemd_unit(wish().service).partition("[Unit]\n")[2]
     same = Seen(texts={packaged: f"[Unit]\nDocumentation=man:edgecron(1)\n{text}"})
     other = Seen(texts={packaged: "[Service]\nExecStart=/usr/bin/edgecron daemon\n"})
 
@@ -312,7 +319,7 @@ def test_the_very_unit_of_a_package_is_used_and_another_one_not_hidden(places: P
 
 
 def test_what_is_removed_is_stopped_first_and_forgotten_after(places: Places) -> None:
-    seen = Seen(texts={places.unit(wish().service): systemd.unit(wish().service)})
+    seen = Seen(texts={places.unit(wish().service): systemd_unit(wish().service)})
 
     deeds = plan_systemd_uninstall(wish(), places, seen, is_live=True, state=RUNNING)
 
@@ -328,7 +335,7 @@ def test_what_is_left_of_a_unit_that_somebody_removed_is_stopped_and_forgotten(
     places.wants(service).parent.mkdir(parents=True)
     places.wants(service).symlink_to("../edgecron.service")
     strict = places.strict_drop_in(service)
-    seen = Seen(texts={strict: systemd.strict_drop_in(service)})
+    seen = Seen(texts={strict: strict_drop_in(service)})
     state = UnitState(active=active, enabled="not installed", pid=7, says=None)
 
     deeds = plan_systemd_uninstall(wish(), places, seen, is_live=True, state=state)

@@ -12,12 +12,20 @@ import pytest
 
 import edgecron
 from edgecron.base.errors import InvalidInput
-from edgecron.cli import service_launchd as launchd
-from edgecron.cli import service_marking as marking
-from edgecron.cli import service_scripts as scripts
-from edgecron.cli import service_systemd as systemd
-from edgecron.cli.service_quoting import exec_line, quoted, read_exec_line
-from edgecron.cli.service_wanted import Scope, Service
+from edgecron.cli.service_files import (
+    Scope,
+    Service,
+    exec_line,
+    is_ours,
+    launchd_plist,
+    openrc_script,
+    procd_script,
+    quoted,
+    read_exec_line,
+    strict_drop_in,
+    systemd_unit,
+    was_ours,
+)
 from support.tools import need_tools
 
 STRANGE = (
@@ -69,11 +77,11 @@ def analyze(*words: str, units: Path) -> subprocess.CompletedProcess[str]:
 
 def write_units(wanted: Service, folder: Path, *, is_strict: bool) -> Path:
     unit = folder / f"{wanted.id}.service"
-    unit.write_text(systemd.unit(wanted))
+    unit.write_text(systemd_unit(wanted))
     if is_strict:
         drop_ins = folder / f"{unit.name}.d"
         drop_ins.mkdir()
-        (drop_ins / "50-edgecron-strict.conf").write_text(systemd.strict_drop_in(wanted))
+        (drop_ins / "50-edgecron-strict.conf").write_text(strict_drop_in(wanted))
     return unit
 
 
@@ -126,7 +134,7 @@ def test_the_exposure_of_a_unit_is_what_help_security_says(
 
 
 def test_a_unit_says_what_a_scheduler_needs() -> None:
-    lines = systemd.unit(service()).splitlines()
+    lines = systemd_unit(service()).splitlines()
 
     for line in (
         *("Type=notify", "WatchdogSec=5min", "KillMode=process", "OOMPolicy=continue"),
@@ -137,15 +145,15 @@ def test_a_unit_says_what_a_scheduler_needs() -> None:
 
 
 def test_systemd_makes_no_folder_for_a_user_or_for_a_database_elsewhere() -> None:
-    assert "StateDirectory" not in systemd.unit(service(scope=Scope.USER))
-    assert "StateDirectory" not in systemd.unit(service(database="/srv/e.db"))
-    assert "ReadWritePaths=-/srv" in systemd.strict_drop_in(service(database="/srv/e.db"))
-    assert "StateDirectory" in systemd.unit(service(database="/var/lib/edgecron/other.db"))
+    assert "StateDirectory" not in systemd_unit(service(scope=Scope.USER))
+    assert "StateDirectory" not in systemd_unit(service(database="/srv/e.db"))
+    assert "ReadWritePaths=-/srv" in strict_drop_in(service(database="/srv/e.db"))
+    assert "StateDirectory" in systemd_unit(service(database="/var/lib/edgecron/other.db"))
 
 
 def test_who_watches_what_runs_is_spared_when_memory_runs_out_where_that_may_be() -> None:
-    assert "OOMScoreAdjust=-500" in systemd.unit(service())
-    assert "OOMScoreAdjust" not in systemd.unit(service(scope=Scope.USER))
+    assert "OOMScoreAdjust=-500" in systemd_unit(service())
+    assert "OOMScoreAdjust" not in systemd_unit(service(scope=Scope.USER))
 
 
 def test_what_is_run_is_the_daemon_with_all_that_was_named() -> None:
@@ -197,7 +205,7 @@ def test_names_that_are_no_file_s_name_are_refused(name: str) -> None:
 def test_a_property_list_is_one_and_holds_the_words(scope: Scope) -> None:
     wanted = service("/opt/<a> & b", scope=scope, database="/srv/]]>\"'.db", name="x")
 
-    content = plistlib.loads(launchd.plist(wanted, home=HOME).encode())
+    content = plistlib.loads(launchd_plist(wanted, home=HOME).encode())
 
     assert content["ProgramArguments"] == list(wanted.words())
     assert content["Label"] == "org.edgecron.x"
@@ -208,7 +216,7 @@ def test_a_property_list_is_one_and_holds_the_words(scope: Scope) -> None:
 
 
 @pytest.mark.needs("shellcheck")
-@pytest.mark.parametrize("make", [scripts.openrc, scripts.procd])
+@pytest.mark.parametrize("make", [openrc_script, procd_script])
 def test_shells_find_nothing_wrong_with_a_script(make: object, tmp_path: Path) -> None:
     assert callable(make)
     script = tmp_path / "script"
@@ -239,7 +247,7 @@ def test_procd_is_given_the_words_as_they_are(tmp_path: Path) -> None:
         "procd_open_instance() { :; }\nprocd_close_instance() { :; }\n"
     )
 
-    said = run_shell(stubs + scripts.procd(wanted) + "start_service\n")
+    said = run_shell(stubs + procd_script(wanted) + "start_service\n")
 
     assert said.splitlines() == list(wanted.words())
 
@@ -249,14 +257,14 @@ def test_openrc_is_given_the_words_as_they_are() -> None:
     # As its supervise-daemon.sh has it.
     start = 'eval printf "\'%s\\n\'" "$command" $command_args\n'
 
-    said = run_shell(scripts.openrc(wanted) + start)
+    said = run_shell(openrc_script(wanted) + start)
 
     assert said.splitlines() == list(wanted.words())
 
 
 def test_openrc_can_not_take_a_program_whose_path_has_spaces() -> None:
     with pytest.raises(InvalidInput, match="OpenRC"):
-        scripts.openrc(service("/opt/my edgecron"))
+        openrc_script(service("/opt/my edgecron"))
 
 
 def run_shell(script: str) -> str:
@@ -267,16 +275,16 @@ def run_shell(script: str) -> str:
 
 def test_a_text_knows_whether_it_was_changed() -> None:
     texts = [
-        systemd.unit(service()),
-        systemd.strict_drop_in(service()),
-        launchd.plist(service(), home=HOME),
-        scripts.openrc(service()),
-        scripts.procd(service()),
+        systemd_unit(service()),
+        strict_drop_in(service()),
+        launchd_plist(service(), home=HOME),
+        openrc_script(service()),
+        procd_script(service()),
     ]
 
     for text in texts:
-        assert marking.is_ours(text)
+        assert is_ours(text)
         changed = text + "\n# mine\n"
-        assert not marking.is_ours(changed)
-        assert marking.was_ours(changed)
-    assert not marking.was_ours("[Service]\n")
+        assert not is_ours(changed)
+        assert was_ours(changed)
+    assert not was_ours("[Service]\n")

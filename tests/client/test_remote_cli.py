@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli import run
-from edgecron.cli.elsewhere import lines_to
+from edgecron.cli.server import lines_to
 from edgecron.formats.config import Config
 from support.cli import Edgecron, Said
 from support.processes import Daemon

@@ -31,7 +31,7 @@ from pathlib import Path
 
 import edgecron as package
 from edgecron.base.clock import SystemClock
-from edgecron.cli.topics.page import Block, BlockKind, read_page
+from edgecron.cli.topics import Block, BlockKind, read_page
 from edgecron.store.sqlite import open_store
 from support.shells import put_program_on_path
 

@@ -9,11 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError
-from edgecron.cli.service_wanted import Manager, Scope, Service
+from edgecron.base.paths import database_path, is_there
+from edgecron.cli.screen import paint
+from edgecron.cli.service_files import (
+    Manager,
+    Scope,
+    Service,
+    is_ours,
+    launchd_label,
+    read_exec_line,
+    was_ours,
+)
+from edgecron.cli.service_machine import ask, ask_systemd, find_manager, see
 from edgecron.cli.session import Session
+from edgecron.client import Client
 
 if TYPE_CHECKING:
-    from edgecron.cli.service_places import Places
+    from edgecron.cli.service_plan import Places
 
 _NOT_INSTALLED = 3  # as of anything that is not there
 
@@ -58,10 +70,6 @@ def _facts(service: Service, manager: Manager) -> dict[str, Any]:
 
 
 def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
-    from edgecron.cli.service_managers import ask_systemd, find_manager, see
-    from edgecron.cli.service_marking import is_ours, was_ours
-    from edgecron.cli.service_quoting import read_exec_line
-
     facts = _facts(service, Manager.SYSTEMD)
     seen = see([places.unit(service), *places.packaged_units(service)])
     facts["drop_ins"] = sorted(str(path) for path in places.drop_ins(service).glob("*.conf"))
@@ -87,10 +95,6 @@ def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
 def _launchd_facts(service: Service, places: Places) -> dict[str, Any]:
     import plistlib
 
-    from edgecron.cli.service_launchd import label
-    from edgecron.cli.service_managers import ask, see
-    from edgecron.cli.service_marking import is_ours, was_ours
-
     facts = _facts(service, Manager.LAUNCHD)
     path = places.plist(service)
     text = see([path]).find(path)
@@ -98,7 +102,7 @@ def _launchd_facts(service: Service, places: Places) -> dict[str, Any]:
         facts |= {"file": str(path), "changed": was_ours(text) and not is_ours(text)}
         facts |= _command_facts(tuple(plistlib.loads(text.encode()).get("ProgramArguments", ())))
     domain = "system" if service.scope is Scope.SYSTEM else f"gui/{os.getuid()}"
-    answer = ask(["launchctl", "print", f"{domain}/{label(service)}"])
+    answer = ask(["launchctl", "print", f"{domain}/{launchd_label(service)}"])
     facts["manager_runs"] = answer.code != 127
     if facts["manager_runs"]:
         is_loaded = answer.code == 0
@@ -125,9 +129,6 @@ def _command_facts(words: tuple[str, ...]) -> dict[str, Any]:
 
 def _engine_facts(cli: Session, named: str | None) -> dict[str, Any]:
     """What its database says: whether an engine is at work."""
-    from edgecron.base.paths import database_path, is_there
-    from edgecron.client import Client
-
     path = cli.own_database_path() if named is None else database_path(named)
     facts: dict[str, Any] = {"database": str(path), "engine_alive": False, "engine_pid": None}
     facts["database_error"] = None
@@ -145,8 +146,6 @@ def _engine_facts(cli: Session, named: str | None) -> dict[str, Any]:
 
 
 def _put(cli: Session, facts: dict[str, Any]) -> None:
-    from edgecron.cli.screen import paint
-
     is_colored = cli.use_color(sys.stdout)
 
     def line(label: str, text: str, style: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""An engine's events as lines: for a person on a terminal, as logfmt, or as JSON."""
+"""Format events of an engine as lines: for a terminal, as logfmt, or as JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,53 @@ from datetime import UTC, tzinfo
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import format_ms, from_ms
-from edgecron.cli.clockwords import clock_notes
 from edgecron.cli.screen import STATUS_STYLES, paint
 from edgecron.engine.events import Event, EventKind
 from edgecron.views.phrases import display_width, glyph, size_words, waiting_words
-from edgecron.views.times import short_duration
+from edgecron.views.times import local_time, short_duration
+
+
+def clock_notes(event: Event, zone: tzinfo) -> list[str]:
+    """Put an event of a clock or zone into words; empty for other events."""
+    details = event.details
+    match event.kind:
+        case EventKind.RESUMED:
+            return [f"the machine was asleep for {_span(details['asleep_s'])}"]
+        case EventKind.CLOCK_SET:
+            by_s = details["by_s"]
+            side = "back" if isinstance(by_s, (int, float)) and by_s < 0 else "forward"
+            return [f"{side} by {_span(by_s)}"]
+        case EventKind.CLOCK_UNTRUSTED:
+            known = _time(details["known_ms"], zone)
+            return [f"it is too far from {known}, the last time known; what is planned is held"]
+        case EventKind.CLOCK_WAIT_OVER:
+            return ["intervals and boot jobs go by it as it is; cron and `at` times wait on"]
+        case EventKind.CLOCK_TRUSTED:
+            return ["nothing is held any more"]
+        case EventKind.TZDATA_CHANGED | EventKind.LOCAL_ZONE_CHANGED:
+            return [f"{details['was']}, now {details['now']}"]
+        case EventKind.RETIMED:
+            return [_move(event, zone)]
+    return []
+
+
+def _move(event: Event, zone: tzinfo) -> str:
+    was = _time(event.details.get("next_was_ms"), zone)
+    return f"next {_time(event.details.get('next_ms'), zone)}, was {was}"
+
+
+def _span(seconds: object) -> str:
+    assert isinstance(seconds, (int, float))
+    return short_duration(round(abs(seconds) * 1000))
+
+
+def _time(ms: object, zone: tzinfo) -> str:
+    return local_time(from_ms(ms), zone=zone) if isinstance(ms, int) else "none"
+
 
 Line = Callable[[Event], str]
 
-# The part of edgecron that a line of JSON is about; all other kinds are about a run.
+# The `component` of a JSON line; all other kinds of events are about a run.
 _COMPONENTS = {
     EventKind.ENGINE_STARTED: "engine",
     EventKind.ENGINE_STOPPING: "engine",
@@ -86,7 +124,7 @@ _STYLES = {"started": "cyan", "adopted": "cyan", **STATUS_STYLES}
 _TOLD_BY_MESSAGE = ("exit", "signal", "spawn", "condition")
 _TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot")
 _TROUBLE = ("!", "!")
-# Of the schedules' names: longer ones push the rest of their line to the right.
+# Width of schedule names; a longer name shifts its line to the right.
 _NAME_COLUMNS = 12
 _WAITING = {
     "place": "waits for a place",
@@ -112,7 +150,7 @@ _NAMES_IN_LOG = {
 
 
 def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMNS) -> Line:
-    """Lines such as `14:05:00  ✔ backup  success  run 41  1.2 s`, in local time."""
+    """Return a formatter for lines such as `14:05:00  ✔ backup  success  run 41  1.2 s`."""
 
     def line(event: Event) -> str:
         word = _word(event)
@@ -134,17 +172,17 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
 
 
 def logfmt(event: Event) -> str:
-    """`execution=41 schedule=backup outcome=failed reason=timeout after_s=30 ts=...`."""
+    """Format as `execution=41 schedule=backup outcome=failed reason=timeout after_s=30 ts=...`."""
     return logfmt_pairs(_fields(event))
 
 
 def logfmt_pairs(fields: Mapping[str, object]) -> str:
-    """`key=value` of each field, quoted where it must be."""
+    """Format fields as `key=value`, quoted if necessary."""
     return " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
 
 
 def as_json(event: Event) -> str:
-    """One JSON object: the names that log tools and other schedulers use, then those of `logfmt`.
+    """Format as a JSON object: the keys of common log tools, then those of `logfmt`.
 
     `schedule_id`, `priority` and `next_run_at` are there if the event has a subject.
     """
@@ -214,7 +252,7 @@ def _word(event: Event) -> str:
 
 
 def _run_words(event: Event) -> str:
-    """Which run, and how long it took, of one width for most runs."""
+    """Return run number and duration, padded to align."""
     run = "" if event.execution_id is None else f"run {event.execution_id}"
     duration = event.details.get("duration_ms")
     took = short_duration(duration) if isinstance(duration, int) else ""
@@ -226,8 +264,7 @@ def _notes(event: Event) -> list[str]:
     notes: list[str] = []
     reason = details.get("reason")
     message = details.get("error_msg") or details.get("error")
-    # One of the two says it all: of an end by itself the message, of one that was asked for
-    # the reason.
+    # Show one of the two: the message if the job ended by itself, the reason if it was ended.
     if reason is not None and not (message and reason in _TOLD_BY_MESSAGE):
         notes.append(_reason_words(str(reason), details))
     if message and reason not in _TOLD_BY_REASON:
@@ -252,7 +289,7 @@ def _notes(event: Event) -> list[str]:
 
 
 def _waiting_words(event: Event, zone: tzinfo) -> list[str]:
-    """What a queued run waits for: its time, where that is still to come, or a place."""
+    """Say what a queued run waits for: its time, a condition or a place."""
     if event.kind not in (EventKind.QUEUED, EventKind.REQUEUED):
         return []
     attempt, due_ms = event.details.get("attempt"), event.details.get("due_ms")

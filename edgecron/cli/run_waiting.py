@@ -1,7 +1,7 @@
-"""`run --wait`: a fire is followed to the end of its last attempt, and run here if need be.
+"""`run --wait`: follow a run to the end of its last attempt; without an engine, run it here.
 
-Where an engine is at work, it runs it and we follow; else an engine of our own does, which takes
-this one run and nothing else. Who of several engines takes it is decided by the claim of its row.
+If an engine is running, it executes the run and we follow. Otherwise an engine in this process
+executes this one run. The claim of the run's row decides which engine gets it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,18 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import DatabaseBusy, EdgecronError, NotSupported, ServerLost
+from edgecron.cli.engine_hosting import open_host, run_limits
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import stalled_engine_words
+from edgecron.client.engine_words import (
+    absence_words,
+    removal_words,
+    runner_words,
+    stalled_engine_words,
+)
+from edgecron.client.outlook_words import find_active
 from edgecron.client.run_words import end_words, queued_words
+from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Follower
@@ -25,16 +34,16 @@ if TYPE_CHECKING:
     # A chunk, and the number of bytes before it that were printed and not kept.
     Put = Callable[[Iterable[tuple[int, OutputChunk]]], object]
 
-_CHECKS_BEFORE_WORDS = 2  # a run that starts within about a second is not said to wait
-# A server that ends, or begins, may answer for a moment while it has no engine; between two of
-# these looks are two seconds.
+_CHECKS_BEFORE_WORDS = 2  # no message for a run that starts within about a second
+# A server that starts or stops can answer for a moment without an engine. Two seconds lie between
+# two checks.
 _LOOKS_ELSEWHERE = 5
 
 
 class Waiter:
-    """Follows fires of one schedule. What a run prints goes to `put`, as it comes.
+    """Follows runs of one schedule. Output goes to `put` as it comes.
 
-    What is to be known of its waiting is said on stderr, once for each reason.
+    Why a run waits is printed on stderr, once for each reason.
     """
 
     def __init__(
@@ -51,7 +60,7 @@ class Waiter:
         self._said_abandoned: str | None = None
 
     def wait(self, execution: Execution) -> Execution:
-        """The last attempt of a fire, when it has ended."""
+        """Wait for a run and its retries; return the last attempt."""
         while True:
             self._checks, self._said_waits_for = 0, None
             ended = self._follow(execution.id)
@@ -64,9 +73,7 @@ class Waiter:
             execution = following
 
     def leave(self, executions: Iterable[Execution]) -> None:
-        """Stop waiting for fires: what nobody is there to run is withdrawn, the rest goes on."""
-        from edgecron.base.errors import ServerLost
-
+        """Stop waiting: cancel queued runs if no engine is running; the others continue."""
         for execution in executions:
             try:
                 self._leave_one(execution)
@@ -75,8 +82,6 @@ class Waiter:
                 self._cli.say(f"edgecron: run {execution.id} was asked for, and may go on: {look}")
 
     def _leave_one(self, execution: Execution) -> None:
-        from edgecron.model.choices import ACTIVE, Status
-
         client = self._cli.client()
         last = client.execution(execution.id)
         while (following := client.next_attempt(last)) is not None:
@@ -89,9 +94,9 @@ class Waiter:
             self._cli.say(f"edgecron: run {last.id} goes on; to end it: {end}")
 
     def _follow(self, execution_id: int) -> Execution:
-        """Follow one attempt to its end; where no engine is alive and at work, run it here.
+        """Follow one attempt to its end; if no engine is running, run it here.
 
-        A stalled engine that wakes finds the row claimed; what it has claimed itself is left to it.
+        A stalled engine that wakes finds the row claimed. A row that it claimed stays its own.
         """
         while True:
             ended = self._follow_elsewhere(execution_id) or self._run_here(execution_id)
@@ -99,9 +104,7 @@ class Waiter:
                 return ended
 
     def _follow_elsewhere(self, execution_id: int) -> Execution | None:
-        """Follow it to its end; None where it is due and nobody is there to run it."""
-        from edgecron.model.choices import ACTIVE, Status
-
+        """Follow an attempt to its end; None if it is due and no engine is running."""
         client = self._cli.client()
         was_due, looks = False, 0
         with client.follower(execution_id) as follower:
@@ -127,20 +130,17 @@ class Waiter:
 
     @property
     def _most_looks(self) -> int:
-        """After how many looks that found no engine there is none."""
+        """How many checks must find no engine before the run counts as unattended."""
         return 1 if self._cli.remote_url() is None else _LOOKS_ELSEWHERE
 
     def _has_engine(self) -> bool:
         return _has_engine(self._cli, self._schedule)
 
     def _check_running(self, execution: Execution, follower: Follower) -> None:
-        """Write its end where nobody else does; say once who does not look after it."""
-        from edgecron.base.errors import DatabaseBusy
-        from edgecron.model.choices import Status
-
+        """Record the end of a run without an engine; warn once if nothing attends it."""
         if follower.is_due_for_check:
-            # Its end may be on record with no engine there to take it over.
-            with suppress(DatabaseBusy):  # Somebody writes for long: then with the next check.
+            # The supervisor may have recorded its end while no engine was running.
+            with suppress(DatabaseBusy):  # The database is locked: the next check tries again.
                 self._cli.client().take_over()
             if self._cli.client().execution(execution.id).status is not Status.RUNNING:
                 return
@@ -151,7 +151,7 @@ class Waiter:
             self._said_abandoned = words
 
     def _abandoned_words(self, execution: Execution) -> str | None:
-        """Who does not look after a running run, and what it waits for; None where all is well."""
+        """Say which engine is missing or stalled for a running run; None if all is well."""
         states = [state for state in self._cli.client().engines() if state.is_alive]
         has_own = any(state.info.id == execution.engine_id for state in states)
         if not has_own and not any(state.is_working and state.info.queues for state in states):
@@ -159,30 +159,25 @@ class Waiter:
         return stalled_engine_words(self._cli, execution)
 
     def _run_here(self, execution_id: int) -> Execution | None:
-        """Run it here to its end; None where an engine has come, and was first.
+        """Run it here to its end; None if another engine claimed it first.
 
-        Where that can't be, it is not left for an engine to come upon later.
+        If that fails, cancel the run, so that no engine starts it later.
         """
-        from edgecron.base.errors import EdgecronError
-        from edgecron.model.choices import COMMAND_QUEUE, Status
-
         if self._schedule.spec.queue != COMMAND_QUEUE:
-            # It was alive when the run was queued.
+            # The program was running when the run was queued.
             refuse_absent_program(self._cli, self._schedule)
         try:
             refuse_without_engine_elsewhere(self._cli, self._schedule)
             return self._drive_new_host(execution_id)
         except EdgecronError:
-            with suppress(EdgecronError):  # The first error is the one to tell.
+            with suppress(EdgecronError):  # Report the first error.
                 if self._cli.client().execution(execution_id).status is Status.QUEUED:
                     self._cli.client().cancel(execution_id)
             raise
 
     def _drive_new_host(self, execution_id: int) -> Execution | None:
-        from edgecron.cli.daemon import open_host, run_limits
-
         path, limits = self._cli.database_path(), run_limits(self._cli)
-        # The supervisor is forked next, and must not inherit an open database.
+        # The host forks the supervisor, which must not inherit an open database.
         self._cli.close()
         host = open_host(path, report=lambda event: None, only=execution_id, **limits)
         try:
@@ -197,9 +192,7 @@ class Waiter:
             host.close()
 
     def _drive(self, host: EngineHost, follower: Follower) -> Execution | None:
-        """Step until the run has ended; None where another engine has taken it."""
-        from edgecron.model.choices import ACTIVE, Status
-
+        """Step the engine until the run has ended; None if another engine has claimed it."""
         client = self._cli.client()
         must_step = True
         is_running = False
@@ -215,43 +208,38 @@ class Waiter:
                 return execution
             self._put(follower.read(execution))
             if not is_running and follower.is_due_for_check:
-                # Nothing else starts here: what holds it back stays until that has ended.
+                # This engine starts nothing else: say what blocks the run.
                 self._check_queued(execution)
             ready = follower.wait(host.engine.filenos())
             is_heard = not ready.isdisjoint(host.engine.filenos())
             must_step = is_heard or follower.is_due_for_check or host.engine.has_changed()
 
     def _step(self, host: EngineHost, *, may_wait: bool) -> None:
-        from edgecron.base.errors import DatabaseBusy
-
         try:
             host.engine.step()
         except DatabaseBusy as error:
             if not may_wait:
                 raise
-            # What runs is not given up for it: the end is written with a later step.
+            # Do not give up the run: a later step records its end.
             self._cli.warn(f"{error.message}; its end is written when that is over")
 
     def _end_here(self, host: EngineHost, follower: Follower) -> None:
-        """End what we run ourselves; a second Ctrl-C leaves that to its supervisor."""
-        from edgecron.base.errors import EdgecronError
-
+        """End the run of our own engine; a second Ctrl-C leaves that to the supervisor."""
         self._cli.say(
             f"edgecron: ending run {follower.execution_id};"
             " Ctrl-C again leaves it to its supervisor"
         )
         try:
             self._cli.client().cancel(follower.execution_id)
-        except EdgecronError:  # It has ended just now, or nothing can be written.
+        except EdgecronError:  # The run has just ended, or the database is locked.
             host.engine.live.stop()
         self._drive(host, follower)
 
     def _check_queued(self, execution: Execution) -> None:
-        """Say what it waits for, where it is not the same still."""
+        """Print what a queued run waits for, if that has changed."""
         self._checks += 1
         if self._checks < _CHECKS_BEFORE_WORDS:
             return
-        from edgecron.client.outlook_words import find_active
 
         found = find_active(self._cli.client(), execution)
         if found is None or found.waits_for is self._said_waits_for:
@@ -262,11 +250,7 @@ class Waiter:
 
 
 def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
-    """Raise NotSupported where only a program that does not run could run what is queued."""
-    from edgecron.base.errors import NotSupported
-    from edgecron.client.engine_words import absence_words, removal_words, runner_words
-    from edgecron.model.choices import COMMAND_QUEUE
-
+    """Raise NotSupported if the schedule belongs to a program that is not running."""
     queue = schedule.spec.queue
     if queue == COMMAND_QUEUE or _has_engine(cli, schedule):
         return
@@ -282,12 +266,9 @@ def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
 
 
 def refuse_without_engine_elsewhere(cli: Session, schedule: Schedule) -> None:
-    """Raise NotSupported where the run is another machine's, and nobody there is at work: it can't
-    be run from here."""
+    """Raise NotSupported if the server's machine has no engine: the run can't run here."""
     url = cli.remote_url()
     if url is not None and not _has_engine(cli, schedule):
-        from edgecron.base.errors import NotSupported
-
         raise NotSupported(
             f"no engine is at work on the database of {url}, and it can't be run from here",
             hint=f"start one: {cli.command('daemon')}; or leave out --wait, and it is run then",
@@ -295,5 +276,5 @@ def refuse_without_engine_elsewhere(cli: Session, schedule: Schedule) -> None:
 
 
 def _has_engine(cli: Session, schedule: Schedule) -> bool:
-    """Whether an engine at work takes what there is of a schedule."""
+    """Return whether a running engine takes runs of a schedule."""
     return cli.client().has_engine(schedule.spec.queue, offer=schedule.offer)

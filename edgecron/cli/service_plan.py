@@ -8,11 +8,76 @@ from pathlib import Path
 
 from edgecron.base.errors import Conflict
 from edgecron.base.values import dataclass
-from edgecron.cli import service_systemd as systemd
-from edgecron.cli.service_launchd import label
-from edgecron.cli.service_marking import is_ours, was_ours
-from edgecron.cli.service_places import Places
-from edgecron.cli.service_wanted import Scope, Service
+from edgecron.cli.service_files import (
+    Scope,
+    Service,
+    is_ours,
+    launchd_label,
+    strict_drop_in,
+    systemctl_words,
+    systemd_unit,
+    was_ours,
+)
+
+STRICT_NAME = "50-edgecron-strict.conf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The folders of a machine, or of an image of one: `root` comes before all of them.
+
+    `home` and `config_home` are the user's, below `root` too.
+    """
+
+    root: Path
+    home: Path
+    config_home: Path
+
+    def unit(self, service: Service) -> Path:
+        """A unit that a person, or we, put there."""
+        return self._units(service.scope) / f"{service.id}.service"
+
+    def strict_drop_in(self, service: Service) -> Path:
+        return self.drop_ins(service) / STRICT_NAME
+
+    def drop_ins(self, service: Service) -> Path:
+        """The folder of what people change in a unit, by `systemctl edit`."""
+        return self._units(service.scope) / f"{service.id}.service.d"
+
+    def wants(self, service: Service) -> Path:
+        """The link that has it started; made by ourselves where no systemd can be asked to."""
+        target = "multi-user" if service.scope is Scope.SYSTEM else "default"
+        return self._units(service.scope) / f"{target}.target.wants" / f"{service.id}.service"
+
+    def has_link(self, service: Service) -> bool:
+        """Whether that link is there, wherever it leads."""
+        return self.wants(service).is_symlink()
+
+    def packaged_units(self, service: Service) -> tuple[Path, ...]:
+        """Where a package would have put a unit of the same name."""
+        kind = service.scope.value
+        folders = (
+            f"usr/local/lib/systemd/{kind}",
+            f"usr/lib/systemd/{kind}",
+            f"lib/systemd/{kind}",
+        )
+        return tuple(self.root / folder / f"{service.id}.service" for folder in folders)
+
+    def plist(self, service: Service) -> Path:
+        is_system = service.scope is Scope.SYSTEM
+        above = (
+            self.root / "Library/LaunchDaemons" if is_system else self.home / "Library/LaunchAgents"
+        )
+        return above / f"{launchd_label(service)}.plist"
+
+    def linger_mark(self, user: str) -> Path:
+        """The file that is there where systemd keeps a user's services without a login."""
+        return self.root / "var/lib/systemd/linger" / user
+
+    def _units(self, scope: Scope) -> Path:
+        if scope is Scope.SYSTEM:
+            return self.root / "etc/systemd/system"
+        return self.config_home / "systemd/user"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,9 +231,9 @@ def plan_systemd_install(
     is another.
     """
     service, path = wish.service, places.unit(wish.service)
-    wanted = {} if _is_packaged(wish, places, seen) else {path: systemd.unit(service)}
+    wanted = {} if _is_packaged(wish, places, seen) else {path: systemd_unit(service)}
     if wish.is_strict:
-        wanted[places.strict_drop_in(service)] = systemd.strict_drop_in(service)
+        wanted[places.strict_drop_in(service)] = strict_drop_in(service)
     deeds: list[Deed] = list(plan_files(wanted, seen, is_forced=wish.is_forced))
     if is_live:
         deeds += _calls_to_begin(service, has_changed=bool(deeds), state=state)
@@ -216,7 +281,7 @@ def plan_launchd_install(
     if deeds and is_loaded:
         deeds.insert(0, _bootout(wish.service, domain))
     if deeds or not is_loaded:
-        deeds.append(Call(argv=("launchctl", "enable", f"{domain}/{label(wish.service)}")))
+        deeds.append(Call(argv=("launchctl", "enable", f"{domain}/{launchd_label(wish.service)}")))
         deeds.append(Call(argv=("launchctl", "bootstrap", domain, str(path))))
     return deeds
 
@@ -229,7 +294,7 @@ def plan_launchd_uninstall(
 
 
 def _bootout(service: Service, domain: str) -> Call:
-    return Call(argv=("launchctl", "bootout", f"{domain}/{label(service)}"))
+    return Call(argv=("launchctl", "bootout", f"{domain}/{launchd_label(service)}"))
 
 
 def _is_packaged(wish: Wish, places: Places, seen: Seen) -> bool:
@@ -239,12 +304,12 @@ def _is_packaged(wish: Wish, places: Places, seen: Seen) -> bool:
         return False  # It comes before that of the package, whatever that is.
     for path in places.packaged_units(service):
         text = seen.find(path)
-        if text is not None and _settings(text) == _settings(systemd.unit(service)):
+        if text is not None and _settings(text) == _settings(systemd_unit(service)):
             return True
         if text is not None and not wish.is_forced:
             raise Conflict(
                 f"a package has a unit of that name, {path}, which would be hidden by ours",
-                hint=f"use that: {systemd.systemctl_words(service)} enable --now {service.id};"
+                hint=f"use that: {systemctl_words(service)} enable --now {service.id};"
                 f" or give another --name, or --force",
             )
     return False

@@ -1,21 +1,18 @@
-"""The parser: global options anywhere before `--`, one parser per verb, suggestions for typos."""
+"""Parse command lines: global options anywhere before `--`, one parser per command, hints."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
-from edgecron.base.errors import UsageError as UsageError
-from edgecron.cli.session import Session
-from edgecron.cli.verbs import OTHER_WORDS, VERBS
-from edgecron.cli.width import terminal_columns
-from edgecron.formats.option_texts import read_choice as read_choice
-from edgecron.formats.option_texts import read_count as read_count
+from edgecron import __version__
+from edgecron.base.errors import UsageError
+from edgecron.cli.commands import COMMANDS, OTHER_WORDS, load_command
+from edgecron.cli.session import OWN_ERROR, Session
+from edgecron.cli.terminal import terminal_columns
 
-OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
 _USAGE, _COLUMNS = "usage: ", 80
 _WITH_VALUE = ("--db", "--url", "--token-file", "--color", "--config")
@@ -24,10 +21,10 @@ _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not fr
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Prose wrapped to the terminal; examples, the second paragraph, indented and as they are."""
+    """Wrap prose to the terminal; indent the examples (second paragraph) and keep their lines."""
 
     def __init__(self, prog: str) -> None:
-        # Each parser makes one while it is built: told no width, it would load `shutil`.
+        # Without a width, argparse would load `shutil` for each parser.
         super().__init__(prog, width=terminal_columns(otherwise=80) - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -47,7 +44,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UsageError instead of printing and leaving, and knows how options are misspelled."""
+    """A parser that raises UsageError instead of exiting, and suggests options for typos."""
 
     def __init__(
         self, *, prog: str, description: str | None = None, usage: str | None = None
@@ -65,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"see: {self.prog} --help")
 
     def format_help(self) -> str:
-        """What it does and examples first, then every option."""
+        """Put the description and its examples before the usage and the options."""
         formatter = self._get_formatter()
         formatter.add_text(self.description)
         formatter.add_usage(
@@ -78,11 +75,11 @@ class Parser(argparse.ArgumentParser):
             formatter.end_section()
         return formatter.format_help()
 
-    def parse_verb(self, argv: list[str]) -> argparse.Namespace:
-        """Parse all of argv. An option that is not known gets a suggestion."""
+    def parse_all(self, argv: list[str]) -> argparse.Namespace:
+        """Parse all of argv. Raises UsageError, with a suggestion for an unknown option."""
         args, unknown = self.parse_known_args(argv)
         if unknown and unknown[0][:1] != "-":
-            # A positional that can be left out ends at the first option: look behind options too.
+            # argparse ends an optional positional at the first option: look after options, too.
             args, unknown = self.parse_known_intermixed_args(argv)
         if unknown:
             self._refuse(unknown[0], argv)
@@ -98,45 +95,43 @@ class Parser(argparse.ArgumentParser):
         _refuse_option(word, known, prog=self.prog)
 
 
-def read_run(text: str) -> int:
-    """The number of a run. Raises UsageError."""
-    return read_count(text, what="RUN", most=2**63 - 1)
+def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argparse.Namespace]:
+    """Return the module of the command and its arguments; global options go to the session.
 
-
-def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Namespace]:
-    """The module of the verb and its arguments; global options go to the session.
-
-    What follows `--` is `args.argv`, untouched; None where there is no `--`.
+    For help the module is None and the arguments have `words`, what help is asked for. The words
+    after `--` are `args.argv`; None if there is no `--`.
     """
     before, after = _split(argv)
-    # First, so that every error of what follows is told in JSON too.
+    # Set this first: errors in the other options must come as JSON, too.
     session.is_json = "--json" in before
     if "run" in before and "--wait" in before:
         session.error_exit = OWN_ERROR
     _check_encoding(argv)
     rest = _take_globals(session, before)
     if not rest:
-        rest = [_default_verb(session)]
-    verb = rest[0]
-    if verb in ("-h", "--help", "help"):
-        return import_module("edgecron.cli.help_"), argparse.Namespace(words=rest[1:])
-    if verb == "--version":
+        rest = [_default_command(session)]
+    command = rest[0]
+    if command in ("-h", "--help", "help"):
+        return None, argparse.Namespace(words=rest[1:])
+    if command == "--version":
         _show_version()
-    if verb not in VERBS:
-        refuse_verb(verb)
-    session.verb = verb
-    if verb != "run":
+    if command not in COMMANDS:
+        refuse_command(command)
+    session.command_name = command
+    if command != "run":
         session.error_exit = None
-    module, parser = parser_of(verb)
-    args = parser.parse_verb(rest[1:])
+    module, parser = parser_of(command)
+    args = parser.parse_all(rest[1:])
     if after is not None and not getattr(module, "TAKES_ARGV", False):
-        raise UsageError(f"{verb} takes no command after --", hint=f"see: edgecron {verb} --help")
+        raise UsageError(
+            f"{command} takes no command after --", hint=f"see: edgecron {command} --help"
+        )
     args.argv = after
     return module, args
 
 
 def _wrapped_usage(usage: str | None) -> str | None:
-    """A usage in lines of 80 columns, broken only between its options and arguments."""
+    """Break a usage into lines of 80 columns, only between options and arguments."""
     if usage is None:
         return None
     words: list[str] = []
@@ -157,20 +152,20 @@ def _wrapped_usage(usage: str | None) -> str | None:
     return "\n".join(lines)
 
 
-def _default_verb(session: Session) -> str:
-    """With no verb: the dashboard on a terminal that can show it, else how it stands."""
+def _default_command(session: Session) -> str:
+    """Choose the dashboard on a terminal that can show it, else `status`."""
     if session.is_json:
         return "status"
-    from edgecron.cli.terminals import may_show_dashboard
+    from edgecron.cli.terminal import may_show_dashboard
 
     return "tui" if may_show_dashboard() else "status"
 
 
-def parser_of(verb: str) -> tuple[ModuleType, Parser]:
-    """The module of a verb and its parser, which shows its help too."""
-    module = import_module(f"edgecron.cli.{VERBS[verb].module}")
-    usage = f"edgecron {verb} {module.USAGE}" if hasattr(module, "USAGE") else None
-    parser = Parser(prog=f"edgecron {verb}", description=module.__doc__, usage=usage)
+def parser_of(command: str) -> tuple[ModuleType, Parser]:
+    """Load a command; its module and its parser, which also formats its help."""
+    module = load_command(command)
+    usage = f"edgecron {command} {module.USAGE}" if hasattr(module, "USAGE") else None
+    parser = Parser(prog=f"edgecron {command}", description=module.__doc__, usage=usage)
     module.add_arguments(parser)
     _describe_globals(parser)
     return module, parser
@@ -193,7 +188,7 @@ def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _take_globals(session: Session, argv: list[str]) -> list[str]:
-    """Read the options that every verb has wherever they stand; what is left."""
+    """Move global options into the session, wherever they stand; return the other words."""
     rest: list[str] = []
     words = iter(argv)
     for word in words:
@@ -240,7 +235,7 @@ def _describe_globals(parser: Parser) -> None:
 
 
 def _stray_hint(word: str, argv: list[str]) -> str:
-    """What a word was meant to be that stands where no word may: a part of a time, or of a job."""
+    """Guess what a stray word was meant to be: a part of a time, or of a job."""
     if word[:1] == "@" or len(word.split()) > 4:
         return f"a time is given with an option: --cron {word!r}"
     after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []
@@ -259,23 +254,28 @@ def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
     raise UsageError(f"option {word!r} is not known", hint=hint)
 
 
-def refuse_verb(verb: str) -> NoReturn:
-    """Raise UsageError for a word that is no verb, with the one that was meant."""
+def refuse_command(command: str) -> NoReturn:
+    """Raise UsageError for an unknown command, with the command that was probably meant."""
     from difflib import get_close_matches
 
     from edgecron.cli.topics import TOPICS
 
-    if verb[:1] == "-":
-        _refuse_option(verb, _GLOBALS, prog="edgecron")
-    close = [OTHER_WORDS[verb]] if verb in OTHER_WORDS else get_close_matches(verb, VERBS, n=1)
+    if command[:1] == "-":
+        _refuse_option(command, _GLOBALS, prog="edgecron")
+    close = (
+        [OTHER_WORDS[command]]
+        if command in OTHER_WORDS
+        else get_close_matches(command, COMMANDS, n=1)
+    )
     hint = f"did you mean {close[0]!r}?" if close else "see: edgecron --help"
-    if verb in TOPICS:
-        hint = f"it is a topic of help: edgecron help {verb}"
-    raise UsageError(f"{verb!r} is not a verb of edgecron", hint=hint)
+    if command in TOPICS:
+        hint = f"it is a topic of help: edgecron help {command}"
+    raise UsageError(f"{command!r} is not a verb of edgecron", hint=hint)
 
 
 def refuse_help(word: str) -> NoReturn:
-    """Raise UsageError for what there is no help on, with the verb or topic that was meant."""
+    """Raise UsageError for an unknown subject of help, with the probable one."""
+    # Only for an error: these imports would double the time of a parse.
     from difflib import get_close_matches
 
     from edgecron.cli.topics import OTHER_TOPICS, TOPICS
@@ -283,13 +283,11 @@ def refuse_help(word: str) -> NoReturn:
     if word[:1] == "-":
         _refuse_option(word, (*_GLOBALS, "--man"), prog="edgecron help")
     other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
-    close = [other] if other else get_close_matches(word, [*VERBS, *TOPICS], n=1)
+    close = [other] if other else get_close_matches(word, [*COMMANDS, *TOPICS], n=1)
     hint = f"did you mean {close[0]!r}?" if close else "see: edgecron help"
     raise UsageError(f"{word!r} is neither a verb nor a topic of edgecron", hint=hint)
 
 
 def _show_version() -> NoReturn:
-    from edgecron import __version__
-
     print(f"edgecron {__version__}")
     raise SystemExit(0)

@@ -13,6 +13,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import EdgecronError, InvalidDocument, InvalidInput
 from edgecron.base.files import find_weakness, is_checked
 from edgecron.cli.files import read_file
+from edgecron.cli.plans import change_words, hide_values, problem_words
 from edgecron.cli.session import Session
 from edgecron.client.protocol import Client
 from edgecron.engine.events import Event, EventKind, Report
@@ -59,8 +60,6 @@ class ScheduleFiles:
     @contextmanager
     def _problems_shown(self) -> Iterator[None]:
         """Show each problem on stderr, with its file and line."""
-        from edgecron.cli.plans import problem_words
-
         try:
             yield
         except InvalidDocument as error:
@@ -174,8 +173,6 @@ def _on_demand(apply: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
 
 def _plan_events(path: str, steps: Sequence[Step], *, at_ms: int) -> Iterator[Event]:
-    from edgecron.cli.plans import change_words, hide_values
-
     for step in steps:
         kind = _KINDS.get(step.action)
         if kind is None:

@@ -1,37 +1,38 @@
-"""What runs print, on our own streams or as JSON: cleaned on a terminal, else the very bytes."""
+"""Print the output of runs: cleaned on a terminal, else the exact bytes; or as JSON."""
 
 from __future__ import annotations
 
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from edgecron.base.safetext import StreamCleaner
+from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import replace
+from edgecron.cli.terminal import drop
+from edgecron.model.claim import Stream
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from edgecron.cli.session import Session
-    from edgecron.model.claim import Output, OutputChunk, Stream
+    from edgecron.model.claim import Output, OutputChunk
 
-    # A chunk, and the number of bytes before it that were printed and not kept.
+    # A chunk, and the number of bytes before it that were not kept.
     Piece = tuple[int, OutputChunk]
 
 
 class Printer:
-    """Chunks of output on stdout, or `to`, as they come.
+    """Prints chunks of output on stdout, or `to`: cleaned on a terminal, else the exact bytes.
 
-    Cleaned on a terminal, else the very bytes. With `zone`, each line begins with the time there
-    at which it came, and its stream.
+    With `zone`, each line begins with its time in that zone and its stream.
     """
 
     def __init__(self, *, zone: tzinfo | None = None, to: TextIO | None = None) -> None:
-        from edgecron.base.safetext import StreamCleaner
-        from edgecron.model.claim import Stream
-
         self._to = to or sys.stdout
         self.is_on_terminal = self._to.isatty()
-        # A chunk may end within a letter: each stream has a cleaner that keeps the rest.
+        # A chunk can end inside a letter: the cleaner of its stream keeps the rest.
         self._cleaners = {stream: StreamCleaner() for stream in Stream}
         self._last = ""
         self._zone = zone
@@ -47,13 +48,11 @@ class Printer:
             self._to.buffer.write(content)
             self._to.buffer.flush()
         except OSError:
-            from edgecron.cli.streams import drop
-
-            drop(self._to)  # What it holds back would be in the way of all that follows.
+            drop(self._to)  # Its buffer would fail every later write.
             raise
 
     def put_rest(self) -> None:
-        """What was held back for what might have followed, on a terminal."""
+        """Print what the cleaners still hold."""
         for cleaner in self._cleaners.values():
             self._write(cleaner.end())
 
@@ -71,13 +70,11 @@ class Printer:
         self._last = text or self._last
 
     def _timed(self, chunk: OutputChunk, zone: tzinfo) -> bytes:
-        from edgecron.base.units import from_ms
-
         time = from_ms(chunk.at_ms).astimezone(zone).isoformat(" ", "milliseconds")[:23]
         mark = f"{time} {chunk.stream.name.lower().removeprefix('std')}  ".encode()
         parts = []
         if self._open_line not in (None, chunk.stream):
-            parts.append(b"\n")  # The other stream broke into it.
+            parts.append(b"\n")  # The other stream interrupted it.
             self._open_line = None
         for line in chunk.content.split(b"\n"):
             parts.append(line if self._open_line is not None or not line else mark + line)
@@ -90,11 +87,9 @@ class Printer:
 
 
 class StreamPrinter:
-    """What a run prints on its stdout and stderr, on ours; `is_silent`: nowhere."""
+    """Prints a run's stdout and stderr on our own; with `is_silent` nowhere."""
 
     def __init__(self, cli: Session, *, is_silent: bool = False) -> None:
-        from edgecron.model.claim import Stream
-
         self._cli = cli
         self._is_silent = is_silent
         self._printers = {
@@ -113,7 +108,7 @@ class StreamPrinter:
             self._last.put(chunk)
 
     def end(self) -> None:
-        """End the last line, on a terminal; on one that both share, the very last one."""
+        """End the last line on a terminal; if both streams share it, only the newest line."""
         for printer in self._printers.values():
             if printer is not self._last and self._last.is_on_terminal:
                 printer.put_rest()
@@ -123,7 +118,7 @@ class StreamPrinter:
 
 
 def put_pieces(cli: Session, pieces: Iterable[Piece], printer: Printer, *, of: str = "") -> None:
-    """Output as it came, and words on stderr where some of it was not kept; `of` what, in words."""
+    """Print output, and a note on stderr for each part that was not kept."""
     for skipped, chunk in pieces:
         if skipped:
             say_dropped(cli, skipped, of=of)
@@ -136,7 +131,7 @@ def say_dropped(cli: Session, dropped_bytes: int, *, of: str = "") -> None:
 
 
 def pieces_of(output: Output, stream: str | None = None) -> list[Piece]:
-    """The chunks of a stream, or of both, and with each how much of it before was not kept."""
+    """Return the chunks of a stream, or of both, each with the lost bytes before it."""
     pieces: list[Piece] = []
     skipped = 0
     for number, chunk in enumerate(output.chunks):
@@ -148,13 +143,12 @@ def pieces_of(output: Output, stream: str | None = None) -> list[Piece]:
     return pieces
 
 
-# While a run goes on nobody knows of which stream the bytes were that it did not keep.
+# While a run is active, lost bytes are counted for both streams together.
 OF_BOTH = " of both streams"
 
 
 def only(pieces: Iterable[Piece], stream: str | None) -> list[Piece]:
-    """The pieces of a stream, by its name; None is both. What was not kept is of both in any case:
-    see OF_BOTH."""
+    """Return the pieces of a stream by its name; None is both. Lost bytes are of both streams."""
     chosen: list[Piece] = []
     before = 0
     for skipped, chunk in pieces:
@@ -166,13 +160,13 @@ def only(pieces: Iterable[Piece], stream: str | None) -> list[Piece]:
 
 
 def last_lines(pieces: Sequence[Piece], count: int | None) -> list[Piece]:
-    """What holds the last lines; one that has not ended is one. None is all of it."""
+    """Return the pieces of the last lines, an unfinished one included. None is all of them."""
     if count is None:
         return list(pieces)
     kept: list[Piece] = []
     wanted = count
     for skipped, chunk in reversed(pieces if count else ()):
-        # The newline at the very end begins no other line.
+        # A newline at the very end does not begin another line.
         at = len(chunk.content) - (not kept and chunk.content.endswith(b"\n"))
         while wanted and (at := chunk.content.rfind(b"\n", 0, at)) >= 0:
             wanted -= 1
@@ -185,11 +179,7 @@ def last_lines(pieces: Sequence[Piece], count: int | None) -> list[Piece]:
 
 
 def chunk_objects(execution_id: int, pieces: Sequence[Piece]) -> Iterator[dict[str, object]]:
-    """Chunks as JSON. A letter that lies in two of them is the later one's."""
-    from codecs import getincrementaldecoder
-
-    from edgecron.base.units import format_ms
-
+    """Return chunks as JSON objects. A letter split over two chunks is in the later one."""
     lasts = _last_of_streams(pieces)
     decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
     for number, (_, chunk) in enumerate(pieces):
@@ -206,7 +196,7 @@ def _is_of(chunk: OutputChunk, stream: str | None) -> bool:
 
 
 def _dropped_of(output: Output, stream: str | None) -> int:
-    """How many bytes of a stream, or of both, were not kept."""
+    """Count the bytes of a stream, or of both, that were not kept."""
     if stream is None:
         return output.dropped_bytes
     printed = output.stdout_bytes if stream == "stdout" else output.stderr_bytes
@@ -214,7 +204,7 @@ def _dropped_of(output: Output, stream: str | None) -> int:
 
 
 def _last_of_streams(pieces: Sequence[Piece]) -> set[int]:
-    """Where no chunk of the same stream follows, at the end and before the dropped middle."""
+    """Return the positions of each stream's last chunks: at the end and before a gap."""
     lasts = set()
     followed: set[Stream] = set()
     for number in reversed(range(len(pieces))):

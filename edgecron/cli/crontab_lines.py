@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, UsageError
+from edgecron.base.files import write_whole
 from edgecron.cli.files import STDIN
 from edgecron.cli.session import Session
+from edgecron.formats.crontab_identity import comment_out
+from edgecron.formats.crontab_lines import find_spool_owner
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.formats.crontab_lines import Entry
@@ -22,8 +27,6 @@ def part_from_cron(
     cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
 ) -> None:
     """Say that cron still runs the lines, and comment them out where that is wanted."""
-    from edgecron.views.phrases import count_words
-
     lines = [entry.line for entry in entries]
     shown = count_words(len(lines), "line")
     which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
@@ -51,8 +54,6 @@ def refuse_comment_out(file: str) -> None:
 
 def _why_not_writable(file: str) -> str | None:
     """What to do instead of changing a file in place; None where that can be done."""
-    from edgecron.formats.crontab_lines import find_spool_owner
-
     if file == STDIN:
         return "crontab -e"
     owner = find_spool_owner(file)
@@ -67,9 +68,6 @@ def _why_not_writable(file: str) -> str | None:
 
 def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
     """Replace the file at once, keeping its mode and owner, if it is still as it was read."""
-    from edgecron.base.files import write_whole
-    from edgecron.formats.crontab_identity import comment_out
-
     path = os.path.realpath(file)
     with open(path, "rb") as crontab:
         if crontab.read(MOST_BYTES + 1) != content:
@@ -80,8 +78,6 @@ def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
 
 
 def own_name() -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -1,27 +1,31 @@
-"""The database of another machine: which one is meant, and a client of it."""
+"""Choose between a server (--url) and a file, and connect to the server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgecron.base.clock import SystemClock
 from edgecron.base.errors import NotSupported, UsageError
+from edgecron.base.tokens import read_token
+from edgecron.client.remote import HttpLines, RemoteClient
+from edgecron.client.remote_requests import PatientLines
+from edgecron.client.remote_server import ServerTime, read_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgecron.client.remote import HttpLines, RemoteClient
     from edgecron.client.remote_requests import Lines
     from edgecron.formats.config import Config
 
-# They work on files and processes of the machine that they run on.
-LOCAL_VERBS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
+# Commands that need the files and processes of this machine.
+LOCAL_COMMANDS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
 
 
 def find_url(config: Config) -> str | None:
-    """The server that is asked; None where a database of this machine is meant.
+    """Return the URL of the server; None if a database of this machine is meant.
 
-    Where both are named, that counts which is named more closely: a flag over a variable over a
-    file. Raises UsageError where both are as close.
+    If both are named, a flag wins over a variable, and a variable over a file. Raises UsageError if
+    both are named in the same way.
     """
     url, database = config.find("url"), config.find("database")
     if url is None:
@@ -36,19 +40,15 @@ def find_url(config: Config) -> str | None:
 
 
 def lines_to(config: Config, url: str, *, warn: Callable[[str], None]) -> HttpLines:
-    """Lines to a server, with the token that belongs to it. Raises InvalidInput.
+    """Return connections to a server, with its token. Raises InvalidInput.
 
-    `warn` is told where the token travels in the open.
+    `warn` is called if the token is sent unencrypted.
     """
-    from edgecron.client.remote import HttpLines
-    from edgecron.client.remote_server import read_server
-
     given = config.find("url")
     server = read_server(url, what="--url" if given is None else given.what)
     token_file = config.find("token_file")
     if token_file is None:
         return HttpLines(server)
-    from edgecron.base.tokens import read_token
 
     token = read_token(str(token_file.text))
     if server.is_open:
@@ -64,27 +64,20 @@ def opener(
     tell: Callable[[str], None],
     is_patient: Callable[[], bool] | None = None,
 ) -> Callable[[], RemoteClient]:
-    """What makes clients of a server, which share what is known of its time.
+    """Return a function that opens clients of a server; they share its clock offset.
 
-    With `is_patient` they wait, as long as that says so, for one that has ended to come back, and
-    `tell` is told.
+    While `is_patient` returns True, the clients wait for a lost server and report it by `tell`.
     """
-    from edgecron.base.clock import SystemClock
-    from edgecron.client.remote import RemoteClient
-    from edgecron.client.remote_server import ServerTime
-
     lines: Lines = lines_to(config, url, warn=warn)
     if is_patient is not None:
-        from edgecron.client.remote_requests import PatientLines
-
         lines = PatientLines(lines, tell=tell, is_patient=is_patient)
     time = ServerTime(SystemClock())
     return lambda: RemoteClient(lines, time=time)
 
 
-def refuse_here(verb: str, url: str) -> NotSupported:
-    """The error for what can't be done to a database elsewhere."""
+def refuse_here(command: str, url: str) -> NotSupported:
+    """Return the error for a command that needs the machine of the database."""
     return NotSupported(
-        f"{verb} works on the machine of the database alone, and can't be asked of {url}",
-        hint=f"run it there: edgecron {verb}; or name a database of this machine: --db PATH",
+        f"{command} works on the machine of the database alone, and can't be asked of {url}",
+        hint=f"run it there: edgecron {command}; or name a database of this machine: --db PATH",
     )

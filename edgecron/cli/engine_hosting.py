@@ -1,0 +1,175 @@
+"""Run an engine in this process: open it, stop it by signals or with stdin."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import SystemClock
+from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
+from edgecron.cli.session import Session
+from edgecron.model.choices import OnShutdown
+from edgecron.planning.retention import Retention
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import TypedDict
+
+    from edgecron.engine.events import Report
+    from edgecron.engine.host import EngineHost
+    from edgecron.engine.loop import Loop
+    from edgecron.engine.pulse import Pulse
+
+    class RunLimits(TypedDict):
+        output_cap_bytes: int
+        cgroup: str | None
+
+
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LINGER_MS = 5_000  # how long a second Ctrl-C can still end the runs that the engine leaves
+
+
+def open_host(
+    database: Path,
+    *,
+    report: Report,
+    max_running: int | None = None,
+    burst: int | None = None,
+    on_shutdown: OnShutdown | None = None,
+    shutdown_timeout_ms: int | None = None,
+    clock_wait_ms: int | None = None,
+    retention: Retention | None = None,
+    only: int | None = None,
+    output_cap_bytes: int | None = None,
+    cgroup: str | None = None,
+    pulse: Pulse | None = None,
+    finds_subjects: bool = False,
+) -> EngineHost:
+    """Open an engine that is ready to run. Raises DatabaseUnusable.
+
+    With `on_shutdown` None, running jobs continue. With `clock_wait_ms` None, an untrusted clock is
+    waited for without end.
+    """
+    # The whole engine: help and completions load this module, too.
+    from edgecron.engine.host import EngineHost
+
+    try:
+        return EngineHost(
+            database,
+            clock=SystemClock(),
+            report=report,
+            max_running=max_running,
+            burst=burst,
+            on_shutdown=on_shutdown or OnShutdown.LEAVE,
+            shutdown_timeout_ms=shutdown_timeout_ms,
+            clock_wait_ms=clock_wait_ms,
+            retention=retention,
+            only=only,
+            output_cap_bytes=output_cap_bytes,
+            cgroup=cgroup,
+            pulse=pulse,
+            finds_subjects=finds_subjects,
+        )
+    except (OSError, SupervisorUnavailable) as error:
+        raise DatabaseUnusable(
+            f"no engine can run beside database {database}: {os_words(error)}",
+            hint="check the folder's owner, mode and space",
+        ) from error
+
+
+def run_limits(cli: Session) -> RunLimits:
+    """Read the limits of each run, for the daemon and for `run --wait` alike."""
+    return {
+        "output_cap_bytes": cli.setting("limits.output"),
+        "cgroup": cli.setting("cgroup"),
+    }
+
+
+def stop_on_signals(
+    loop: Loop,
+    *,
+    is_terminal: bool,
+    on_shutdown: OnShutdown,
+    on_hup: Callable[[], None] | None = None,
+) -> None:
+    """Let the first signal stop a loop and the second one end the process immediately.
+
+    On a terminal, the second Ctrl-C ends the running jobs first, unless they are being ended
+    already. HUP calls `on_hup`, if given, unless the terminal has closed. Ignored signals stay
+    ignored.
+    """
+    had_terminal = sys.stdin.isatty()
+    may_stop_runs = is_terminal and on_shutdown is not OnShutdown.STOP
+    seen = 0
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        has_hung_up = had_terminal and not sys.stdin.isatty()
+        if number == signal.SIGHUP and on_hup is not None and not has_hung_up:
+            on_hup()
+            return
+        if number == signal.SIGHUP and seen:
+            return  # A closing terminal can send HUP twice: from the kernel and from the shell.
+        seen += 1
+        is_key = is_terminal and number == signal.SIGINT
+        # Keep the handlers: Python drops a pending signal if its handler changes.
+        if seen == 1:
+            loop.stop(linger_ms=LINGER_MS if is_key else 0)
+        elif seen == 2 and is_key and may_stop_runs:
+            loop.stop_runs()
+        else:
+            # Nothing is lost: the supervisor keeps the runs.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    for each in _STOPS:
+        # An ignored signal is ignored on purpose, for example by nohup.
+        is_asked = each == signal.SIGHUP and on_hup is not None
+        if is_asked or signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, stop)
+
+
+_JOIN_S = 2.0
+_MOST_BYTES = 65_536  # input is ignored
+
+
+@contextmanager
+def watching_stdin(ended: Callable[[], object]) -> Iterator[None]:
+    """While the context lasts, call `ended` once if stdin ends, on a thread of its own.
+
+    Stdin also ends if the process that holds its other end is killed.
+    """
+    stdin = sys.stdin.fileno()
+    stopped, stopper = os.pipe()
+
+    def watch() -> None:
+        while True:
+            ready = select.select([stdin, stopped], [], [])[0]
+            if stopped in ready:
+                return
+            if not _has_more(stdin):
+                ended()
+                return
+
+    thread = threading.Thread(target=watch, name="stdin-watch")
+    thread.start()
+    try:
+        yield
+    finally:
+        os.close(stopper)
+        thread.join(_JOIN_S)
+        os.close(stopped)
+
+
+def _has_more(stdin: int) -> bool:
+    try:
+        return bool(os.read(stdin, _MOST_BYTES))
+    except OSError:
+        return False  # For example, a terminal that has closed.

@@ -1,0 +1,260 @@
+"""Options of `add` and `edit`: from parsed arguments to a specification.
+
+The options come from the table in `model/options.py`. An option that is not given changes nothing;
+`none` clears it.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.errors import UsageError
+from edgecron.base.values import replace
+from edgecron.cli.session import Session
+from edgecron.formats import option_texts as values
+from edgecron.formats.config_values import option_defaults
+from edgecron.formats.document_writing import trigger_key
+from edgecron.formats.option_texts import (
+    check_user,
+    check_variable,
+    is_secret_name,
+    read_count,
+    read_payload,
+    read_user,
+)
+from edgecron.model.choices import JobKind
+from edgecron.model.options import (
+    JOB_OPTIONS,
+    NONE,
+    OPTIONS,
+    POLICIES,
+    Group,
+    Job,
+    Option,
+    OptionType,
+    Policies,
+)
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.triggers import parse_trigger
+
+if TYPE_CHECKING:
+    from edgecron.triggers import Trigger
+
+
+_TRIGGERS = ("cron", "every", "at", "after")
+
+
+def add_schedule_arguments(parser: ArgumentParser) -> None:
+    """Add the options of a schedule, grouped by task."""
+    for group in Group:
+        section = parser.add_argument_group(group.value)
+        for option in OPTIONS.values():
+            if option.group is not group or not option.option:
+                continue
+            if option.type is OptionType.SWITCH:
+                section.add_argument(option.option, action="store_true", help=option.words)
+                continue
+            section.add_argument(
+                option.option,
+                dest=argument_of(option),
+                action="append" if option.is_repeatable else "store",
+                metavar=option.metavar or "|".join(option.choices),
+                help=option.words.replace("%", "%%"),
+            )
+
+
+def argument_of(option: Option) -> str:
+    """Return the name of an option in parsed arguments."""
+    return f"{option.name}_at" if option.type is OptionType.TIME else option.flag or option.name
+
+
+def is_anything_given(args: Namespace) -> bool:
+    """Return whether any option of a schedule, or a command, was given."""
+    beside = ("name", "argv")
+    return args.argv is not None or any(
+        value not in (None, False) for key, value in vars(args).items() if key not in beside
+    )
+
+
+def option_label(key: str) -> str:
+    """Return how an option is written: `--retry-delay`."""
+    return f"--{key.replace('_', '-')}"
+
+
+def read_triggers(
+    args: Namespace, *, name: str, timezone: str | None, now: datetime
+) -> list[Trigger]:
+    """Parse the given triggers; empty if none was given.
+
+    Raises InvalidTrigger, and UsageError for --allow-fast without an interval.
+    """
+    if args.allow_fast and not args.every:
+        raise UsageError(
+            "--allow-fast is given without --every",
+            hint="give the interval, too, such as --every 500ms",
+        )
+    triggers = []
+    for key in _TRIGGERS:
+        if key == "after" and args.on_boot:
+            triggers.append(parse_trigger("on boot", timezone, name))
+        for text in getattr(args, key) or ():
+            if text != NONE:
+                triggers.append(
+                    values.read_trigger(
+                        key,
+                        text,
+                        what=option_label(key),
+                        name=name,
+                        timezone=timezone,
+                        now=now,
+                        is_fast_ok=args.allow_fast,
+                    )
+                )
+    return triggers
+
+
+def keep_uncleared(args: Namespace, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Drop the triggers of each kind that `none` clears."""
+    cleared = {key for key in _TRIGGERS if NONE in (getattr(args, key) or ())}
+    return tuple(text for text in texts if trigger_key(text) not in cleared)
+
+
+def read_policies(args: Namespace, before: Policies) -> Policies:
+    """Return the policies with the given changes."""
+    changes: dict[str, Any] = {}
+    for option in POLICIES:
+        given = getattr(args, option.name)
+        if given is None:
+            continue
+        if option.type is OptionType.CONDITIONS:
+            changes[option.field or ""] = values.read_needs(given)
+        elif given == NONE:
+            changes[option.field or ""] = option.default_value
+        else:
+            changes[option.field or ""] = values.read_policy(option, given, what=option.option)
+    if not changes:
+        return before
+    changed = replace(before, **changes)
+    if "retry_delay_s" in changes or "retry_max_delay_s" in changes:
+        values.check_retry_delays(changed, option_label)
+    return changed
+
+
+def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> ScheduleSpec:
+    """Apply the options that are neither triggers, job nor policies."""
+    changes: dict[str, Any] = {}
+    if args.group is not None:
+        changes["group"], _ = values.read_group(args.group, what="--group")
+    if args.description is not None:
+        changes["description"] = None if args.description == NONE else args.description
+    for name, option, is_past_ok in (("from_at", "--from", True), ("until_at", "--until", False)):
+        text = getattr(args, name)
+        if text is not None:
+            changes[name] = (
+                None
+                if text == NONE
+                else values.read_time(
+                    text, what=option, timezone=spec.timezone, now=now, is_past_ok=is_past_ok
+                )
+            )
+    if args.max_runs is not None:
+        changes["max_runs"] = values.read_max_runs(args.max_runs, what="--max-runs")
+    if args.scope is not None:
+        changes["scopes"] = tuple(values.read_scope(text, what="--scope") for text in args.scope)
+    return replace(spec, **changes) if changes else spec
+
+
+def read_group_limit(args: Namespace) -> tuple[str, int | None] | None:
+    """Return the group and the limit that --group sets; None if it sets no limit."""
+    return None if args.group is None else values.read_limit(args.group, what="--group")
+
+
+def read_job(args: Namespace, before: Job | None) -> Job:
+    """Return the job with the given changes; without `before`, a command must be given."""
+    if args.argv is not None and args.shell is not None:
+        raise UsageError("--shell and a command after -- are both given, expected one of them")
+    if args.argv is not None:
+        kind, argv = JobKind.COMMAND, tuple(args.argv)
+    elif args.shell is not None:
+        kind, argv = JobKind.SHELL, (args.shell,)
+    elif before is not None:
+        kind, argv = before.kind, before.argv
+    else:
+        raise UsageError(
+            "the command is missing", hint="write it after --, or give a line with --shell"
+        )
+    changes: dict[str, Any] = {}
+    for option in JOB_OPTIONS:
+        text = getattr(args, option.name)
+        if text is not None and option.type is not OptionType.VARIABLES:
+            changes[option.name] = None if text == NONE else _read(option, text)
+    env = _read_env(args.env, dict(before.env) if before is not None else {})
+    job = Job(kind=kind, argv=argv) if before is None else before
+    return check_user(replace(job, kind=kind, argv=argv, env=env, **changes))
+
+
+def find_secrets(args: Namespace) -> list[str]:
+    """Find variables that look like secrets; the database would keep them in plain text."""
+    names = [text.partition("=")[0] for text in args.env or ()]
+    return [name for name in names if is_secret_name(name)]
+
+
+def find_missing_paths(args: Namespace) -> list[str]:
+    """Return a sentence for each given folder or file that does not exist yet."""
+    sentences = []
+    for option, what, exists in (
+        ("cwd", "folder", os.path.isdir),
+        ("env_file", "file", os.path.isfile),
+    ):
+        text = getattr(args, option)
+        path = None if text in (None, NONE) else _read_path(text)
+        # ~ is the home of the user that the job runs as, maybe not ours.
+        if path is not None and not path.startswith("~") and not exists(path):
+            sentences.append(f"--{option.replace('_', '-')}: there is no {what} {path!r} yet")
+    return sentences
+
+
+def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
+    for text in given or ():
+        if text == NONE:
+            env = {}
+            continue
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            # Do not quote it: it could be a secret.
+            raise UsageError("--env is not KEY=VALUE", hint="write --env KEY=VALUE")
+        check_variable(key, what="--env")
+        env[key] = value
+    return env
+
+
+def _read(option: Option, text: str) -> str | int:
+    match option.type:
+        case OptionType.PATH:
+            return _read_path(text)
+        case OptionType.USER:
+            return read_user(text, option.option)
+        case OptionType.JSON:
+            return read_payload(text, option.option)
+        case OptionType.COUNT:
+            return read_count(text, what=option.option, least=option.least, most=option.most)
+    return text
+
+
+def _read_path(text: str) -> str:
+    # The job starts in HOME, but a person means the current folder.
+    return text if text.startswith("~") else os.path.abspath(text)
+
+
+def with_defaults(cli: Session, args: Namespace) -> Namespace:
+    """Fill in [defaults] of the configuration for options that were not given.
+
+    Raises InvalidInput for an unusable default.
+    """
+    defaults = option_defaults(cli.config())
+    named = {argument_of(OPTIONS[key]): text for key, text in defaults.items()}
+    given = {name: value for name, value in vars(args).items() if value is not None}
+    return Namespace(**{**vars(args), **named, **given})

@@ -1,0 +1,376 @@
+"""Whether a file is as we wrote it: it carries the hash of its own text.
+
+So a newer edgecron replaces what an older one wrote, and never what a person has changed.
+"""
+
+from __future__ import annotations
+
+import plistlib
+import re
+import shlex
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import PurePath, PurePosixPath
+
+from edgecron.base.errors import InvalidInput
+from edgecron.base.hashing import sha256
+from edgecron.base.values import dataclass
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+
+
+class Scope(StrEnum):
+    USER = "user"  # of one person: from login on, or from boot on where they linger
+    SYSTEM = "system"  # of the machine: from boot on, as root
+
+
+class Manager(StrEnum):
+    SYSTEMD = "systemd"
+    LAUNCHD = "launchd"
+    OPENRC = "openrc"
+    PROCD = "procd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One engine that is to run always. Raises InvalidInput for what can't be written in a file.
+
+    `program` is what starts edgecron, its first word an absolute path. `name` tells several apart,
+    '' for the only one; what is None is left to the configuration.
+    """
+
+    program: tuple[str, ...]
+    scope: Scope
+    name: str = ""
+    database: str | None = None
+    config: str | None = None
+    http: str | None = None
+    token_file: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name and not _NAME.fullmatch(self.name):
+            raise InvalidInput(
+                f"service name {self.name[:70]!a} is not usable, expected 1 to 64 of ASCII letters,"
+                " digits, '_', '-', '.', starting with a letter or digit"
+            )
+        if not PurePath(self.program[0]).is_absolute():
+            raise InvalidInput(
+                f"program {self.program[0]!a} is no absolute path",
+                hint="a service manager looks in no PATH: give the whole path",
+            )
+        for word in self.words():
+            if not word.isprintable():
+                raise InvalidInput(f"{word!a} holds a letter that no service file can hold")
+
+    @property
+    def id(self) -> str:
+        """The name that the service manager knows it by."""
+        return f"edgecron-{self.name}" if self.name else "edgecron"
+
+    def words(self) -> tuple[str, ...]:
+        """The command line."""
+        words = list(self.program)
+        for option, value in (("--config", self.config), ("--db", self.database)):
+            words += [] if value is None else [option, value]
+        words.append("daemon")
+        for option, value in (("--http", self.http), ("--token-file", self.token_file)):
+            words += [] if value is None else [option, value]
+        return tuple(words)
+
+
+_MARK = re.compile(r"edgecron-sum: ([0-9a-f]{16})")
+SUM_PLACE = "edgecron-sum: " + "0" * 16  # where a text has this, its own hash is to be
+
+
+def marked(text: str) -> str:
+    """The text with its hash in it, at its SUM_PLACE."""
+    return text.replace(SUM_PLACE, f"edgecron-sum: {_sum(text)}", 1)
+
+
+def is_ours(text: str) -> bool:
+    """Whether some edgecron wrote a text, and nobody has changed it since."""
+    found = _MARK.search(text)
+    return found is not None and found[1] == _sum(text)
+
+
+def was_ours(text: str) -> bool:
+    """Whether some edgecron wrote a text, whatever became of it."""
+    return _MARK.search(text) is not None
+
+
+def _sum(text: str) -> str:
+    return sha256(_MARK.sub("", text, count=1).encode()).hexdigest()[:16]
+
+
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
+
+
+def exec_line(words: Sequence[str]) -> str:
+    """The value of ExecStart= that runs these words as they are: no letter in them but printable
+    ones, which `Service` sees to. Raises InvalidInput for a program path that systemd refuses.
+    """
+    if any(letter in words[0] for letter in "\"'\\"):
+        raise InvalidInput(
+            f"program {words[0]!r} has a quote or backslash in its path, which systemd refuses",
+            hint="make a link to it, and give that as --program",
+        )
+    # ':' leaves '$' alone, which else names a variable, in the path as in the other words.
+    prefix = ":" if any("$" in word for word in words) else ""
+    return prefix + " ".join(quoted(word) for word in words)
+
+
+def quoted(word: str) -> str:
+    """One word of a list, such as of ReadWritePaths= or ExecStart=."""
+    # A specifier, %h, is one within quotes too.
+    word = word.replace("%", "%%")
+    if _PLAIN_WORD.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def read_exec_line(line: str) -> tuple[str, ...]:
+    """The words of an `exec_line`; of what a person wrote, as near as can be told."""
+    try:
+        return tuple(word.replace("%%", "%") for word in shlex.split(line.lstrip(":@+!-")))
+    except ValueError:
+        return tuple(line.split())
+
+
+_STATE = PurePosixPath("/var/lib/edgecron")
+
+_UNIT = """\
+# Written by `edgecron service install`, which replaces it where nobody has changed it.
+# For changes of your own: {edit}
+# {place}
+[Unit]
+Description=edgecron, scheduled jobs{name}
+# Never given up: what keeps it from starting now, such as a full disk, may be over in an hour.
+StartLimitIntervalSec=0
+
+[Service]
+# Ready when the database is open, the engine registered and its first step done.
+Type=notify
+ExecStart={exec}
+Restart=always
+RestartSec=5s
+# A command line or a configuration that can't be read is for a person to mend.
+RestartPreventExitStatus=2
+# Fed by the engine's own steps: one that hangs is restarted. It looks every 45 s at least.
+WatchdogSec=5min
+# A large database may be brought up to date by a new version; to kill that would be to begin anew.
+TimeoutStartSec=1h
+TimeoutAbortSec=10s
+# Jobs outlive the engine, under their supervisor, and the next engine adopts them.
+KillMode=process
+# A job that is killed for its memory is that job's failure, and no reason to stop the others.
+OOMPolicy=continue
+{spared}\
+# A cgroup of our own, in which each job has one: then nothing that it started escapes its end.
+Delegate=yes
+{state}\
+# What is forbidden here is forbidden to every job: more than this breaks jobs that cron runs.
+# `edgecron service print --strict` is a drop-in that forbids much more.
+LockPersonality=yes
+RestrictRealtime=yes
+
+[Install]
+WantedBy={target}
+"""
+
+# For the system alone: to spare one's own from it takes root.
+_SPARED = """\
+# Nor is who watches them to be ended in their place: what runs is not spared with it.
+OOMScoreAdjust=-500
+"""
+
+_STRICT = """\
+# Written by `edgecron service install --strict`, which replaces it where nobody has changed it.
+# It holds for every job, too: allow what yours need in a later drop-in{allow}.
+# {place}
+[Service]
+"""
+
+_STRICT_FOR_ALL = """\
+# No setuid program, such as sudo or some mailers, gets more rights than its caller.
+NoNewPrivileges=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+# Not forbidden: MemoryDenyWriteExecute=yes, with which Java, Node and the like do not run.
+"""
+
+_STRICT_FOR_ROOT = """\
+# All is read-only but /dev, /proc, /sys, and what is named here.
+ProtectSystem=strict
+ReadWritePaths={writable}
+# Not PrivateTmp=yes: systemd empties that at each restart, under jobs that live on.
+ReadWritePaths=/tmp /var/tmp
+# Where the single binary is unpacked.
+CacheDirectory=edgecron
+ProtectHome=read-only
+PrivateDevices=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+# What a job of another user, `user =`, takes: to become that user, reach its files, and end it.
+CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL
+CapabilityBoundingSet=CAP_SETGID CAP_SETUID CAP_SYS_RESOURCE
+"""
+
+
+def systemd_unit(service: Service) -> str:
+    """The text of a unit, which is also that of a package."""
+    is_system = service.scope is Scope.SYSTEM
+    return marked(
+        _UNIT.format(
+            place=SUM_PLACE,
+            name=f" ({service.name})" if service.name else "",
+            edit=f"{systemctl_words(service)} edit {service.id}",
+            exec=exec_line(service.words()),
+            state=_state_lines(service) if is_system else "",
+            spared=_SPARED if is_system else "",
+            target="multi-user.target" if is_system else "default.target",
+        )
+    )
+
+
+def strict_drop_in(service: Service) -> str:
+    """The text of a drop-in that forbids what the jobs of many machines never do."""
+    database = _database_folder(service)
+    is_system = service.scope is Scope.SYSTEM
+    lines = _STRICT_FOR_ALL
+    if is_system:
+        # '-': it may not be there yet. The state folder is writable and made in any case.
+        lines += _STRICT_FOR_ROOT.format(writable=quoted(f"-{database}"))
+    allow = ",\n# such as ReadWritePaths=/backup" if is_system else ""
+    return marked(_STRICT.format(place=SUM_PLACE, allow=allow) + lines)
+
+
+def systemctl_words(service: Service) -> str:
+    return "systemctl" if service.scope is Scope.SYSTEM else "systemctl --user"
+
+
+def _database_folder(service: Service) -> PurePosixPath:
+    return _STATE if service.database is None else PurePosixPath(service.database).parent
+
+
+def _state_lines(service: Service) -> str:
+    """Who makes the folder of the database: systemd, where that is the usual one."""
+    if _database_folder(service) != _STATE:
+        return ""
+    return "StateDirectory=edgecron\nStateDirectoryMode=0700\n"
+
+
+# launchd's own has neither /usr/local/bin nor Homebrew's, where the programs of most jobs are.
+_LAUNCHD_PATH = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+
+def launchd_label(service: Service) -> str:
+    """The name that launchd knows it by."""
+    return f"org.edgecron.{service.name or 'daemon'}"
+
+
+def launchd_plist(service: Service, *, home: PurePosixPath) -> str:
+    """The text of a property list. `home` is that of the user whose agent it is."""
+    is_system = service.scope is Scope.SYSTEM
+    logs = PurePosixPath("/Library/Logs") if is_system else home / "Library/Logs"
+    log = str(logs / f"{service.id}.log")
+    content = {
+        "Label": launchd_label(service),
+        "ProgramArguments": list(service.words()),
+        "RunAtLoad": True,
+        "KeepAlive": True,
+        "ThrottleInterval": 10,
+        # Jobs outlive the engine, under their supervisor, and the next engine adopts them.
+        "AbandonProcessGroup": True,
+        "ExitTimeOut": 90,
+        "EnvironmentVariables": {"PATH": _LAUNCHD_PATH},
+        "StandardOutPath": log,
+        "StandardErrorPath": log,
+        "WorkingDirectory": "/",
+    }
+    # No word of ours holds a tab: what `Service` takes is printable.
+    text = plistlib.dumps(content, sort_keys=False).decode().replace("\t", "  ")
+    mark = f"<!-- Written by `edgecron service install`. {SUM_PLACE} -->\n"
+    return marked(text + mark)
+
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_@+=:,./-]+", re.ASCII)
+
+_OPENRC = """\
+#!/sbin/openrc-run
+# Written by `edgecron service print --for openrc`. Put it in /etc/init.d/{id}, mode 755, then:
+#     rc-update add {id} default && rc-service {id} start
+# {place}
+
+name={id}
+description="edgecron, scheduled jobs"
+supervisor=supervise-daemon
+command={program}
+command_args={args}
+respawn_delay=5
+# 0: never given up.
+respawn_max=0
+# Only the engine is ended: jobs go on under their supervisor, and the next engine adopts them.
+# So rc_cgroup_cleanup stays off.
+retry=TERM/90/KILL/5
+output_logger="logger -t {id}"
+error_logger="logger -t {id}"
+
+depend() {{
+    need localmount
+    use clock logger
+    after bootmisc
+}}
+"""
+
+_PROCD = """\
+#!/bin/sh /etc/rc.common
+# Written by `edgecron service print --for procd`. Put it in /etc/init.d/{id}, mode 755, then:
+#     /etc/init.d/{id} enable && /etc/init.d/{id} start
+# {place}
+
+# shellcheck disable=SC2034  # read by rc.common
+START=95
+# shellcheck disable=SC2034
+STOP=05
+# shellcheck disable=SC2034
+USE_PROCD=1
+
+start_service() {{
+    procd_open_instance
+    procd_set_param command {words}
+    # After 5 s, however often (0).
+    procd_set_param respawn 3600 5 0
+    procd_set_param stdout 1
+    procd_set_param stderr 1
+    # Only the engine is ended: jobs go on under their supervisor, and the next engine adopts them.
+    procd_set_param term_timeout 90
+    procd_close_instance
+}}
+"""
+
+
+def openrc_script(service: Service) -> str:
+    """A script of OpenRC. Raises InvalidInput for a program path that OpenRC can't take."""
+    program, *args = service.words()
+    if not _PLAIN_PATH.fullmatch(program):
+        raise InvalidInput(
+            f"program {program!r} has letters in its path that OpenRC splits or expands",
+            hint="make a link to it, and give that as --program",
+        )
+    # Quoted twice: OpenRC has a shell read it once more.
+    words = shlex.quote(shlex.join(args))
+    return marked(_OPENRC.format(id=service.id, place=SUM_PLACE, program=program, args=words))
+
+
+def procd_script(service: Service) -> str:
+    """A script for OpenWrt."""
+    words = shlex.join(service.words())
+    return marked(_PROCD.format(id=service.id, place=SUM_PLACE, words=words))

@@ -1,0 +1,326 @@
+"""The service managers of this machine: carrying plans out, and asking how a service is."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from edgecron.base.errors import EdgecronError, InvalidInput, NotSupported, os_words
+from edgecron.base.files import check_folder, find_weakness, write_whole
+from edgecron.base.paths import make_folders
+from edgecron.base.values import dataclass
+from edgecron.cli.service_files import Manager, Scope, Service, launchd_label, launchd_plist
+from edgecron.cli.service_plan import (
+    Call,
+    Deed,
+    FileChanged,
+    MakeLink,
+    Places,
+    RemoveFile,
+    RemoveFolder,
+    Seen,
+    UnitState,
+    Wish,
+    WriteFile,
+    plan_launchd_install,
+    plan_launchd_uninstall,
+    plan_systemd_install,
+    plan_systemd_uninstall,
+    systemctl,
+)
+from edgecron.cli.session import Session
+from edgecron.supervisor.environment import DEFAULT_PATH
+
+if TYPE_CHECKING:
+    from edgecron.cli.service_files import Service
+    from edgecron.cli.service_plan import Deed, UnitState
+
+
+_BOUND_S = 120  # systemd waits for READY before a start has succeeded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command of a service manager said. `code` is 127 where there is no such command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def find_manager(*, root: Path = Path("/")) -> Manager | None:
+    """Who runs services on this machine; None where nobody does whom we know."""
+    if sys.platform == "darwin":
+        return Manager.LAUNCHD
+    marks = {
+        "run/systemd/system": Manager.SYSTEMD,  # sd_booted(3)
+        "run/openrc": Manager.OPENRC,
+        "sbin/procd": Manager.PROCD,
+    }
+    return next((manager for mark, manager in marks.items() if (root / mark).exists()), None)
+
+
+def ask(argv: Sequence[str]) -> Answer:
+    """Run a command of a service manager, bounded."""
+    try:
+        said = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_BOUND_S,
+            check=False,
+        )
+    except FileNotFoundError:
+        return Answer(code=127, out="", err=f"{argv[0]} is not installed")
+    except subprocess.TimeoutExpired:
+        return Answer(code=1, out="", err=f"no answer within {_BOUND_S} s")
+    return Answer(code=said.returncode, out=said.stdout.strip(), err=said.stderr.strip())
+
+
+def see(paths: Iterable[Path]) -> Seen:
+    """The texts of files, of those that are there. Raises EdgecronError where one can't be read."""
+    texts = {}
+    for path in paths:
+        try:
+            texts[path] = path.read_text("utf-8", "surrogateescape")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise EdgecronError(f"{path} can't be read: {os_words(error)}") from error
+    return Seen(texts=texts)
+
+
+def carry_out(deeds: Iterable[Deed], *, tell: Callable[[Deed], object]) -> None:
+    """Do one after the other, told before each. Raises EdgecronError where one can't be done."""
+    for deed in deeds:
+        tell(deed)
+        try:
+            _do(deed)
+        except OSError as error:
+            raise EdgecronError(
+                os_words(error), hint="what was done before it stays done; begin again"
+            ) from error
+
+
+def _do(deed: Deed) -> None:
+    match deed:
+        case WriteFile(path=path, text=text):
+            make_folders(path.parent, mode=0o755)
+            # Readable for all: so are those of packages.
+            write_whole(path, [text.encode("utf-8", "surrogateescape")], mode=0o644)
+        case RemoveFile(path=path):
+            path.unlink(missing_ok=True)
+        case RemoveFolder(path=path):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        case MakeLink(path=path, target=target):
+            make_folders(path.parent, mode=0o755)
+            check_folder(path.parent)
+            path.unlink(missing_ok=True)
+            path.symlink_to(target)
+        case Call(argv=argv, may_fail=may_fail):
+            answer = ask(argv)
+            if answer.code != 0 and not may_fail:
+                raise EdgecronError(
+                    f"{' '.join(argv)}: {answer.err or answer.out or f'exit code {answer.code}'}"
+                )
+
+
+def ask_systemd(service: Service) -> UnitState | None:
+    """How systemd has a unit; None where it can't be asked, as without a session."""
+    argv = [*systemctl(service.scope), "show", f"{service.id}.service"]
+    answer = ask([*argv, "--property=ActiveState,SubState,UnitFileState,MainPID,StatusText"])
+    if answer.code != 0:
+        return None
+    told = dict(line.split("=", 1) for line in answer.out.splitlines() if "=" in line)
+    pid = told.get("MainPID", "0")
+    return UnitState(
+        active=f"{told.get('ActiveState', 'unknown')} ({told.get('SubState', 'unknown')})",
+        enabled=told.get("UnitFileState") or "not installed",
+        pid=int(pid) if pid.isdigit() and pid != "0" else None,
+        says=told.get("StatusText") or None,
+    )
+
+
+_PROGRAM_BOUND_S = 30
+
+
+def find_program(argv0: str, *, executable: str) -> tuple[str, ...]:
+    """The words that start this program again, given how it was started.
+
+    A script or a binary is named as it was, links and all: those of pipx and uv stay where they
+    are when what they lead to is replaced. `python -m edgecron` is that of this Python.
+    """
+    found = None if Path(argv0).name == "__main__.py" else _find_called(argv0)
+    if found is not None and os.access(found, os.X_OK) and os.path.isfile(found):
+        return (found,)
+    # Not resolved: a virtual environment is its link to a Python.
+    return (executable, "-m", "edgecron")
+
+
+def find_binary(argv0: str, *, file: str, is_roots: bool) -> str:
+    """The path of a single binary, given how it was started and the `file` that was behind it.
+
+    Links and all, where it was started by some: an upgrade puts the next version behind them. With
+    `is_roots` never by a path that others than root may change, who would choose what root runs.
+    Raises InvalidInput where `file` is '', as it is after another has taken its place.
+    """
+    if not file:
+        raise InvalidInput(
+            "the file of this program was removed or replaced while it ran",
+            hint="start the one that is there now, or name one: --program PATH",
+        )
+    found = _find_called(argv0)
+    if found is None or (is_roots and find_weakness(Path(found), must_exist=True)):
+        return file
+    try:
+        return found if os.path.samefile(found, file) else file
+    except OSError:
+        return file
+
+
+def _find_called(argv0: str) -> str | None:
+    """The path that the first word of a command line means, absolute; None where PATH has none."""
+    found = argv0 if os.sep in argv0 else shutil.which(argv0)
+    return None if found is None else os.path.abspath(found)
+
+
+def check_program(words: Sequence[str], *, version: str) -> None:
+    """Start it as a service manager will, with nothing of our environment, and ask who it is.
+
+    Raises InvalidInput where that is not an edgecron, of this version.
+    """
+    shown = " ".join(words)
+    hint = "name one that is installed for good: --program PATH"
+    try:
+        said = subprocess.run(
+            [*words, "--version"],
+            cwd="/",
+            env={"PATH": DEFAULT_PATH, "HOME": os.path.expanduser("~")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROGRAM_BOUND_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = os_words(error) if isinstance(error, OSError) else "it does not answer"
+        raise InvalidInput(f"program {shown!r} can't be started: {why}", hint=hint) from error
+    if said.returncode != 0 or not said.stdout.startswith("edgecron "):
+        lines = (said.stderr or said.stdout).strip().splitlines() or ["it says nothing"]
+        raise InvalidInput(f"program {shown!r} is no edgecron on its own: {lines[-1]}", hint=hint)
+    theirs = said.stdout.split()[1]
+    if theirs != version:
+        raise InvalidInput(
+            f"program {shown!r} is edgecron {theirs}, and this is {version}",
+            hint="install with the one that is to run, or upgrade it",
+        )
+
+
+def find_strangers(path: str) -> list[str]:
+    """Who else than root may change a program, by owner and mode of it and of its folders.
+
+    In words; none where only root may. A link counts as what it leads to, too.
+    """
+    found = []
+    for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+        for place in (Path(each), *Path(each).parents):
+            try:
+                seen = place.stat()
+            except OSError:
+                continue
+            is_sticky = bool(seen.st_mode & 0o1000)
+            if seen.st_uid != 0:
+                found.append(f"{place} belongs to user {seen.st_uid}")
+            elif seen.st_mode & 0o022 and not is_sticky:
+                found.append(f"{place} can be written by others")
+    return list(dict.fromkeys(found))
+
+
+def warn_of_strangers(cli: Session, service: Service) -> None:
+    if service.scope is Scope.SYSTEM and (found := find_strangers(service.program[0])):
+        cli.warn(
+            f"root will run {service.program[0]}, but {found[0]}: who can change it gets root's"
+            " rights; better a program that is root's alone, by --program"
+        )
+
+
+def systemd_deeds(cli: Session, args: Namespace, service: Service) -> list[Deed]:
+    places = places_of(args)
+    seen = see(
+        [places.unit(service), places.strict_drop_in(service), *places.packaged_units(service)]
+    )
+    linger_user = user_name() if args.linger else None
+    wish = Wish(
+        service=service,
+        is_strict=args.strict,
+        is_forced=args.force,
+        linger_user=linger_user,
+    )
+    plan = plan_systemd_install if args.action == "install" else plan_systemd_uninstall
+    is_live, state = _ask(args, wish)
+    try:
+        return plan(wish, places, seen, is_live=is_live, state=state)
+    except FileChanged as changed:
+        if not cli.is_json:
+            for line in changed.diff:
+                cli.put(line)
+        raise
+
+
+def _ask(args: Namespace, wish: Wish) -> tuple[bool, UnitState | None]:
+    """Whether there is a systemd to ask, and how it has the unit. Raises NotSupported."""
+    if args.root is not None:
+        return False, None
+    state = ask_systemd(wish.service) if find_manager() is Manager.SYSTEMD else None
+    if state is None and not args.dry_run:
+        raise NotSupported(
+            f"systemd can't be asked for the services of user {user_name()}, who has no session",
+            hint="log in (su and sudo open none), or install it for the machine: --system",
+        )
+    return True, state
+
+
+def launchd_deeds(args: Namespace, service: Service) -> list[Deed]:
+    path = places_of(args).plist(service)
+    domain = "system" if service.scope is Scope.SYSTEM else f"gui/{os.getuid()}"
+    is_loaded = ask(["launchctl", "print", f"{domain}/{launchd_label(service)}"]).code == 0
+    wish, seen = Wish(service=service, is_forced=args.force), see([path])
+    if args.action == "uninstall":
+        return plan_launchd_uninstall(wish, path, seen, domain=domain, is_loaded=is_loaded)
+    text = launchd_plist(service, home=PurePosixPath(Path.home()))
+    return plan_launchd_install(wish, path, seen, text=text, domain=domain, is_loaded=is_loaded)
+
+
+def places_of(args: Namespace) -> Places:
+    """The folders of this machine, or of the one below --root."""
+    home = Path.home()
+    named = os.environ.get("XDG_CONFIG_HOME", "")
+    config_home = Path(named) if named.startswith("/") else home / ".config"
+    if args.root is None:
+        return Places(root=Path("/"), home=home, config_home=config_home)
+    root = Path(args.root).absolute()
+    return Places(
+        root=root,
+        home=root / home.relative_to("/"),
+        config_home=root / config_home.relative_to("/"),
+    )
+
+
+def lingers(args: Namespace) -> bool:
+    """Whether this user's services run without a login."""
+    return places_of(args).linger_mark(user_name()).exists()
+
+
+def user_name() -> str:
+    return pwd.getpwuid(os.getuid()).pw_name
