@@ -23,7 +23,6 @@ from edgecron.cli.screen import STATUS_STYLES, table
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
 from edgecron.model.listing import Choice, Idle, SchedulePage, find_idle
-from edgecron.views.acts import is_held
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import glyph, last_words, next_words, trigger_words, unreadable_words
 
@@ -110,6 +109,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _list_groups(cli: Session, choice: Choice) -> int:
     """Each group of the chosen schedules, by name."""
+    # It loads plans of documents and the settings: a tenth of the time of a plain list.
+    from edgecron.views.acts import is_held
+
     client = cli.find_client()
     page = SchedulePage([], []) if client is None else client.schedule_page(choice=choice)
     groups: dict[str, dict[str, Any]] = {}
