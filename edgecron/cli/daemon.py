@@ -70,7 +70,7 @@ from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
-from edgecron.engine.sd_notify import SOCKET
+from edgecron.engine.watchdog import SOCKET
 from edgecron.formats.config_values import retention_values
 from edgecron.model.choices import OnShutdown
 from edgecron.planning.retention import Retention
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from edgecron.cli.schedule_files import ScheduleFiles
     from edgecron.engine.events import Event
     from edgecron.engine.loop import Loop
-    from edgecron.engine.pulse import Pulse
+    from edgecron.engine.watchdog import Watchdog
     from edgecron.http.serving import HttpService
     from edgecron.planning.forecast import UpcomingFire
 
@@ -167,7 +167,7 @@ def run(cli: Session, args: Namespace) -> int:
         shutdown_timeout_ms=timeout_ms,
         clock_wait_ms=clock_wait_ms,
         retention=_retention(cli),
-        pulse=feed,
+        watchdog=feed,
         finds_subjects=is_json,
         **run_limits(cli),
     )
@@ -195,13 +195,13 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _feed_of_service_manager(cli: Session) -> Pulse | None:
+def _feed_of_service_manager(cli: Session) -> Watchdog | None:
     """What tells a service manager that the engine is ready and at work, where one listens."""
     if SOCKET not in os.environ:
         return None
-    from edgecron.engine.sd_opening import take_feed
+    from edgecron.engine.watchdog import take_service_watchdog
 
-    return take_feed(clock=SystemClock(), warn=cli.warn)
+    return take_service_watchdog(clock=SystemClock(), warn=cli.warn)
 
 
 def _ending_with_stdin(loop: Loop, *, is_asked: bool) -> AbstractContextManager[None]:

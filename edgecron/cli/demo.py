@@ -82,7 +82,7 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
         on_shutdown=OnShutdown.STOP,
         clock_wait_ms=0,  # intervals are all it has, and those it can show by any clock
     )
-    supervisor_id = host.engine.live.supervisor_id
+    supervisor_id = host.engine.runners.supervisor_id
     try:
         with Client(database) as client:
             schedules = client.add_all([_spec(*part[:4]) for part in _STORY], origin="demo")
@@ -91,7 +91,7 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
                 host.loop.run()
             _sum_up(cli, client)
     finally:
-        host.engine.live.stop()
+        host.engine.runners.stop()
         host.close()
         _wait_for_supervisor(database, supervisor_id)
 

@@ -48,7 +48,7 @@ from edgecron.views.phrases import count_words, glyph
 if TYPE_CHECKING:
     from edgecron.client.doctor_findings import Finding
     from edgecron.client.takeover import TakenOver
-    from edgecron.engine.peers import EngineState
+    from edgecron.engine.health import EngineState
 
 USAGE = "[--deep | --repair | --take-over PID [--yes] | --trust-clock] [--json]"
 _MOST_PID = 2**31 - 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgecron.engine.events import Report
     from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
-    from edgecron.engine.pulse import Pulse
+    from edgecron.engine.watchdog import Watchdog
 
     class RunLimits(TypedDict):
         output_cap_bytes: int
@@ -49,7 +49,7 @@ def open_host(
     only: int | None = None,
     output_cap_bytes: int | None = None,
     cgroup: str | None = None,
-    pulse: Pulse | None = None,
+    watchdog: Watchdog | None = None,
     finds_subjects: bool = False,
 ) -> EngineHost:
     """Open an engine that is ready to run. Raises DatabaseUnusable.
@@ -59,23 +59,28 @@ def open_host(
     """
     # The whole engine: help and completions load this module, too.
     from edgecron.engine.host import EngineHost
+    from edgecron.engine.presence import EngineSettings
+    from edgecron.model.claim import OUTPUT_CAP_BYTES
+    from edgecron.planning.retention import Retention
 
     try:
         return EngineHost(
             database,
+            EngineSettings(
+                max_running=max_running,
+                burst=burst,
+                only=only,
+                clock_wait_ms=clock_wait_ms,
+                retention=retention or Retention(),
+                finds_subjects=finds_subjects,
+                output_cap_bytes=output_cap_bytes or OUTPUT_CAP_BYTES,
+                cgroup=cgroup,
+                on_shutdown=on_shutdown or OnShutdown.LEAVE,
+                shutdown_timeout_ms=shutdown_timeout_ms,
+            ),
             clock=SystemClock(),
             report=report,
-            max_running=max_running,
-            burst=burst,
-            on_shutdown=on_shutdown or OnShutdown.LEAVE,
-            shutdown_timeout_ms=shutdown_timeout_ms,
-            clock_wait_ms=clock_wait_ms,
-            retention=retention,
-            only=only,
-            output_cap_bytes=output_cap_bytes,
-            cgroup=cgroup,
-            pulse=pulse,
-            finds_subjects=finds_subjects,
+            watchdog=watchdog,
         )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(

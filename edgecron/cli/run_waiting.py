@@ -210,8 +210,8 @@ class Waiter:
             if not is_running and follower.is_due_for_check:
                 # This engine starts nothing else: say what blocks the run.
                 self._check_queued(execution)
-            ready = follower.wait(host.engine.filenos())
-            is_heard = not ready.isdisjoint(host.engine.filenos())
+            ready = follower.wait(host.engine.runners.filenos())
+            is_heard = not ready.isdisjoint(host.engine.runners.filenos())
             must_step = is_heard or follower.is_due_for_check or host.engine.has_changed()
 
     def _step(self, host: EngineHost, *, may_wait: bool) -> None:
@@ -232,7 +232,7 @@ class Waiter:
         try:
             self._cli.client().cancel(follower.execution_id)
         except EdgecronError:  # The run has just ended, or the database is locked.
-            host.engine.live.stop()
+            host.engine.runners.stop()
         self._drive(host, follower)
 
     def _check_queued(self, execution: Execution) -> None:

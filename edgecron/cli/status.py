@@ -35,7 +35,7 @@ from edgecron.views.times import clock_set_words, distance, near_time
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
-    from edgecron.engine.peers import EngineState
+    from edgecron.engine.health import EngineState
     from edgecron.model.run import Execution
     from edgecron.planning.forecast import UpcomingFire
 

@@ -229,7 +229,7 @@ class Apply(Compiling):
         A portable document can name schedules that are not there: `_with_notes` reports these.
         """
         from edgecron.formats.document_writing import TRIGGERS
-        from edgecron.planning.upstreams import check_upstreams
+        from edgecron.planning.times import check_upstreams
 
         gone = _gone_names(prepared)
         written = [(one.step, one.compiled) for one in prepared if one.compiled is not None]
@@ -273,7 +273,7 @@ class Apply(Compiling):
 
     def _find_notes(self, compiled: CompiledSpec, names: Collection[str]) -> list[str]:
         from edgecron.planning.next_fire import fresh_fire
-        from edgecron.planning.upstreams import check_upstreams
+        from edgecron.planning.times import check_upstreams
 
         spec = compiled.spec
         notes = []

@@ -14,12 +14,11 @@ from edgecron.client import Client
 from edgecron.client.doctor_findings import Finding, problem, warning, well
 from edgecron.client.engine_words import absence_words, removal_words, runner_words
 from edgecron.client.outlook_words import behind_words
-from edgecron.engine.health import EngineHealth, find_holder
-from edgecron.engine.liveness import KernelLiveness
-from edgecron.engine.peers import EngineState
+from edgecron.engine.health import EngineHealth, EngineState, find_holder
+from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.schedule import Schedule
-from edgecron.planning.trust import ClockState, resolve_margin_ms
+from edgecron.planning.corrections import ClockState, resolve_margin_ms
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_path
@@ -155,11 +154,9 @@ def _who_clears_up(states: Sequence[EngineState], *, command: Command) -> str:
 
 def check_runs(client: Client, states: Sequence[EngineState], *, command: Command) -> list[Finding]:
     """The runs that nobody looks after any more."""
-    liveness = _liveness(client)
+    others = _others(client)
     lost = [
-        row
-        for row in _orphans(client, liveness)
-        if not liveness.supervisor_is_alive(row.supervisor_id)
+        row for row in _orphans(client, others) if not others.supervisor_is_alive(row.supervisor_id)
     ]
     if lost:
         named = ", ".join(f"run {row.execution_id} of {row.schedule}" for row in lost[:_MOST_NAMED])
@@ -181,16 +178,16 @@ def check_supervisors(client: Client) -> list[Finding]:
 
     The latter is as it should be.
     """
-    liveness = _liveness(client)
+    others = _others(client)
     running = client.store.find_running()
     counts = Counter(row.supervisor_id for row in running if row.supervisor_id != THREADS)
-    alone = {row.supervisor_id for row in _orphans(client, liveness)}
+    alone = {row.supervisor_id for row in _orphans(client, others)}
     found = []
     for supervisor_id, count in sorted(counts.items()):
         try:
             is_ours = _is_of_our_version(state_dir(client.path), supervisor_id)
         except SupervisorUnavailable as error:
-            if liveness.supervisor_is_alive(supervisor_id):  # Else its runs are told of.
+            if others.supervisor_is_alive(supervisor_id):  # Else its runs are told of.
                 found.append(_silent(state_dir(client.path), supervisor_id, error.message))
             continue
         if supervisor_id in alone:
@@ -214,17 +211,17 @@ def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
     return problem("supervisors", words, hint=hint)
 
 
-def _orphans(client: Client, liveness: KernelLiveness) -> list[RunningRow]:
+def _orphans(client: Client, others: LocalEngines) -> list[RunningRow]:
     """The running rows whose engine's lock is free."""
     return [
         row
         for row in client.store.find_running()
-        if row.engine_key is None or not liveness.engine_is_alive(row.engine_key)
+        if row.engine_key is None or not others.engine_is_alive(row.engine_key)
     ]
 
 
-def _liveness(client: Client) -> KernelLiveness:
-    return KernelLiveness(state_dir(client.path), boot_id=client.clock.boot_id())
+def _others(client: Client) -> LocalEngines:
+    return LocalEngines(state_dir(client.path), boot_id=client.clock.boot_id())
 
 
 def _runs(count: int) -> str:

@@ -13,10 +13,8 @@ from edgecron.base.paths import state_dir
 from edgecron.base.values import dataclass
 from edgecron.client import Client
 from edgecron.client.doctor_findings import Finding, problem, warning, well
-from edgecron.engine.health import holds_open
-from edgecron.engine.liveness import engine_lock_path
-from edgecron.engine.owner import find_opening
-from edgecron.engine.peers import EngineState
+from edgecron.engine.health import EngineState, holds_open
+from edgecron.engine.state_folder import engine_lock_path, find_root_risk
 
 LEAST_FREE_BYTES = 16 * 1024 * 1024
 _LEAST_FREE_SHARE = 0.01
@@ -80,7 +78,7 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
                     hint=f"chmod {mode:o} {quote(str(path))}",
                 )
             )
-    opening = find_opening(database)
+    opening = find_root_risk(database)
     if opening is not None:
         wide.append(
             problem(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
     from edgecron.client.protocol import Client
-    from edgecron.engine.peers import EngineState
+    from edgecron.engine.health import EngineState
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 

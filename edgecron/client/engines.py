@@ -11,10 +11,10 @@ from edgecron.base.units import from_ms
 from edgecron.client.opening import TRIES, OpenDatabase
 
 if TYPE_CHECKING:
-    from edgecron.engine.peers import EngineState
-    from edgecron.engine.twins import Twin
+    from edgecron.engine.health import EngineState
+    from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.model.run import Execution
-    from edgecron.planning.trust import ClockState
+    from edgecron.planning.corrections import ClockState
 
 
 class Engines(OpenDatabase):
@@ -25,13 +25,13 @@ class Engines(OpenDatabase):
         # Most verbs ask this for a hint alone: nothing heavy is loaded where there are none.
         if not self.store.find_engines():
             return []
-        from edgecron.engine.peers import find_states
+        from edgecron.engine.health import find_states
 
         return find_states(self.store, state_dir(self.path), clock=self._clock)
 
     def clock_state(self) -> ClockState:
         """Whether this machine's clock can be trusted, as an engine of this database sees it."""
-        from edgecron.planning.trust import ClockState, is_trusted, resolve_mark_ms
+        from edgecron.planning.corrections import ClockState, is_trusted, resolve_mark_ms
 
         now_ms = self._clock.now_ms()
         marks = self.store.find_clock_marks()
@@ -50,11 +50,11 @@ class Engines(OpenDatabase):
         """The zone that is local for the engines, by their last look; None before the first."""
         return self.store.find_clock_marks().local_timezone
 
-    def twins(self) -> list[Twin]:
+    def twins(self) -> list[DatabaseCopy]:
         """The processes that run a copy of this database: each schedule fires in both."""
-        from edgecron.engine.twins import find_twins
+        from edgecron.engine.other_engines import find_copies
 
-        return find_twins(self.path, uuid=self.store.uuid)
+        return find_copies(self.path, uuid=self.store.uuid)
 
     def disk_problem(self) -> str | None:
         """Why engines can't record a start: too little room beside the database; None if not."""
@@ -85,11 +85,11 @@ class Engines(OpenDatabase):
         database nothing is taken over.
         """
         if self.store.count_active() and not any(state.is_working for state in self.engines()):
-            from edgecron.engine.owner import find_stranger
-            from edgecron.engine.peers import take_over_ends
+            from edgecron.engine.health import record_left_ends
+            from edgecron.engine.state_folder import find_foreign_owner
 
-            if find_stranger(self.path) is None:
-                take_over_ends(self.store, state_dir(self.path), clock=self._clock)
+            if find_foreign_owner(self.path) is None:
+                record_left_ends(self.store, state_dir(self.path), clock=self._clock)
 
     def trust_clock(self) -> tuple[datetime | None, datetime]:
         """Vouch that the clock is right now, so that engines believe it.

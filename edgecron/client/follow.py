@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
 from edgecron.base.values import NamedTuple
-from edgecron.engine.peers import printed_so_far
+from edgecron.engine.health import printed_so_far
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.run import Execution

@@ -107,7 +107,7 @@ class OpenDatabase:
         return from_ms(self._clock.now_ms())
 
     def _ring(self) -> None:
-        from edgecron.engine.wake import ring_engines
+        from edgecron.engine.state_folder import ring_engines
 
         # What was asked for is done, and engines see it within a minute: an error here would say
         # that it failed.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
     from edgecron.client.follow import Piece
-    from edgecron.engine.peers import EngineState
-    from edgecron.engine.twins import Twin
+    from edgecron.engine.health import EngineState
+    from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
     from edgecron.model.choices import Cause, Status
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
     from edgecron.planning.backfill import Backfill
+    from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
-    from edgecron.planning.trust import ClockState
     from edgecron.triggers import Trigger
     from edgecron.views.busy import WeekHeat
     from edgecron.views.explanation import Explanation
@@ -447,7 +447,7 @@ class Client(Protocol):
     def engines(self) -> list[EngineState]:
         """Return the engines of the database and how each does."""
 
-    def twins(self) -> list[Twin]:
+    def twins(self) -> list[DatabaseCopy]:
         """Return other databases that engines have open under the same path."""
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.client.run_questions import ScheduleCounts, Sizes
-    from edgecron.engine.peers import EngineState
-    from edgecron.engine.twins import Twin
+    from edgecron.engine.health import EngineState
+    from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
     from edgecron.model.choices import Cause, Status
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
     from edgecron.planning.backfill import Backfill
+    from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
-    from edgecron.planning.trust import ClockState
     from edgecron.triggers import Trigger
     from edgecron.views.busy import WeekHeat
     from edgecron.views.explanation import Explanation
@@ -250,8 +250,8 @@ class Reading(Asking):
         found: str | None = self._status("local_zone").local_zone
         return found
 
-    def twins(self) -> list[Twin]:
-        found: list[Twin] = self._ask("twins")
+    def twins(self) -> list[DatabaseCopy]:
+        found: list[DatabaseCopy] = self._ask("twins")
         return found
 
     def disk_problem(self) -> str | None:

@@ -39,9 +39,9 @@ from edgecron.client.backup import (
 )
 from edgecron.client.retiming import retime, timing_of_stored
 from edgecron.engine.health import find_holder
-from edgecron.engine.owner import find_stranger
+from edgecron.engine.state_folder import find_foreign_owner
 from edgecron.model.choices import Reason
-from edgecron.planning.trust import is_trusted, resolve_mark_ms
+from edgecron.planning.corrections import is_trusted, resolve_mark_ms
 from edgecron.store import copies
 from edgecron.store.copies import (
     Contents,
@@ -214,7 +214,7 @@ def prepare_restore(
     """
     source = Path(os.path.abspath(source.expanduser()))
     _refuse_source(database, source)
-    stranger = find_stranger(database)
+    stranger = find_foreign_owner(database)
     if stranger is not None:
         raise EdgecronError(
             f"database {database} belongs to user {stranger}, and you are user {os.geteuid()}",

@@ -14,7 +14,7 @@ from edgecron.model.choices import Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import RunBounds
 from edgecron.model.run import Execution
-from edgecron.planning.trust import ClockState
+from edgecron.planning.corrections import ClockState
 from edgecron.views.outlook import LatePlaces
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from edgecron.client import Client
     from edgecron.client.follow import LaterTold
-    from edgecron.engine.peers import EngineState
-    from edgecron.engine.twins import Twin
+    from edgecron.engine.health import EngineState
+    from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.model.choices import Cause
     from edgecron.model.claim import Output
     from edgecron.model.listing import RunPage
@@ -249,7 +249,7 @@ def engines(client: Client) -> list[EngineState]:
     return client.engines()
 
 
-def twins(client: Client) -> list[Twin]:
+def twins(client: Client) -> list[DatabaseCopy]:
     """Other databases that engines of this machine's user have open under the same path."""
     return client.twins()
 

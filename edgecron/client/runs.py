@@ -319,8 +319,8 @@ class Runs(Schedules):
         or the next one, has written the end. Raises NotFound, Conflict where it has ended
         already, SupervisorUnavailable where nobody is left to end it.
         """
-        from edgecron.engine.owner import refuse_foreign
-        from edgecron.engine.peers import end_run
+        from edgecron.engine.health import end_run
+        from edgecron.engine.state_folder import refuse_foreign
 
         for _ in range(TRIES):
             now_ms = self._clock.now_ms()

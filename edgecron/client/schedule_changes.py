@@ -57,7 +57,7 @@ class ScheduleChanges(Compiling, Schedules):
     def _check_upstreams(self, written: Sequence[CompiledSpec]) -> None:
         wanted = {one.spec.name: [name for name, _ in one.upstreams] for one in written}
         if any(wanted.values()):
-            from edgecron.planning.upstreams import check_upstreams
+            from edgecron.planning.times import check_upstreams
 
             names = self.store.find_names()
             check_upstreams(wanted, known=self.store.find_upstreams(), names=names)

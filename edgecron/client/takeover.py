@@ -17,11 +17,15 @@ from edgecron.base.errors import Conflict, EdgecronError, NotFound, NotSupported
 from edgecron.base.paths import state_dir
 from edgecron.base.values import dataclass
 from edgecron.client import Client
-from edgecron.engine.health import find_holder, holds_open
-from edgecron.engine.liveness import KernelLiveness, engine_lock_path
-from edgecron.engine.owner import refuse_foreign
-from edgecron.engine.peers import EngineState, find_state, take_over_ends
-from edgecron.engine.wake import ring_engines
+from edgecron.engine.health import (
+    EngineState,
+    find_holder,
+    find_state,
+    holds_open,
+    record_left_ends,
+)
+from edgecron.engine.other_engines import LocalEngines
+from edgecron.engine.state_folder import engine_lock_path, refuse_foreign, ring_engines
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.supervisor.files import lock_is_held
@@ -108,10 +112,10 @@ def take_over_runs(client: Client, engine: EngineInfo, *, runs: tuple[int, ...])
     `runs` are those that it ran.
     """
     folder = state_dir(client.path)
-    take_over_ends(client.store, folder, clock=client.clock)
+    record_left_ends(client.store, folder, clock=client.clock)
     # As the next engine would, so that it is not shown as a dead one until then.
     client.store.retire_engine(engine.id, now_ms=client.clock.now_ms())
-    KernelLiveness(folder, boot_id=engine.boot_id).forget_engine(engine.key)
+    LocalEngines(folder, boot_id=engine.boot_id).forget_engine(engine.key)
     ring_engines(folder)
     now = {run: client.execution(run).status for run in runs}
     return TakenOver(
@@ -159,7 +163,7 @@ def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> No
         client.store,
         state_dir=lock.parent,
         clock=client.clock,
-        patience_s=_PATIENCE_S,
+        bound_s=_PATIENCE_S,
     )
     if not state.is_stalled:
         raise Conflict(f"engine pid {engine.pid} goes on again, and was left alone")

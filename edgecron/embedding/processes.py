@@ -85,7 +85,7 @@ class Processes:
                 "max_attempts": claim.max_attempts,
             },
         }
-        from edgecron.engine.sd_manager import take_manager
+        from edgecron.engine.watchdog import take_manager
         from edgecron.supervisor.command_runner import Part
         from edgecron.supervisor.environment import without_run
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgecron.embedding.serving import Serving
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
-    from edgecron.engine.pulse import Pulse
+    from edgecron.engine.watchdog import Watchdog
     from edgecron.planning.retention import Retention
 
 _GRACE_MS = 2_000  # so long functions are waited for that were asked to stop
@@ -88,7 +88,7 @@ class Scheduler(Listener):
         self._loops = Loops()
         self._failure: BaseException | None = None
         self._held: OpenDatabase | None = None  # the database, until its engine has it open, too
-        self._pulse: Pulse | None = None  # of a service manager that wants to know
+        self._watchdog: Watchdog | None = None  # of a service manager that wants to know
         begin_anew_in_children(self)
 
     def __repr__(self) -> str:
@@ -158,22 +158,22 @@ class Scheduler(Listener):
                 hint="use start(), which has a thread of its own",
             )
         serving = self._begin(None)
-        self._pulse = self._find_pulse()
+        self._watchdog = self._find_watchdog()
         try:
             with stopping_on_signals(serving.ask_to_stop):
                 serving.run()
         finally:
             self.stop()
-            self._pulse = None
+            self._watchdog = None
 
-    def _find_pulse(self) -> Pulse | None:
-        from edgecron.engine.sd_notify import SOCKET
+    def _find_watchdog(self) -> Watchdog | None:
+        from edgecron.engine.watchdog import SOCKET
 
         if SOCKET not in os.environ:
             return None
-        from edgecron.engine.sd_opening import find_feed
+        from edgecron.engine.watchdog import find_service_watchdog
 
-        return find_feed(clock=self._clock, warn=engine_logger().warning)
+        return find_service_watchdog(clock=self._clock, warn=engine_logger().warning)
 
     def __enter__(self) -> Self:
         self.start()
@@ -214,7 +214,7 @@ class Scheduler(Listener):
     def begin_anew(self) -> None:
         """In a forked child: threads, connections and the engine are the parent's."""
         self._lock, self._keeping = threading.RLock(), threading.RLock()
-        self._serving = self._failure = self._pulse = self._held = None
+        self._serving = self._failure = self._watchdog = self._held = None
         self._must_exist = False
         self.pool.forget()
         self._registry.begin_anew()
@@ -291,6 +291,8 @@ class Scheduler(Listener):
     def _open_host(self) -> EngineHost:
         from edgecron.base.paths import is_there
         from edgecron.engine.host import EngineHost
+        from edgecron.engine.presence import EngineSettings
+        from edgecron.planning.retention import Retention
         from edgecron.supervisor.callable_runner import CallableRunner
 
         if not is_there(self.path):
@@ -310,19 +312,21 @@ class Scheduler(Listener):
         try:
             host = EngineHost(
                 self.path,
+                EngineSettings(
+                    queues=self._queues,
+                    max_running=self._max_running,
+                    retention=self._retention or Retention(),
+                    on_shutdown=self._on_shutdown,
+                    call_wait_ms=round(self._shutdown_timeout_s * 1000),
+                    call_grace_ms=_GRACE_MS,
+                    starts_supervisor=bool(self._processes.commands),
+                ),
                 clock=self._clock,
                 report=self._report,
-                queues=self._queues,
-                max_running=self._max_running,
-                on_shutdown=self._on_shutdown,
-                retention=self._retention,
                 callables=callables,
-                offers=lambda: self._registry.offers,
-                call_wait_ms=round(self._shutdown_timeout_s * 1000),
-                call_grace_ms=_GRACE_MS,
+                find_offers=lambda: self._registry.offers,
                 part_of=self._processes.part_of,
-                runs_commands=bool(self._processes.commands),
-                pulse=self._pulse,
+                watchdog=self._watchdog,
             )
         except BaseException:  # an interrupt, too: its descriptors would stay open
             callables.close()

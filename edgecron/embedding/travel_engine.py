@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,12 @@ from edgecron.base.values import dataclass
 from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.embedding.travel_commands import CommandsInTurn, Perform
 from edgecron.embedding.waiting import Waits
-from edgecron.engine.core import Engine
+from edgecron.engine.presence import EngineIdentity, EngineSettings
+from edgecron.engine.runners import Runners
+from edgecron.engine.step import Engine
 from edgecron.model.choices import ACTIVE, Reason, Status
 from edgecron.model.claim import Outcome, Output
+from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite import open_store
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 
@@ -75,20 +78,19 @@ class Driving:
             clock=clock,
         )
         self._store = open_store(setting.database, now_ms=clock.now_ms())
-        self._engine = Engine(
-            store=self._store,
-            clock=clock,
-            start_runner=lambda: commands,
-            liveness=_Alone(key, boot_id=clock.boot_id()),
-            key=key,
-            pid=os.getpid(),
+        settings = EngineSettings(
             queues=lent.queues,
             max_running=lent.max_running or _MOST_RUNNING,
+            retention=UNLIMITED,
+        )
+        self._engine = Engine(
+            settings,
+            EngineIdentity(key, os.getpid()),
+            store=self._store,
+            clock=clock,
+            others=_Alone(key, boot_id=clock.boot_id()),
+            runners=Runners(lambda: commands, clock=clock, callables=self._calls),
             report=setting.report,
-            ring_peers=lambda: None,
-            announce=lambda: None,
-            adopt=lambda supervisor_id, rows: None,
-            callables=self._calls,
         )
 
     @property
@@ -145,11 +147,20 @@ class Driving:
 
 
 class _Alone:
-    """Liveness where every other engine, and all that it ran, is dead."""
+    """Other engines: all are dead, and so is everything that they ran."""
 
     def __init__(self, key: str, *, boot_id: str) -> None:
         self._key = key
         self._boot_id = boot_id
+
+    def ring(self) -> None:
+        """No other engine is alive."""
+
+    def announce(self) -> None:
+        """No other engine is alive."""
+
+    def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> None:
+        """No other supervisor is alive."""
 
     def engine_is_alive(self, key: str) -> bool:
         return key == self._key
@@ -178,7 +189,7 @@ class _Alone:
     def forget_supervisor(self, supervisor_id: str) -> None:
         """Likewise."""
 
-    def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
+    def remove_dead_files(self, *, known: Collection[str], now_ms: int) -> None:
         """Likewise."""
 
 

@@ -1,20 +1,12 @@
-"""The scheduler loop: what is due is decided, claimed and started, and its end is written.
+"""Run due schedules: find, plan, claim and start fires; collect and record ends.
 
-core.py        step(): one pass           loop.py      run(): steps, and sleep between them
-firing.py      what is fired in a pass    catalogue.py schedules, compiled once
-claiming.py    who claims, and starts    ends.py      what has ended, written
-batches.py     what a pass has claimed   ahead.py     claims right before their time
-leftover.py    functions that outlive it
-handover.py    from a grant to a claim    liveruns.py  what runs, and under whom
-host.py        an engine's surroundings   sleep.py     waiting for an instant or an event
-place.py       its lock and doorbell       wake.py      FIFOs that wake engines
-watch.py       the end of a peer's process
-rescue.py      when to look for the dead  recovery.py  taking over what they left
-adoption.py    their supervisors          strays.py    and their files
-liveness.py    who is alive               health.py    alive, silent or stalled
-events.py      what was done, as values   telling.py   and how it is reported
-peers.py       engines, seen by who is none
-owner.py       whose a database is         timekeeping.py  what clocks and zones do
-registration.py  an engine's row in its database
-retiming.py    stored times put right in slices
+step.py           Engine.step: one pass       fire.py           find, plan, claim, start
+finish.py         collect, record, start      claim.py          who claims, and what is started
+runners.py        all runners of an engine    events.py         what is reported
+loop.py           run(): step and sleep       sleep.py          timers and watched descriptors
+recovery.py       take over from the dead     other_engines.py  who is alive, adopt, ring
+clock_watch.py    clocks and zones            upkeep.py         correct times, prune history
+presence.py       settings and own row        state_folder.py   locks and doorbells
+host.py           all that an engine needs    watchdog.py       the service manager
+health.py         engines seen from outside
 """

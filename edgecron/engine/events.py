@@ -1,17 +1,20 @@
-"""What an engine did, as values: one for each transition, for logs and for who listens."""
+"""Report what an engine did: one event for each transition, for logs and listeners."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.values import NamedTuple
+from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import Outcome
 
 if TYPE_CHECKING:
-    from edgecron.store.contract import Subject
+    from edgecron.base.clock import Clock
+    from edgecron.store.contract import Broken, Decided, Ended, Granted, Requeued, Subject
 
 
 class EventKind(StrEnum):
@@ -69,3 +72,144 @@ class Event(NamedTuple):
 
 
 Report = Callable[[Event], None]
+
+
+_KINDS = {
+    Status.RUNNING: EventKind.STARTED,
+    Status.QUEUED: EventKind.QUEUED,
+    Status.SKIPPED: EventKind.SKIPPED,
+    Status.CANCELLED: EventKind.CANCELLED,
+}
+
+
+class ScheduleNames(Protocol):
+    """Where a reporter finds the name of a schedule."""
+
+    def find_name(self, schedule_id: int, revision: int) -> str | None:
+        """The name of a schedule at a revision, None if that can't be read."""
+
+
+class EventReporter:
+    """Make events of what the engine did, and hand them to `report`.
+
+    `find_subject` finds the schedule of a run or of a name; None: events have no subject.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        clock: Clock,
+        schedules: ScheduleNames,
+        find_subject: Callable[[int | None, str | None], Subject | None] | None = None,
+    ) -> None:
+        self._report = report
+        self._clock = clock
+        self._schedules = schedules
+        self._find_subject = find_subject
+
+    def report(
+        self,
+        kind: EventKind,
+        execution_id: int | None = None,
+        schedule: str | None = None,
+        details: dict[str, object] | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        """Report one transition, as of now."""
+        self._report(
+            Event(
+                at_ms=self._clock.now_ms(),
+                kind=kind,
+                execution_id=execution_id,
+                schedule=schedule,
+                details=details or {},
+                outcome=outcome,
+                subject=self._subject_of(execution_id, schedule),
+            )
+        )
+
+    def report_decided(self, one: Decided) -> None:
+        """Report what a fire became when it was decided or cancelled."""
+        self.report(_KINDS[one.status], one.execution_id, self._schedule_of(one), _details_of(one))
+
+    def report_started(self, grant: Granted, schedule: str | None) -> None:
+        """Report that a queued run got its place."""
+        details: dict[str, object] = {"plan_ms": grant.plan_ms}
+        details |= _origin(grant.cause, grant.attempt)
+        self.report(EventKind.STARTED, grant.execution_id, schedule, details)
+
+    def report_requeued(self, requeued: Requeued) -> None:
+        """Report that a run which was claimed but never started is queued again, or cancelled."""
+        one = requeued.decided
+        if one.status is Status.QUEUED:
+            details = {"reason": "never_started", **_details_of(one)}
+            self.report(EventKind.REQUEUED, one.execution_id, self._schedule_of(one), details)
+        else:
+            self.report_decided(one)
+        self._report_following(requeued.ended)
+
+    def report_end(self, outcome: Outcome, schedule: str | None, ended: Ended | None) -> None:
+        """Report a run's end, and what was decided with it.
+
+        An end for a row that was no longer ours (`ended` is None) changed nothing.
+        """
+        details: dict[str, object] = {"outcome": outcome.status.value}
+        # As recorded: a run that was ended for a newer one was not cancelled by a person.
+        reason = outcome.reason if ended is None else ended.reason
+        if reason is not None:
+            details["reason"] = reason.value
+        for name in ("exit_code", "duration_ms", "error_msg"):
+            value = getattr(outcome, name)
+            if value is not None:
+                details[name] = value
+        kind = EventKind.LEASE_LOST if ended is None else EventKind.ENDED
+        self.report(kind, outcome.execution_id, schedule, details, outcome)
+        self._report_following(ended)
+
+    def _report_following(self, ended: Ended | None) -> None:
+        for one in () if ended is None else ended.decided:
+            self.report_decided(one)
+        for broken in () if ended is None else ended.broken:
+            self.report_broken(broken)
+
+    def report_broken(self, one: Broken) -> None:
+        """Report a schedule that can't be read."""
+        self.report(EventKind.BROKEN, None, one.schedule, {"error": one.error})
+
+    def _subject_of(self, execution_id: int | None, schedule: str | None) -> Subject | None:
+        if self._find_subject is None or (execution_id is None and schedule is None):
+            return None
+        try:
+            return self._find_subject(execution_id, schedule)
+        except DatabaseUnusable:
+            # The event itself must not be lost. The next step of the engine reports the database.
+            return None
+
+    def _schedule_of(self, one: Decided) -> str | None:
+        return self._schedules.find_name(one.schedule_id, one.revision)
+
+
+def _details_of(one: Decided) -> dict[str, object]:
+    details: dict[str, object] = {"plan_ms": one.plan_ms}
+    if one.reason is not None:
+        details["reason"] = one.reason.value
+    details |= _origin(one.cause, one.attempt)
+    if one.due_ms is not None and one.due_ms != one.plan_ms:
+        details["due_ms"] = one.due_ms
+    if one.waits_for is not None:
+        details["waits_for"] = one.waits_for.value
+    if one.condition is not None:
+        details |= {"condition": one.condition, "wait_until_ms": one.wait_until_ms}
+    if one.error_msg is not None:
+        details["error_msg"] = one.error_msg
+    if one.missed_count is not None:
+        details["missed_count"] = one.missed_count
+        if one.missed_from_ms != one.missed_to_ms:
+            details |= {"missed_from_ms": one.missed_from_ms, "missed_to_ms": one.missed_to_ms}
+    return details
+
+
+def _origin(cause: Cause, attempt: int) -> dict[str, object]:
+    """Why there is a run, if not simply because of its time."""
+    details: dict[str, object] = {} if cause is Cause.SCHEDULE else {"cause": cause.value}
+    return details if attempt == 1 else details | {"attempt": attempt}

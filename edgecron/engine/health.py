@@ -1,7 +1,7 @@
-"""How an engine does, seen from outside: by its lock, its process and its doorbell.
+"""Ask how the engines of a database are, from outside: by lock, process and doorbell.
 
-A time-out alone decides nothing: an engine that waits for a lock or for the disk is late, and
-not stalled. Only what surely makes no progress is called so.
+A time-out alone decides nothing: an engine that waits for a lock or for the disk is late, but not
+stalled. Only an engine that certainly makes no progress is called stalled.
 """
 
 from __future__ import annotations
@@ -11,30 +11,52 @@ import time
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from edgecron.base.clock import Clock
+from edgecron.base.errors import Conflict, SupervisorUnavailable
 from edgecron.base.values import dataclass
-from edgecron.engine.wake import count_unheard, ring_engine
+from edgecron.engine.other_engines import LocalEngines
+from edgecron.engine.recovery import recover
+from edgecron.engine.state_folder import (
+    count_unheard,
+    engine_lock_path,
+    owner_of,
+    ring_engine,
+    ring_engines,
+)
+from edgecron.model.choices import JobKind
+from edgecron.model.engine import EngineInfo
+from edgecron.store.contract import RunningRow
+from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
+from edgecron.supervisor.output import Part
+from edgecron.supervisor.protocol import Phase
+from edgecron.supervisor.runner import THREADS
 
-PATIENCE_S = 0.5  # a healthy engine hears its doorbell within milliseconds
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
+
+
+ANSWER_S = 0.5  # a healthy engine reads its doorbell within milliseconds
 _LOOK_S = 0.005
 _STOPPED = {"T": "it is stopped (SIGSTOP or Ctrl-Z)", "t": "it is stopped by a debugger"}
 
 
 class EngineHealth(StrEnum):
-    """What is known of an engine that has not said goodbye."""
+    """The health of an engine that is not recorded as stopped."""
 
-    ALIVE = "alive"  # its lock is held, and nothing speaks against it
-    SILENT = "silent"  # has not heard its doorbell: at work, frozen, or not seen from here
-    STALLED = "stalled"  # its process is stopped, or sleeps and hears no doorbell
+    ALIVE = "alive"  # its lock is held, and there is no other sign
+    SILENT = "silent"  # it did not read its doorbell: busy, frozen, or not visible from here
+    STALLED = "stalled"  # its process is stopped, or sleeps and reads no doorbell
     GONE = "gone"  # its lock is free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """An engine's health, and in words how it shows where that is not plain.
+    """An engine's health; `why` explains it if it is not plain.
 
-    `is_stopped`: its process is, and SIGCONT lets it go on.
+    `is_stopped`: its process is stopped, and SIGCONT lets it continue.
     """
 
     health: EngineHealth
@@ -44,7 +66,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Activity:
-    """The threads of a process: a letter for the state of each, and how often they took turns."""
+    """The threads of a process: the state letters, and the number of context switches."""
 
     states: frozenset[str]
     switches: int
@@ -57,16 +79,16 @@ def diagnose(
     state_dir: Path,
     lock: Path,
     is_overdue: Callable[[], bool],
-    patience_s: float = PATIENCE_S,
+    bound_s: float = ANSWER_S,
 ) -> Diagnosis:
-    """How the engine of a key does, which says that it is the process of this id.
+    """Diagnose the engine of a key, which the database records as process `pid`.
 
-    It is rung only where `is_overdue` says that something of its queues should have begun, and
-    waited for only where it has not heard its doorbell: `patience_s` at most.
+    Ring its doorbell only if `is_overdue` says that a run of its queues should have started, and
+    wait only if it has not read the doorbell: at most `bound_s`.
     """
     if not lock_is_held(lock):
         return Diagnosis(health=EngineHealth.GONE)
-    # The number may be in use again, or be of another container.
+    # The process id might be in use again, or be of another container.
     seen_pid = pid if holds_open(pid, lock) else None
     before = None if seen_pid is None else _look_at(seen_pid)
     if stopped := _judge_stopped(before):
@@ -75,8 +97,8 @@ def diagnose(
         if not is_overdue():
             return Diagnosis(health=EngineHealth.ALIVE)
         ring_engine(state_dir, key)
-    for _ in range(max(1, round(patience_s / _LOOK_S))):
-        if not count_unheard(state_dir, key):  # heard, or it has left and taken the bell along
+    for _ in range(max(1, round(bound_s / _LOOK_S))):
+        if not count_unheard(state_dir, key):  # it was read, or the engine has left
             break
         time.sleep(_LOOK_S)
     else:
@@ -87,14 +109,14 @@ def diagnose(
 
 
 def holds_open(pid: int, path: Path) -> bool:
-    """Whether a process has a file open, as /proc shows it; False where it can't be seen."""
+    """Whether a process has a file open, by /proc; False if that is not visible."""
     return next(_descriptors_of(pid, path), None) is not None
 
 
 def find_holder(path: Path) -> int | None:
-    """A process that holds the lock of a file; None where it can't be seen.
+    """Find a process that holds the lock of a file; None if that is not visible.
 
-    Whoever only asks for the lock has the file open for that moment, too.
+    A process that only asks for the lock has the file open for a moment, too.
     """
     try:
         names = os.listdir("/proc")
@@ -118,7 +140,7 @@ def _shows_lock(pid: int, fd: str) -> bool:
 
 
 def _descriptors_of(pid: int, path: Path) -> Iterator[str]:
-    """The descriptors by which a process has a file open; none where it can't be seen."""
+    """The descriptors by which a process has a file open; none if that is not visible."""
     try:
         wanted = os.stat(path)
         names = os.listdir(f"/proc/{pid}/fd")
@@ -127,7 +149,7 @@ def _descriptors_of(pid: int, path: Path) -> Iterator[str]:
     for name in names:
         link = f"/proc/{pid}/fd/{name}"
         try:
-            # The name first: to ask for a file on a dead network share would hang.
+            # The name first: `stat` of a file on a dead network share would hang.
             if path.name in os.readlink(link) and os.path.samestat(os.stat(link), wanted):
                 yield name
         except OSError:
@@ -137,7 +159,7 @@ def _descriptors_of(pid: int, path: Path) -> Iterator[str]:
 def _judge_silence(
     before: _Activity | None, after: _Activity | None, *, is_held: bool
 ) -> Diagnosis:
-    """What to think of an engine that did not hear its doorbell between two looks."""
+    """Judge an engine that did not read its doorbell between two looks."""
     if not is_held:
         return Diagnosis(health=EngineHealth.GONE)
     if before is None or after is None:
@@ -156,7 +178,7 @@ def _judge_silence(
 
 
 def _judge_stopped(activity: _Activity | None) -> Diagnosis | None:
-    """What to think of a process that is stopped with all of its threads; None where it is not."""
+    """Judge a process that is stopped with all its threads; None if it is not stopped."""
     if activity is None or not activity.states or not activity.states <= _STOPPED.keys():
         return None
     letter = "t" if "t" in activity.states else "T"
@@ -164,7 +186,7 @@ def _judge_stopped(activity: _Activity | None) -> Diagnosis | None:
 
 
 def _look_at(pid: int) -> _Activity | None:
-    """The threads of a process; None where it can't be seen, or this system shows none."""
+    """Read the threads of a process; None if they are not visible."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -180,3 +202,115 @@ def _look_at(pid: int) -> _Activity | None:
         switches += int(fields["voluntary_ctxt_switches"])
         switches += int(fields["nonvoluntary_ctxt_switches"])
     return _Activity(states=frozenset(states), switches=switches)
+
+
+_TRIES = 40
+_PAUSE_S = 0.05
+_OVERDUE_MS = 2_000  # an engine that is awake has started due runs long before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineState:
+    """An engine and its health; see `Diagnosis`."""
+
+    info: EngineInfo
+    health: EngineHealth
+    why: str = ""
+    is_stopped: bool = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its lock is held: then no other engine touches its runs."""
+        return self.health is not EngineHealth.GONE
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it is alive and certainly makes no progress."""
+        return self.health is EngineHealth.STALLED
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it can be counted on to start due runs."""
+        return self.is_alive and not self.is_stalled
+
+
+def find_states(store: Store, state_dir: Path, *, clock: Clock) -> list[EngineState]:
+    """The engines that are not recorded as stopped, oldest first."""
+    return [
+        find_state(info, store, state_dir=state_dir, clock=clock, bound_s=ANSWER_S)
+        for info in store.find_engines()
+    ]
+
+
+def find_state(
+    info: EngineInfo, store: Store, *, state_dir: Path, clock: Clock, bound_s: float
+) -> EngineState:
+    """The health of one engine; it has `bound_s` to read its doorbell."""
+
+    def is_overdue() -> bool:
+        now_ms = clock.now_ms()
+        offers = None if info.offers is None else frozenset(info.offers)
+        due_ms = store.next_due_ms(info.queues, now_ms=now_ms, offers=offers)
+        return due_ms is not None and due_ms < now_ms - _OVERDUE_MS
+
+    diagnosis = diagnose(
+        info.pid,
+        info.key,
+        state_dir=state_dir,
+        lock=engine_lock_path(state_dir, info.key),
+        is_overdue=is_overdue,
+        bound_s=bound_s,
+    )
+    return EngineState(
+        info=info,
+        health=diagnosis.health,
+        why=diagnosis.why,
+        is_stopped=diagnosis.is_stopped,
+    )
+
+
+def end_run(row: RunningRow, state_dir: Path) -> None:
+    """Ask the supervisor of a run to end it: TERM, the kill grace, KILL.
+
+    A function of a program is asked by its engine, which is woken. The run's engine, or the next
+    one, records the end. Raises SupervisorUnavailable if the supervisor, or that engine, has gone,
+    and Conflict if the supervisor does not know the run yet.
+    """
+    if row.kind == JobKind.CALLABLE or row.supervisor_id == THREADS:
+        key = row.engine_key
+        if key is None or not lock_is_held(engine_lock_path(state_dir, key)):
+            raise SupervisorUnavailable(f"the program that runs {row.execution_id} has gone")
+        ring_engines(state_dir)
+        return
+    with Control(state_dir, row.supervisor_id) as control:
+        for _ in range(_TRIES):
+            phase = control.cancel([row.lease_token])[row.lease_token]
+            if phase is not Phase.UNKNOWN:
+                return
+            # The run was claimed an instant ago, and is on its way to the supervisor.
+            time.sleep(_PAUSE_S)
+    raise Conflict(f"run {row.execution_id} is just being started", hint="try again")
+
+
+def printed_so_far(row: RunningRow, state_dir: Path, *, position: int = 0) -> Iterator[Part]:
+    """Read the output of a run so far, from a position on; a function has none.
+
+    Raises SupervisorUnavailable.
+    """
+    if row.supervisor_id == THREADS:
+        return
+    with Control(state_dir, row.supervisor_id) as control:
+        while True:
+            _, part = control.output(row.lease_token, position)
+            if not part.chunks:
+                return
+            yield part
+            position = part.next_position
+
+
+def record_left_ends(store: Store, state_dir: Path, *, clock: Clock) -> None:
+    """Record the ends that dead engines left, unless the state folder is another user's."""
+    if owner_of(state_dir) not in (None, os.geteuid()):
+        return
+    others = LocalEngines(state_dir, boot_id=clock.boot_id())
+    recover(store, others, now_ms=clock.now_ms)

@@ -1,230 +1,259 @@
-"""An engine with everything it needs around it: lock, doorbell, supervisor, database."""
+"""Host an engine: give it a supervisor, files beside the database, a store and a loop."""
 
 from __future__ import annotations
 
 import os
+import select
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
-from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
 from edgecron.base.paths import make_folders, state_dir
-from edgecron.engine.adopted import Adoption
-from edgecron.engine.ahead import Ahead
-from edgecron.engine.core import Engine
+from edgecron.base.values import replace
 from edgecron.engine.events import Report
-from edgecron.engine.leftover import Leftover
-from edgecron.engine.liveness import KernelLiveness
-from edgecron.engine.loop import CALL_GRACE_MS, Loop
-from edgecron.engine.owner import owner_of, refuse_open
-from edgecron.engine.place import EnginePlace
-from edgecron.engine.pulse import Pulse
-from edgecron.engine.sleep import system_sleeper
-from edgecron.engine.twins import Announcement, find_twins
-from edgecron.engine.wake import ring_engines
-from edgecron.engine.walwatch import WalWatch
-from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
-from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim
+from edgecron.engine.loop import Loop
+from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_copies
+from edgecron.engine.presence import EngineIdentity, EngineSettings
+from edgecron.engine.runners import Runners
+from edgecron.engine.sleep import WalWatch, system_sleeper
+from edgecron.engine.state_folder import EngineFiles, owner_of, refuse_root_risk, ring_engines
+from edgecron.engine.step import Engine
+from edgecron.engine.watchdog import Watchdog
+from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
-from edgecron.planning.retention import Retention
-from edgecron.planning.trust import CLOCK_WAIT_MS
-from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite import open_store
+from edgecron.supervisor.command_runner import CommandRunner, Part
 from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.runner import Runner
 from edgecron.triggers.zones import local_history, one_local_zone
 
 if TYPE_CHECKING:
-    from edgecron.supervisor.command_runner import Part
-
-
-def default_max_running() -> int:
-    """How many runs an engine has at once: 4 per core, at least 8."""
-    return max(8, 4 * (os.cpu_count() or 1))
+    from edgecron.store.protocol import Store
 
 
 class EngineHost:
-    """Makes an engine ready to run commands, and clears up behind it.
+    """Make an engine ready to run, and clean up after it.
 
     The order matters: the supervisor is forked before the database is opened and before any
-    thread exists, and the engine's lock is taken after that fork, or it would live on in it.
-    `callables` runs the functions of this program, of which it has what `offers` says, and is
-    closed with the rest. Such a program may have threads, and much in its memory: its supervisor
-    is no fork of it, and there is none before there is a command to run. `part_of` says which
-    claims are of parts of the program that run as commands, and how: None for all others; with
-    `runs_commands` there are such, and the first of them does not wait for a supervisor to be
-    started. `pulse` is told that the engine is at work.
-    `finds_subjects`: events have their subjects.
+    thread exists. The engine's lock is taken after that fork, or it would stay held in the child.
+
+    `callables` runs the functions of this program, and `find_offers` says which it has. Such a
+    program can have threads and much memory: its supervisor is executed instead of forked, when
+    there is a command to run. `part_of` says how a claim of a function that runs in a process of
+    its own becomes a command; None for other claims. `watchdog` is fed while the engine works.
     """
 
     def __init__(
         self,
         database: Path,
+        settings: EngineSettings | None = None,
         *,
         clock: Clock,
         report: Report,
-        max_running: int | None = None,
-        burst: int | None = None,
-        queues: tuple[str, ...] = (COMMAND_QUEUE,),
-        on_shutdown: OnShutdown = OnShutdown.LEAVE,
-        shutdown_timeout_ms: int | None = None,
-        clock_wait_ms: int | None = CLOCK_WAIT_MS,
-        retention: Retention | None = None,
-        only: int | None = None,
-        output_cap_bytes: int | None = None,
-        cgroup: str | None = None,
         callables: Runner | None = None,
-        offers: Callable[[], Offers] | None = None,
-        call_wait_ms: int = 0,
-        call_grace_ms: int = CALL_GRACE_MS,
-        part_of: Callable[[Claim], Part | None] = lambda claim: None,
-        runs_commands: bool = False,
-        pulse: Pulse | None = None,
-        finds_subjects: bool = False,
+        find_offers: Callable[[], Offers] | None = None,
+        part_of: Callable[[Claim], Part | None] | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
+        settings = settings or EngineSettings()
+        # A command takes longer to start than an early claim gains.
+        settings = replace(settings, starts_on_time=callables is not None)
         self._database = database
         self._clock = clock
         self._callables = callables
         self._part_of = part_of
-        self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
-        self._cgroup = cgroup
-        self._is_lone = callables is None  # the program is nothing else
+        self._settings = settings
         _refuse_unusable(database)
         if callables is None:
-            # All that fires is loaded at the start: an upgrade may take its place on disk later.
-
-            # Closed again before the fork: no connection may be open then.
+            # This loads what fires: an upgrade can replace the files on disk later. It is closed
+            # before the fork, at which no connection may be open.
             open_store(database, now_ms=clock.now_ms()).close()
         make_folders(database.parent)
         self._state_dir = prepare_state_dir(state_dir(database))
-        refuse_open(database)  # Again: some of it is there only now.
+        refuse_root_risk(database)  # Again: some of it exists only now.
         self._closers: list[Callable[[], None]] = []
-        first_runner = [self._start_runner(clock)] if callables is None else []
+        runners = Runners(self._start_runner, clock=clock, callables=callables)
         try:
-            key = os.urandom(8).hex()
-            self._liveness = KernelLiveness(self._state_dir, boot_id=clock.boot_id())
-            self._place = EnginePlace(self._state_dir, key)
-            self._closers.append(self._place.close)
+            identity = EngineIdentity(os.urandom(8).hex(), os.getpid())
+            self._files = EngineFiles(self._state_dir, identity.key)
+            self._closers.append(self._files.close)
             sleeper = system_sleeper(clock)
             self._closers.append(sleeper.close)
             store = open_store(database, now_ms=clock.now_ms())
             self._closers.append(store.close)
-            announcement = Announcement(database, uuid=store.uuid, key=key)
+            announcement = CopyAnnouncement(database, uuid=store.uuid, key=identity.key)
             self._closers.append(announcement.close)
             self.engine = Engine(
+                settings,
+                identity,
                 store=store,
                 clock=clock,
-                start_runner=lambda: (
-                    first_runner.pop() if first_runner else self._start_runner(clock)
+                others=LocalEngines(
+                    self._state_dir, boot_id=clock.boot_id(), key=identity.key, clock=clock
                 ),
-                liveness=self._liveness,
-                key=key,
-                pid=os.getpid(),
-                queues=queues,
-                max_running=max_running or default_max_running(),
-                burst=burst,
-                clock_wait_ms=clock_wait_ms,
-                retention=retention or Retention(),
+                runners=runners,
                 report=report,
-                ring_peers=lambda: ring_engines(self._state_dir, but=key),
-                announce=lambda: ring_engines(self._state_dir, but=key, is_new=True),
-                adopt=lambda supervisor_id, rows: _adopt(
-                    self._state_dir, supervisor_id, rows, clock=clock
-                ),
-                only=only,
-                callables=callables,
-                offers=offers,
-                finds_subjects=finds_subjects,
+                find_offers=find_offers,
             )
-        except BaseException:  # an interrupt, too: a supervisor, and locks, would be left behind
-            for runner in first_runner:
-                runner.close()
+        except BaseException:  # Also an interrupt: a supervisor, and locks, would be left behind.
+            if callables is None:
+                runners.close()
             self.close()
             raise
-        if runs_commands:
-            self.engine.live.want_supervisor()
+        if settings.starts_supervisor:
+            runners.want_supervisor()
         self.loop = Loop(
             self.engine,
+            settings,
             clock=clock,
             sleeper=sleeper,
-            doorbell=self._place.doorbell,
-            report=report,
-            on_shutdown=on_shutdown,
-            shutdown_timeout_ms=shutdown_timeout_ms,
-            call_wait_ms=call_wait_ms,
-            call_grace_ms=call_grace_ms,
-            keep_state=self._place.keep,
-            mend_store=store.mend,
-            find_twins=lambda: find_twins(database, uuid=store.uuid),
-            pulse=pulse,
-            find_next=lambda: store.find_next(queues),
-            # A command takes longer to begin than that saves.
-            ahead=None if callables is None else Ahead(self.engine, clock),
+            files=self._files,
+            watchdog=watchdog,
+            copies=find_copies(database, uuid=store.uuid),
             wal_watch=WalWatch(database),
         )
 
     def close(self) -> None:
-        """Let go of everything; running commands go on under their supervisor.
+        """Let go of everything; commands continue under their supervisor.
 
-        But where a function of the program runs on, whatever it was asked, the engine's lock is
-        kept until it has ended: until then nobody takes the function for dead.
+        If a function of the program is still running, the engine's lock is kept until it ends:
+        nobody is to take the function for dead before.
         """
         if hasattr(self, "loop"):
             self.loop.close()
-        leftover = None
+        outliving = None
         if hasattr(self, "engine"):
             self.engine.close()
-            leftover = self._leftover()
+            outliving = self._find_outliving()
         while self._closers:
             self._closers.pop()()
-        if leftover is not None:
-            leftover.start()
+        if outliving is not None:
+            outliving.start()
         elif self._callables is not None:
-            # Of what this version of the program ran, another one may run some from now on.
+            # Another version of the program might run some of our functions from now on.
             ring_engines(self._state_dir)
 
-    def _leftover(self) -> Leftover | None:
-        """Who writes the ends of functions that run on; None where none does."""
+    def _find_outliving(self) -> OutlivingCalls | None:
+        """The functions that are still running; None if there is none."""
         engine_id = self.engine.engine_id
-        if self._callables is None or engine_id is None or not self.engine.live.call_count:
+        if self._callables is None or engine_id is None or not self.engine.runners.call_count:
             return None
-        self._closers.remove(self._place.close)
-        return Leftover(
+        self._closers.remove(self._files.close)
+        return OutlivingCalls(
             self._callables,
             database=self._database,
             state_dir=self._state_dir,
-            place=self._place,
+            files=self._files,
             engine_id=engine_id,
             clock=self._clock,
         )
 
-    def _start_runner(self, clock: Clock) -> Runner:
-        # Loaded with the first supervisor, and all of it then: what an upgrade puts in its place
-        # later is of another version.
-        from edgecron.supervisor.command_runner import CommandRunner
+    def _start_runner(self) -> Runner:
+        # Loaded for the first supervisor: `subprocess` and `socket` are not for an idle program.
         from edgecron.supervisor.process import StartBy, start
 
-        by = None if self._is_lone else StartBy.EXEC
-        link = start(self._state_dir, clock=clock, by=by, cgroup=self._cgroup)
+        by = None if self._callables is None else StartBy.EXEC
+        link = start(self._state_dir, clock=self._clock, by=by, cgroup=self._settings.cgroup)
         return CommandRunner(
             link,
-            clock=clock,
-            output_cap_bytes=self._output_cap_bytes,
+            clock=self._clock,
+            output_cap_bytes=self._settings.output_cap_bytes,
             part_of=self._part_of,
         )
 
 
-def _adopt(
-    folder: Path, supervisor_id: str, rows: Sequence[RunningRow], *, clock: Clock
-) -> Adoption | None:
-    from edgecron.engine.adoption import adopt_supervisor
+_PAUSES_S = (1, 5, 15, 60)  # between tries to record ends; after the last they are given up
 
-    return adopt_supervisor(folder, supervisor_id, rows, clock=clock)
+_KEPT: set[OutlivingCalls] = set()
+
+
+class OutlivingCalls:
+    """Record the ends of functions that outlive their engine, on a thread of its own.
+
+    The engine's lock is kept until the last function has ended: nobody is to take one for dead
+    before. The thread is a daemon and nobody joins it, as a function might never return. If the
+    process ends first, these runs are `interrupted`.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        database: Path,
+        state_dir: Path,
+        files: EngineFiles,
+        engine_id: int,
+        clock: Clock,
+    ) -> None:
+        self._runner = runner
+        self._database = database
+        self._state_dir = state_dir
+        self._files = files
+        self._engine_id = engine_id
+        self._clock = clock
+
+    def start(self) -> None:
+        """Start the thread. If that fails, the lock is kept and no end is recorded."""
+        _KEPT.add(self)
+        threading.Thread(target=self._run, name="edgecron-outliving", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._write_ends()
+        finally:
+            self._files.close()
+            _KEPT.discard(self)
+            ring_engines(self._state_dir)
+
+    def _write_ends(self) -> None:
+        poll = select.poll()
+        poll.register(self._runner.fileno(), select.POLLIN)
+        while True:
+            outcomes = self._runner.collect()
+            is_last = not self._runner.live_count
+            if (outcomes or is_last) and not self._write(outcomes, is_last=is_last):
+                return
+            if is_last:
+                return
+            poll.poll()
+
+    def _write(self, outcomes: Sequence[Outcome], *, is_last: bool) -> bool:
+        """Record ends; whether that was possible."""
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                now_ms = self._clock.now_ms()
+                store = open_store(self._database, now_ms=now_ms, must_exist=True)
+                try:
+                    self._record(store, outcomes, now_ms=now_ms)
+                    if is_last:
+                        store.retire_engine(self._engine_id, now_ms=now_ms)
+                finally:
+                    store.close()
+            except (DatabaseGone, SchemaTooNew):
+                return False
+            except (EdgecronError, OSError):
+                if pause_s is not None:
+                    time.sleep(pause_s)
+            else:
+                ring_engines(self._state_dir)
+                return True
+        return False
+
+    def _record(self, store: Store, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
+        not_started = {one.lease_token for one in outcomes if Flag.NOT_STARTED in one.flags}
+        store.finish([one for one in outcomes if one.lease_token not in not_started], now_ms=now_ms)
+        for row in store.find_running() if not_started else ():
+            if row.lease_token in not_started:
+                store.requeue(row, now_ms=now_ms)
 
 
 def _refuse_unusable(database: Path) -> None:
-    """Refuse a foreign database, or a local zone, before anything is made or started beside it."""
+    """Refuse a database of another user, or an unknown local zone, before anything is started."""
     # A zone that can't be found now would make every local schedule look broken.
     with one_local_zone():
         local_history()
@@ -235,4 +264,4 @@ def _refuse_unusable(database: Path) -> None:
             f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
             hint="run the engine as the owner of the database",
         )
-    refuse_open(database)
+    refuse_root_risk(database)

@@ -1,86 +1,73 @@
-"""Running an engine: steps, and between them sleep that nothing but work or a change ends."""
+"""Run an engine: step, and sleep until there is work, a change or a signal."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, SchemaTooNew, SupervisorUnavailable
 from edgecron.base.memory import give_back_memory
-from edgecron.engine.ahead import Ahead
-from edgecron.engine.core import Engine
-from edgecron.engine.events import Event, EventKind, Report
-from edgecron.engine.pulse import FindNext, Pulse, Unheard
-from edgecron.engine.sleep import SAFETY_MS, Lock, RestingSleeper, Sleeper
-from edgecron.engine.twins import Twin
-from edgecron.engine.wake import NEWCOMER, Doorbell
-from edgecron.engine.walwatch import LOOK_AFTER_MS, WalWatch
-from edgecron.engine.watch import PeerWatch
+from edgecron.engine.events import EventKind
+from edgecron.engine.other_engines import DatabaseCopy
+from edgecron.engine.presence import EngineSettings
+from edgecron.engine.sleep import (
+    LOOK_AFTER_MS,
+    SAFETY_MS,
+    EarlyStart,
+    Lock,
+    PeerWatch,
+    RestingSleeper,
+    Sleeper,
+    WalWatch,
+)
+from edgecron.engine.state_folder import NEWCOMER, EngineFiles
+from edgecron.engine.step import Engine
+from edgecron.engine.watchdog import NoWatchdog, Watchdog
 from edgecron.model.choices import OnShutdown
 
-GROUP_MS = 50  # ends that come within it are written in one transaction
-_STREAM_MS = 5  # likewise of wishes that come one right after the other
-_LOOK_MS = 1_000  # how often it is looked what became of runs that are waited for
-_END_MS = 10_000  # so long after the last grace, what was ended is waited for
-CALL_GRACE_MS = 10_000  # so long functions of the program are waited for that were asked to stop
+GROUP_MS = 50  # ends that come within this time are recorded in one transaction
+_STREAM_MS = 5  # the same for requests that come right after one another
+_LOOK_MS = 1_000  # how often a stopping engine looks at runs that it waits for
+_END_MS = 10_000  # how long it waits for stopped runs after the longest kill grace
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
-# An OSError: the state folder can't be looked into, as where no descriptor is left.
+# OSError: the state folder can't be read, for example if no descriptor is left.
 _OUTLIVED = (DatabaseUnusable, SupervisorUnavailable, OSError)
 
 
 class Loop:
-    """One engine, run until it is told to stop. `stop` may be called from anywhere.
+    """Run one engine until `stop`, which can be called from anywhere.
 
-    `on_shutdown` says what then becomes of what runs. With `shutdown_timeout_ms`, what has been
-    waited for that long is ended. What is left that is a function of the program is
-    waited for up to `call_wait_ms`, then asked to stop, and waited for up to `call_grace_ms` more;
-    see `linger`. `keep_state` makes the state folder anew where it
-    was deleted, and says whether it was. `mend_store` puts right, after trouble, what became of
-    the open database. `find_twins` says who runs a copy of it. `pulse` is told of each look, with
-    what `find_next` finds. `ahead` waits for what is due, where that is to begin at once.
-    `wal_watch` hears of writes by programs that ring no engine.
+    `files` are the engine's in the state folder: its doorbell ends a sleep, and they are made again
+    if the folder is deleted. `copies` are processes that run a copy of the database. `watchdog` is
+    fed at each look. `wal_watch` notices writes by programs that ring no doorbell.
     """
 
     def __init__(
         self,
         engine: Engine,
+        settings: EngineSettings,
         *,
         clock: Clock,
         sleeper: Sleeper,
-        doorbell: Doorbell,
-        report: Report,
-        on_shutdown: OnShutdown = OnShutdown.LEAVE,
-        shutdown_timeout_ms: int | None = None,
-        call_wait_ms: int = 0,
-        call_grace_ms: int = CALL_GRACE_MS,
-        keep_state: Callable[[], bool] = lambda: False,
-        mend_store: Callable[[], object] = lambda: None,
-        find_twins: Callable[[], Sequence[Twin]] = lambda: (),
-        pulse: Pulse | None = None,
-        find_next: FindNext = lambda: None,
-        ahead: Ahead | None = None,
+        files: EngineFiles,
+        watchdog: Watchdog | None = None,
+        copies: Sequence[DatabaseCopy] = (),
         wal_watch: WalWatch | None = None,
     ) -> None:
         self._engine = engine
+        self._settings = settings
         self._clock = clock
         self._sleeper = sleeper
-        self._doorbell = doorbell
-        self._report = report
-        self._on_shutdown = on_shutdown
-        self._shutdown_timeout_ms = shutdown_timeout_ms
-        self._call_wait_ms = call_wait_ms
-        self._call_grace_ms = call_grace_ms
-        self._keep_state = keep_state
-        self._mend_store = mend_store
-        self._find_twins = find_twins
-        self._pulse: Pulse = pulse or Unheard()
-        self._find_next = find_next
-        self._ahead = ahead
+        self._files = files
+        self._doorbell = files.doorbell
+        self._watchdog: Watchdog = watchdog or NoWatchdog()
+        self._copies = copies
         self._wal_watch = wal_watch
-        self._watch = PeerWatch()
+        self._early = EarlyStart(engine, clock) if self._settings.starts_on_time else None
+        self._peer_watch = PeerWatch()
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
         self._linger_ms = 0
@@ -89,33 +76,33 @@ class Loop:
         self._has_settled = False
 
     def hold_while_awake(self, awake: Lock) -> None:
-        """Let go of a lock, which the thread that is to call `run` holds, whenever it sleeps."""
+        """Release a lock during each sleep. The thread that calls `run` must hold it."""
         self._sleeper = RestingSleeper(self._sleeper, awake)
 
     def stop(self, *, linger_ms: int = 0) -> None:
-        """End `run` after the step that is going on. Safe in a signal handler.
+        """End `run` after the current step. Safe in a signal handler.
 
-        What is left running is left after so long a time, for `stop_runs` to be called in.
+        Runs that are left running are left after `linger_ms`, so that `stop_runs` can be called.
         """
         self._linger_ms = linger_ms
         self._stopping.set()
         self._doorbell.ring()
 
     def stop_runs(self) -> None:
-        """End `run`, and what runs with it, whatever `on_shutdown` says. Safe likewise."""
+        """End `run` and all runs, whatever `on_shutdown` says. Safe in a signal handler."""
         self._must_stop_runs.set()
         self.stop()
 
     @contextmanager
     def woken_by_signals(self) -> Iterator[None]:
-        """Have each signal that has a handler end the sleep. For the main thread.
+        """Let each signal that has a handler end the sleep. For the main thread.
 
-        Python runs a handler when the interpreter goes on: one that comes between its last look
-        and the sleep would be heard when that ends.
+        Python calls a handler when the interpreter continues: without this, a signal that comes
+        just before the sleep would wait until its end.
         """
-        import signal  # Of a program with a thread for its engine, all that it makes is not needed.
+        import signal  # Its enumerations take memory, for nothing in a program's engine thread.
 
-        bell = os.dup(self._doorbell.fileno())  # ours, whatever becomes of the other one
+        bell = os.dup(self._doorbell.fileno())  # It stays open if the doorbell is renewed.
         before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
         try:
             yield
@@ -124,38 +111,38 @@ class Loop:
             os.close(bell)
 
     def close(self) -> None:
-        """Let go of what is watched."""
-        self._watch.close()
+        """Stop watching other engines and the write-ahead log."""
+        self._peer_watch.close()
         if self._wal_watch is not None:
             self._wal_watch.close()
 
     def run(self) -> None:
         """Step and sleep until `stop`.
 
-        Trouble with the database, the state folder, or to start another supervisor is reported,
-        and outlived. Raises DatabaseGone where the file was deleted, replaced or emptied, and
-        SchemaTooNew where a newer edgecron has brought it up to date.
+        If the database, the state folder or a new supervisor fails, report it and try again.
+        Raises DatabaseGone if the database file was deleted, replaced or emptied, and SchemaTooNew
+        if a newer edgecron has upgraded it.
         """
-        self._tell(EventKind.ENGINE_STARTED)
-        for twin in self._find_twins():
-            path = None if twin.path is None else str(twin.path)
-            self._tell(EventKind.DATABASE_COPIED, {"pid": twin.pid, "copy": path})
+        self._report(EventKind.ENGINE_STARTED)
+        for copy in self._copies:
+            path = None if copy.path is None else str(copy.path)
+            self._report(EventKind.DATABASE_COPIED, {"pid": copy.pid, "copy": path})
         while not self._stopping.is_set():
             try:
-                if self._keep_state():
-                    self._tell(EventKind.STATE_RESTORED)
+                if self._files.keep():
+                    self._report(EventKind.STATE_RESTORED)
                 if self._troubles:
-                    self._mend_store()
+                    self._engine.mend()
                 step = self._engine.step()
                 self._engine.tidy()
                 self._settle()
                 self._note_health()
-                self._tell_pulse()
+                self._feed_watchdog()
                 self._sleep(step.wake_ms, has_claimed=step.claimed > 0)
             except (DatabaseGone, SchemaTooNew) as error:
-                # To wait would be to wait for a file that nobody else writes to, or for an older
-                # edgecron: a newer one is to be started instead of this one.
-                self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+                # Waiting is useless: nobody else writes to this file any more, and only a newer
+                # edgecron can use an upgraded one.
+                self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
                 self._leave_database()
                 raise
             except _OUTLIVED as error:
@@ -163,7 +150,7 @@ class Loop:
         self._leave()
 
     def _settle(self) -> None:
-        """After the first pass: what follows takes less than the start did."""
+        """After the first pass, give back the memory that only the start needed."""
         if not self._has_settled:
             self._has_settled = True
             give_back_memory()
@@ -172,156 +159,159 @@ class Loop:
         """Sleep until there is something to do."""
         if self._hear():
             if has_claimed:
-                # Somebody asks for one thing after the other, and will go on asking.
+                # A client makes one request after the other, and will continue.
                 self._let_more_come(wake_ms)
             return
         self._engine.prepare()
-        hinted_ms: int | None = None  # when to look because somebody wrote
+        hinted_ms: int | None = None  # when to look, because a process wrote to the log
         while not self._stopping.is_set():
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
                 return
             bell = self._doorbell.fileno()
-            runners = self._engine.filenos()
-            peers = self._watch.watch(self._engine.peers)
-            if self._watch.take_missed():
+            runners = self._engine.runners.filenos()
+            peers = self._peer_watch.watch(self._engine.live_engines)
+            if self._peer_watch.take_missed():
                 self._engine.suspect()
                 return
             writes = self._wal_watch.arm() if self._wal_watch and hinted_ms is None else []
             ready = self._wait([bell, *runners, *peers, *writes], wake_ms, look_ms=hinted_ms)
             for dead in ready.intersection(peers):
-                self._watch.forget(dead)
+                self._peer_watch.forget(dead)
                 self._engine.suspect()
             if bell in ready:
                 self._hear()
                 return
             if ready.intersection(runners):
                 if not self._engine.has_ends():
-                    self._tell_pulse()
-                    continue  # Something has only started.
+                    self._feed_watchdog()
+                    continue  # A run has only started.
                 self._gather(wake_ms)
                 return
             if self._wal_watch is not None and ready.intersection(writes):
                 self._wal_watch.clear()
                 hinted_ms = self._clock.now_ms() + LOOK_AFTER_MS
                 continue
-            # A clock that was set ends the wait too: then the time of waking is looked at again.
+            # A clock that was set ends the wait too. Compare the time of waking again.
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
-                return  # What is due does not wait for what else there may be.
+                return  # Due fires do not wait for other changes.
             hinted_ms = None
             if self._engine.has_changed():
                 return
-            if self._keep_state():
-                self._tell(EventKind.STATE_RESTORED)
-            self._tell_pulse()
+            if self._files.keep():
+                self._report(EventKind.STATE_RESTORED)
+            self._feed_watchdog()
 
     def _hear(self) -> bool:
-        """Take what was rung; whether anything was. Who has come is looked at by the next step."""
+        """Clear the doorbell; whether it rang. The next step looks at engines that started."""
         rung = self._doorbell.clear()
         if NEWCOMER in rung:
             self._engine.suspect()
         return bool(rung)
 
-    def _tell_pulse(self) -> None:
-        self._pulse.looked(running=self._engine.live.unended_count, find_next=self._find_next)
+    def _feed_watchdog(self) -> None:
+        self._watchdog.note_alive(
+            running=self._engine.runners.unended_count, find_next=self._engine.find_next
+        )
 
     def _look_ms(self, wake_ms: int | None) -> int | None:
-        """When to look again at the latest, where somebody wants to know that we still do."""
-        if self._pulse.every_ms is None:
+        """When to look again at the latest, to feed the watchdog in time."""
+        if self._watchdog.every_ms is None:
             return wake_ms
-        look_ms = self._clock.now_ms() + self._pulse.every_ms
+        look_ms = self._clock.now_ms() + self._watchdog.every_ms
         return _earliest(wake_ms, look_ms)
 
     def _wait(self, fds: list[int], wake_ms: int | None, *, look_ms: int | None) -> set[int]:
         """Wait for descriptors, or until it is time to step or to look."""
         until_ms = _earliest(self._look_ms(wake_ms), look_ms)
-        if self._ahead is not None and wake_ms is not None and until_ms == wake_ms:
-            return self._ahead.wait(self._sleeper, fds, until_ms=wake_ms)
+        if self._early is not None and wake_ms is not None and until_ms == wake_ms:
+            return self._early.wait(self._sleeper, fds, until_ms=wake_ms)
         return self._sleeper.wait(fds, until_ms=until_ms)
 
     def _gather(self, wake_ms: int | None) -> None:
-        """Give other runs that are about to end the time to share one transaction.
+        """Wait a moment for other ends, which then share one transaction.
 
-        Not while all places are taken: each end then lets something start that waits.
+        Not while all places are taken: each end then lets a queued run start.
         """
-        if 1 < len(self._engine.live) < self._engine.max_running:
+        if 1 < len(self._engine.runners) < self._settings.places:
             until_ms = self._clock.now_ms() + GROUP_MS
             if wake_ms is not None:
                 until_ms = min(until_ms, wake_ms)
             self._sleeper.wait([self._doorbell.fileno()], until_ms=until_ms)
 
     def _let_more_come(self, wake_ms: int | None) -> None:
-        """Give those who ask for one thing after the other the time to ask for some more, which
-        then share one transaction. They wait for ours as we do for theirs.
+        """Wait a moment for further requests, which then share one transaction.
+
+        Clients wait for our transactions as we do for theirs.
         """
-        if len(self._engine.live) < self._engine.max_running:
+        if len(self._engine.runners) < self._settings.places:
             until_ms = self._clock.now_ms() + _STREAM_MS
             self._sleeper.wait([], until_ms=until_ms if wake_ms is None else min(until_ms, wake_ms))
 
     def _note_health(self) -> None:
         if self._troubles:
             self._troubles = 0
-            self._tell(EventKind.DATABASE_WELL)
+            self._report(EventKind.DATABASE_WELL)
 
     def _wait_for_health(self, error: Exception) -> None:
         if not self._troubles:
-            self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+            self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
         pause_ms = _TROUBLE_MS[min(self._troubles, len(_TROUBLE_MS) - 1)]
         self._troubles += 1
-        self._pulse.troubled(error)
+        self._watchdog.note_trouble(error)
         self._sleeper.wait([self._doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
         self._hear()
 
     @property
     def is_lingering(self) -> bool:
-        """Whether `run` has ended, and functions of the program have not."""
-        return self._is_lingering and self._engine.live.call_count > 0
+        """Whether `run` has ended while functions of the program are still running."""
+        return self._is_lingering and self._engine.runners.call_count > 0
 
     def linger(self) -> None:
-        """After `run`: write the ends of functions that run on, however long that takes.
+        """After `run`, record the ends of functions that are still running, until the last.
 
-        To be called where the process goes on, too. The engine counts as alive until then: nobody
-        is to take a function for dead that is not. Where the process ends first, they are
+        Call it also if the process continues. The engine counts as alive until then, so that no
+        other engine takes a running function for dead. If the process ends first, these runs are
         `interrupted`.
         """
         while self.is_lingering:
             try:
                 self._step_once_more(None, look_ms=SAFETY_MS)
-            except _OUTLIVED as error:  # The last has ended, and that can't be written.
-                self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+            except _OUTLIVED as error:  # The last function has ended, and that can't be recorded.
+                self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
                 return
         if self._is_lingering:
             self._is_lingering = False
-            with suppress(*_OUTLIVED):  # Its lock, which is let go of, says the same.
+            with suppress(*_OUTLIVED):  # Its free lock says the same.
                 self._engine.retire()
 
     def _leave(self) -> None:
-        self._pulse.stopping(running=self._engine.live.unended_count)
+        self._watchdog.note_stopping(running=self._engine.runners.unended_count)
         self._engine.drain()
         try:
             self._shut_down()
-            live = len(self._engine.live)
-            self._is_lingering = self._engine.live.call_count > 0
+            live = len(self._engine.runners)
+            self._is_lingering = self._engine.runners.call_count > 0
             if self._is_lingering:
                 self._engine.note_draining()
             else:
                 self._engine.retire()
         except _OUTLIVED as error:
             # The journal keeps these ends, and the next engine takes them over.
-            live = len(self._engine.live)
-            self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
-        self._tell(EventKind.ENGINE_STOPPED, {"runs": live})
+            live = len(self._engine.runners)
+            self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+        self._report(EventKind.ENGINE_STOPPED, {"runs": live})
 
     def _leave_database(self) -> None:
-        """Do with what runs as is to be done when we stop, with nothing to write its ends to."""
+        """Shut down without a database: ends stay in the journal."""
         self._engine.drain()
-        with suppress(*_OUTLIVED):  # told before; the journal keeps the ends
+        with suppress(*_OUTLIVED):  # reported before; the journal keeps the ends
             self._shut_down()
 
     def _shut_down(self) -> None:
-        """Leave what runs, wait for it, or end it. Raises where only the database is in the way."""
-        policy = self._on_shutdown
+        """Leave runs, wait for them, or end them. Raises if only the database is in the way."""
+        policy = self._settings.on_shutdown
         until_ms = self._begin(policy)
-        while self._engine.live:
+        while self._engine.runners:
             is_over = until_ms is not None and self._clock.monotonic_ms() >= until_ms
             is_asked = self._must_stop_runs.is_set() and policy is not OnShutdown.STOP
             if is_asked or (is_over and policy is OnShutdown.WAIT):
@@ -334,70 +324,73 @@ class Loop:
             self._step_once_more(until_ms)
 
     def _end_calls(self) -> None:
-        """Wait for functions of the program, then ask them to stop, and wait a while: of one that
-        ends after the engine, nobody would know that it did."""
-        if self._engine.live.call_count:
-            self._tell_ending(OnShutdown.LEAVE)
-        self._wait_for_calls(self._call_wait_ms)
-        self._engine.live.stop_calls()
-        self._wait_for_calls(self._call_grace_ms)
+        """Wait for functions of the program, ask them to stop, and wait again.
+
+        The end of a function that ends after the engine would not be recorded.
+        """
+        if self._engine.runners.call_count:
+            self._report_stopping(OnShutdown.LEAVE)
+        self._wait_for_calls(self._settings.call_wait_ms)
+        self._engine.runners.stop_calls()
+        self._wait_for_calls(self._settings.call_grace_ms)
 
     def _wait_for_calls(self, wait_ms: int) -> None:
         until_ms = self._clock.monotonic_ms() + wait_ms
-        while self._engine.live.call_count and self._clock.monotonic_ms() < until_ms:
+        while self._engine.runners.call_count and self._clock.monotonic_ms() < until_ms:
             self._step_once_more(until_ms)
 
     def _begin(self, policy: OnShutdown) -> int | None:
-        """Begin to leave, wait or end; how long that lasts, by the monotonic clock."""
+        """Begin to leave, wait for or end runs; until when, by the monotonic clock."""
         if policy is OnShutdown.STOP:
-            self._engine.live.stop()
-        self._tell_stopping(policy)
+            self._engine.runners.stop()
+        self._report_shutdown(policy)
         now_ms = self._clock.monotonic_ms()
         if policy is OnShutdown.LEAVE:
             return now_ms + self._linger_ms
         if policy is OnShutdown.STOP:
-            # A supervisor that is stopped itself ends nobody: it is not waited for without end.
-            return now_ms + self._engine.live.kill_grace_ms + _END_MS
-        return None if self._shutdown_timeout_ms is None else now_ms + self._shutdown_timeout_ms
+            # A supervisor that is stopped itself ends no run: do not wait for it forever.
+            return now_ms + self._engine.runners.kill_grace_ms + _END_MS
+        timeout_ms = self._settings.shutdown_timeout_ms
+        return None if timeout_ms is None else now_ms + timeout_ms
 
     def _step_once_more(self, until_ms: int | None, *, look_ms: int = _LOOK_MS) -> None:
-        """Write the ends that came, or wait for one."""
+        """Record the ends that came, or wait for one."""
         left_ms = look_ms
         if until_ms is not None:
             left_ms = max(0, min(left_ms, until_ms - self._clock.monotonic_ms()))
-        fds = [self._doorbell.fileno(), *self._engine.filenos()]
+        fds = [self._doorbell.fileno(), *self._engine.runners.filenos()]
         self._sleeper.wait(fds, until_ms=self._clock.now_ms() + left_ms)
         self._hear()
-        self._pulse.stopping(running=self._engine.live.unended_count)
+        self._watchdog.note_stopping(running=self._engine.runners.unended_count)
         try:
-            if self._troubles:  # Also for others, who wait for a lost log to be let go of.
-                self._mend_store()
+            if self._troubles:  # Also for others, which wait until a lost log is closed.
+                self._engine.mend()
             self._engine.step()
             self._note_health()
         except _OUTLIVED as error:
-            if not self._engine.live.unended_count:
+            if not self._engine.runners.unended_count:
                 raise
             self._wait_for_health(error)
 
-    def _tell_stopping(self, policy: OnShutdown) -> None:
+    def _report_shutdown(self, policy: OnShutdown) -> None:
         is_told_at_the_end = policy is OnShutdown.LEAVE and not self._linger_ms
-        if self._engine.live and not is_told_at_the_end:
-            with suppress(*_OUTLIVED):  # Trouble shows with the ends, which are written too.
+        if self._engine.runners and not is_told_at_the_end:
+            with suppress(*_OUTLIVED):  # Recording the ends will show the same trouble.
                 self._engine.note_draining()
-            self._tell_ending(policy)
+            self._report_stopping(policy)
 
-    def _tell_ending(self, policy: OnShutdown) -> None:
+    def _report_stopping(self, policy: OnShutdown) -> None:
         details: dict[str, object] = {
             "on_shutdown": policy.value,
-            "runs": len(self._engine.live),
+            "runs": len(self._engine.runners),
         }
-        if self._engine.live.call_count:
-            details["functions"] = self._engine.live.call_count  # of these runs
-            details["called"] = self._engine.live.called
-        self._tell(EventKind.ENGINE_STOPPING, details)
+        if self._engine.runners.call_count:
+            details["functions"] = self._engine.runners.call_count  # of these runs
+            details["called"] = self._engine.runners.called
+        self._report(EventKind.ENGINE_STOPPING, details)
 
-    def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
-        self._report(Event(at_ms=self._clock.now_ms(), kind=kind, details=details or {}))
+    def _report(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
+        self._engine.events.report(kind, details=details)
 
 
 def _earliest(*times_ms: int | None) -> int | None:

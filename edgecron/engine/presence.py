@@ -1,28 +1,171 @@
-"""Why a time was missed: what kept engines from it."""
+"""Say who an engine is: its settings, its row in the database, and when engines were there."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_ms
-from edgecron.base.values import dataclass, replace
-from edgecron.model.choices import Cause, MissedBy, Reason
+from edgecron.base.values import NamedTuple, dataclass, replace
+from edgecron.engine.other_engines import OtherEngines
+from edgecron.model.choices import COMMAND_QUEUE, Cause, MissedBy, OnShutdown, Reason
+from edgecron.model.claim import OUTPUT_CAP_BYTES
+from edgecron.model.engine import Offers
+from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.next_fire import FirePlan
+from edgecron.planning.retention import Retention
+from edgecron.store.contract import BEAT_MS
+from edgecron.triggers.zones import local_zone_mark
 
 if TYPE_CHECKING:
     from edgecron.store.contract import EnginePresence
     from edgecron.store.protocol import Store
 
+
 _MOST_SPANS = 64
-_SEEN_MS = 600_000  # how often a busy engine records that it runs: flash is not for writing
+_SEEN_MS = 600_000  # how often a busy engine records that it is running: spare flash memory
+
+
+_CALL_GRACE_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """How an engine works.
+
+    Claims: `max_running` runs at once (None: 4 per core, at least 8), at most `burst` starts a
+    second (None: no limit), of `queues`; with `only`, of that one execution: such an engine adopts
+    no supervisor, and its row names no queue. After `clock_wait_ms`, intervals go by a clock that
+    can't be trusted (None: never). With `finds_subjects`, each event has its subject, which costs
+    one read of the store. With `starts_on_time`, runs are claimed a moment before they are due.
+
+    Commands: `output_cap_bytes` of the output of each are kept, and they run in `cgroup`. With
+    `starts_supervisor`, a program's engine does not wait for its first command to start one.
+
+    Shutdown: `on_shutdown` says what becomes of runs; after `shutdown_timeout_ms` of waiting they
+    are ended. Functions of the program that are still running are waited for up to `call_wait_ms`,
+    then asked to stop, and waited for up to `call_grace_ms` more.
+    """
+
+    queues: tuple[str, ...] = (COMMAND_QUEUE,)
+    max_running: int | None = None
+    burst: int | None = None
+    only: int | None = None
+    clock_wait_ms: int | None = CLOCK_WAIT_MS
+    retention: Retention = Retention()
+    finds_subjects: bool = False
+    starts_on_time: bool = False
+    output_cap_bytes: int = OUTPUT_CAP_BYTES
+    cgroup: str | None = None
+    starts_supervisor: bool = False
+    on_shutdown: OnShutdown = OnShutdown.LEAVE
+    shutdown_timeout_ms: int | None = None
+    call_wait_ms: int = 0
+    call_grace_ms: int = _CALL_GRACE_MS
+
+    @property
+    def places(self) -> int:
+        """How many runs the engine has at once, at most."""
+        return self.max_running or max(8, 4 * (os.cpu_count() or 1))
+
+
+class EngineIdentity(NamedTuple):
+    """Which engine this is: `key` names its files beside the database."""
+
+    key: str
+    pid: int
+
+
+class Registration:
+    """Keep this engine's row in its database. The first pass makes it, each pass updates it.
+
+    `find_offers` returns what the engine takes of its program's queue, which can change; None:
+    everything in it.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        identity: EngineIdentity,
+        *,
+        store: Store,
+        clock: Clock,
+        others: OtherEngines,
+        find_offers: Callable[[], Offers] | None,
+    ) -> None:
+        self.engine_id: int | None = None  # before the first pass
+        self.offers: Offers | None = None  # as recorded
+        self._settings = settings
+        self._identity = identity
+        self._store = store
+        self._clock = clock
+        self._others = others
+        self._find_offers = find_offers
+        self._beat_at_ms: int | None = None
+        self._local_timezone: str | None = None  # as recorded
+
+    def get_id(self) -> int:
+        """The engine's id in the database, after the first `keep`."""
+        assert self.engine_id is not None
+        return self.engine_id
+
+    def keep(self) -> int:
+        """Record what has changed; the engine's id."""
+        offers = None if self._find_offers is None else self._find_offers()
+        if self.engine_id is None:
+            is_counted_on = self._settings.only is None
+            self._local_timezone = local_zone_mark()
+            self.engine_id = self._store.register_engine(
+                key=self._identity.key,
+                pid=self._identity.pid,
+                boot_id=self._clock.boot_id(),
+                queues=self._settings.queues if is_counted_on else (),
+                now_ms=self._clock.now_ms(),
+                offers=offers,
+                max_running=self._settings.places,
+                local_timezone=self._local_timezone,
+            )
+            self._others.announce()  # Before anything is claimed: they watch us, should we die.
+        elif offers is not None and offers != self.offers:
+            self._store.note_offers(self.engine_id, offers, now_ms=self._clock.now_ms())
+        self.offers = offers
+        return self.engine_id
+
+    def note_zone(self, local_timezone: str | None) -> None:
+        """Record this engine's zone if it has changed; None: it has not looked at it yet."""
+        if local_timezone not in (None, self._local_timezone):
+            self._store.note_zone(self.get_id(), local_timezone)
+            self._local_timezone = local_timezone
+
+    def beat(self, *, is_running: bool) -> None:
+        """Renew the heartbeat of our runs now and then."""
+        if not is_running:
+            self._beat_at_ms = None
+            return
+        now_ms = self._clock.monotonic_ms()
+        if self._beat_at_ms is None:
+            self._beat_at_ms = now_ms + BEAT_MS
+        elif now_ms >= self._beat_at_ms:
+            self._store.beat(self.get_id(), now_ms=self._clock.now_ms())
+            self._beat_at_ms = now_ms + BEAT_MS
+
+    def close_queues(self) -> None:
+        """Record that this engine claims nothing more."""
+        if self.engine_id is not None:
+            self._store.close_queues(self.engine_id, now_ms=self._clock.now_ms())
+
+    def end(self) -> None:
+        """Record that this engine has stopped."""
+        if self.engine_id is not None:
+            self._store.retire_engine(self.engine_id, now_ms=self._clock.now_ms())
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A stretch, by the time since the boot, in which this engine could run nothing."""
+    """A span, by the time since the boot, in which this engine could start nothing."""
 
     from_ms: int
     to_ms: int
@@ -31,23 +174,20 @@ class _Span:
 
 
 class Presence:
-    """What this engine knows of when engines were there.
-
-    `is_alive` asks the kernel whether the engine of a key holds its lock.
-    """
+    """Know when engines were there, to say why a time was missed."""
 
     def __init__(
         self,
         *,
         store: Store,
         clock: Clock,
+        others: OtherEngines,
         queues: tuple[str, ...],
-        is_alive: Callable[[str], bool],
     ) -> None:
         self._store = store
         self._clock = clock
+        self._others = others
         self._queues = queues
-        self._is_alive = is_alive
         self._began_ms: int | None = None  # by the time since the boot
         self._before: Sequence[EnginePresence] = ()
         self._living: frozenset[str] = frozenset()  # of those before, by their keys
@@ -55,35 +195,35 @@ class Presence:
         self._seen_at_ms = 0  # by the monotonic clock
 
     def begin(self, engine_id: int) -> None:
-        """Take in who was there before; to be called before what died is cleared away."""
+        """Read which engines were there before; call it before dead ones are cleared away."""
         if self._began_ms is not None:
             return
         self._before = self._store.find_presence(self._queues, but=engine_id)
         open_keys = [one.key for one in self._before if one.stopped_ms is None]
-        self._living = frozenset(key for key in open_keys if self._is_alive(key))
+        self._living = frozenset(key for key in open_keys if self._others.engine_is_alive(key))
         self._began_ms = self._clock.boottime_ms()
 
     def note_asleep(self, since_ms: int, until_ms: int) -> None:
-        """The machine was suspended between two looks, by the time since the boot."""
+        """Note that the machine was suspended between two looks, by the time since the boot."""
         self._note(since_ms, until_ms, MissedBy.ASLEEP, "the machine was asleep")
 
     def note_untrusted(self, since_ms: int, until_ms: int) -> None:
-        """Nothing planned was run, as the clock could not be trusted."""
+        """Note that no plan time was run, as the clock could not be trusted."""
         self._note(since_ms, until_ms, MissedBy.CLOCK, "the clock could not be trusted")
 
     def note_set_forward(self, at_ms: int, by_ms: int) -> None:
-        """The clock was set forward: the times that it passed never came."""
+        """Note that the clock was set forward: the times that it passed never came."""
         self._note(at_ms - by_ms, at_ms, MissedBy.CLOCK, "the clock was set forward past it")
 
     def note_busy(self, engine_id: int) -> None:
-        """Record now and then that this engine is certainly running; it writes something anyway."""
+        """Record now and then that this engine is running, when it writes something anyway."""
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._seen_at_ms:
             self._store.note_presence(engine_id, now_ms=self._clock.now_ms())
             self._seen_at_ms = now_ms + _SEEN_MS
 
     def explain(self, plan: FirePlan, *, now_ms: int) -> FirePlan:
-        """A plan whose missed times say what kept engines from them."""
+        """Return the plan with the cause of each missed time."""
         has_missed = any(one.reason is Reason.MISFIRE for one in plan.missed)
         if not has_missed and not any(fire.cause is Cause.CATCH_UP for fire in plan.fires):
             return plan
@@ -105,7 +245,7 @@ class Presence:
         self._spans.append(_Span(from_ms, to_ms, missed_by, words))
 
     def _find(self, at_ms: int, now_ms: int) -> tuple[MissedBy, str]:
-        """What kept engines from a time, and the words for it."""
+        """Return what kept engines from a time, and the words for it."""
         since_boot_ms = self._clock.boottime_ms() - (now_ms - at_ms)
         for span in reversed(self._spans):
             if span.from_ms <= since_boot_ms <= span.to_ms:

@@ -1,23 +1,30 @@
-"""Taking over what dead engines left, by the table of verdicts. Any engine can, at any time."""
+"""Take over what dead engines left, by the recovery table. Any engine can, at any time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.base.values import dataclass, field
-from edgecron.engine.adopted import Adopt, Adoption
-from edgecron.engine.liveness import Liveness
+from edgecron.base.clock import Clock
+from edgecron.base.values import dataclass
+from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.other_engines import OtherEngines
+from edgecron.engine.runners import Runners
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome, Output
+from edgecron.model.engine import EngineInfo
 from edgecron.store.contract import Ended, Requeued, RunningRow
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.runner import THREADS
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
-    from edgecron.supervisor.verdicts import Verdict
 
+_LOOK_MS = 30_000  # how often an engine looks for dead ones
+_ORPHAN_MS = 1_000  # the same while runs are alive whose engine died and that can't be adopted
+_ADOPT_MS = 30_000  # the longest pause until an adoption that failed is tried again
+_NO_ENGINE = 0
 _MESSAGES = {
     Reason.LOST: "its supervisor died, and its end is not on record",
     Reason.REBOOT: "the machine started anew while it ran",
@@ -26,81 +33,225 @@ _PROGRAM_ENDED = "the program that ran it has ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taker:
-    """Who takes over.
-
-    `supervisor_id` is our own, None while there is none; `adopted` are the others that answer to
-    us, `revoked` the tokens that these will never start, `live` the tokens by execution id that
-    we were given or have adopted. `adopt` is None for who does not stay, and `on_adopted` is told
-    of each adoption before any row says so.
-    """
-
-    engine_id: int
-    supervisor_id: str | None = None
-    adopted: Collection[str] = ()
-    revoked: Collection[str] = ()
-    live: Mapping[int, str] = field(default_factory=dict)
-    adopt: Adopt | None = None
-    on_adopted: Callable[[Adoption], object] = lambda adoption: None
-
-
-NOBODY = Taker(engine_id=0)  # for the ends alone: there is no row that is ours
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What a pass did. `left_running` rows are alive under a supervisor without an engine."""
+    """What a look did. `left_running` rows are alive under a supervisor without an engine."""
 
     ended: tuple[tuple[RunningRow, Outcome, Ended], ...] = ()
     requeued: tuple[Requeued, ...] = ()
     adopted: tuple[RunningRow, ...] = ()
     left_running: int = 0
 
+    @property
+    def has_queued(self) -> bool:
+        """Whether runs were queued, again or as follow-ups."""
+        return bool(self.requeued) or any(ended.decided for ended in self._ends())
+
+    @property
+    def has_replaced(self) -> bool:
+        """Whether a follow-up replaces a run that is still running."""
+        return any(ended.has_replaced for ended in self._ends())
+
+    def _ends(self) -> Iterator[Ended]:
+        yield from (ended for _, _, ended in self.ended)
+        yield from (one.ended for one in self.requeued if one.ended is not None)
+
+
+class Recovery:
+    """Look for dead engines now and then, and whenever something is suspected.
+
+    `may_adopt`: whether supervisors of dead engines are adopted.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        others: OtherEngines,
+        runners: Runners,
+        events: EventReporter,
+        may_adopt: bool,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._others = others
+        self._runners = runners
+        self._events = events
+        self._may_adopt = may_adopt
+        self._is_suspected = False
+        self._look_at_ms = 0
+        self._adopt_at_ms = 0
+        self._adopt_pause_ms = _ORPHAN_MS
+        self._is_urgent = False  # runs are alive that have no engine
+        self.live_engines: tuple[EngineInfo, ...] = ()  # the others that lived at the last look
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long to sleep at most; None if nothing is urgent."""
+        if not self._is_urgent:
+            return None
+        return max(0, self._look_at_ms - self._clock.monotonic_ms())
+
+    def suspect(self) -> None:
+        """Have the next `look` look immediately."""
+        self._is_suspected = True
+
+    def adopt_nobody(self) -> None:
+        """From now on, only take over ends."""
+        self._may_adopt = False
+
+    def is_due(self) -> bool:
+        return self._is_suspected or self._clock.monotonic_ms() >= self._look_at_ms
+
+    def has_work(self, engine_id: int) -> bool:
+        """Whether a look would find anything, for an engine (`engine_id`) without runs.
+
+        If not, this counts as a look.
+        """
+        if self._is_suspected or self._is_urgent:
+            return True
+        engines = self._store.find_engines()
+        others = tuple(one for one in engines if one.id != engine_id)
+        are_alive = all(self._others.engine_is_alive(one.key) for one in others)
+        if others != self.live_engines or not are_alive:
+            return True
+        known = {one.id for one in others}
+        if any(row.engine_id not in known for row in self._store.find_running()):
+            return True
+        if self._others.dead_supervisors():
+            return True
+        self._remove_dead_files(engines)
+        self._look_at_ms = self._clock.monotonic_ms() + _LOOK_MS
+        return False
+
+    def look(self, engine_id: int) -> Recovered:
+        """Take over what dead engines left, if it is time to look. `engine_id` is our own."""
+        if not self.is_due():
+            return Recovered()
+        # First: an engine that dies from here on is watched, should `recover` come too early.
+        dead = self._find_dead(engine_id)
+        may_adopt = self._may_adopt and self._clock.monotonic_ms() >= self._adopt_at_ms
+        done = recover(
+            self._store,
+            self._others,
+            now_ms=self._clock.now_ms,
+            engine_id=engine_id,
+            runners=self._runners,
+            may_adopt=may_adopt,
+        )
+        self._report(done)
+        for engine in dead:
+            self._store.retire_engine(engine.id, now_ms=self._clock.now_ms(), has_died=True)
+            self._others.forget_engine(engine.key)
+        self._is_suspected = False
+        self._is_urgent = done.left_running > 0
+        pause_ms = _ORPHAN_MS if self._is_urgent else _LOOK_MS
+        self._look_at_ms = self._clock.monotonic_ms() + pause_ms
+        if may_adopt:
+            self._note_adoption(has_failed=done.left_running > 0)
+        return done
+
+    def _report(self, done: Recovered) -> None:
+        for row, outcome, ended in done.ended:
+            self._events.report_end(outcome, row.schedule, ended)
+        for requeued in done.requeued:
+            self._events.report_requeued(requeued)
+        for row in done.adopted:
+            details: dict[str, object] = {"reason": "engine_gone"}
+            self._events.report(EventKind.ADOPTED, row.execution_id, row.schedule, details)
+
+    def _note_adoption(self, *, has_failed: bool) -> None:
+        """Try again after growing pauses: a try takes a while if the supervisor is stopped."""
+        if not has_failed:
+            self._adopt_pause_ms = _ORPHAN_MS
+            return
+        self._adopt_at_ms = self._clock.monotonic_ms() + self._adopt_pause_ms
+        self._adopt_pause_ms = min(2 * self._adopt_pause_ms, _ADOPT_MS)
+
+    def _find_dead(self, engine_id: int) -> list[EngineInfo]:
+        """Note which of the other engines live; return the dead ones."""
+        engines = self._store.find_engines()
+        self._remove_dead_files(engines)
+        others = [engine for engine in engines if engine.id != engine_id]
+        live = [one for one in others if self._others.engine_is_alive(one.key)]
+        self.live_engines = tuple(live)
+        return [one for one in others if one not in live]
+
+    def _remove_dead_files(self, engines: Sequence[EngineInfo]) -> None:
+        known = {engine.key for engine in engines}
+        self._others.remove_dead_files(known=known, now_ms=self._clock.now_ms())
+
 
 def recover(
-    store: Store, liveness: Liveness, taker: Taker, *, now_ms: Callable[[], int]
+    store: Store,
+    others: OtherEngines,
+    *,
+    now_ms: Callable[[], int],
+    engine_id: int = _NO_ENGINE,
+    runners: Runners | None = None,
+    may_adopt: bool = False,
 ) -> Recovered:
-    """Carry out the rows of the table in which the engine's lock is free.
+    """Carry out the rows of the recovery table in which the engine's lock is free.
 
-    A supervisor that lives on is adopted, or, where that can't be, keeps its runs: the ends it
-    has put on record are taken over.
+    A supervisor that is alive is adopted. If that is impossible or not wanted, it keeps its runs,
+    and the ends in its journal are recorded. `engine_id` and `runners` are those of the engine
+    that recovers; a caller that is not an engine has none, and only records ends.
     """
-    return _Pass(store, liveness, taker, now_ms=now_ms).run()
+    return _Pass(
+        store, others, now_ms=now_ms, engine_id=engine_id, runners=runners, may_adopt=may_adopt
+    ).run()
 
 
 class _Pass:
     def __init__(
-        self, store: Store, liveness: Liveness, taker: Taker, *, now_ms: Callable[[], int]
+        self,
+        store: Store,
+        others: OtherEngines,
+        *,
+        now_ms: Callable[[], int],
+        engine_id: int,
+        runners: Runners | None,
+        may_adopt: bool,
     ) -> None:
         self._store = store
-        self._liveness = liveness
-        self._taker = taker
+        self._others = others
         self._now_ms = now_ms
+        self._engine_id = engine_id
+        self._runners = runners
+        self._may_adopt = may_adopt
+        # As it is now: adoptions of this pass come after the rows were sorted.
+        self._supervisor_id: str | None = None
+        self._adopted_ids: frozenset[str] = frozenset()
+        self._tokens: Mapping[int, str] = {}
+        if runners is not None:
+            self._supervisor_id = runners.supervisor_id if runners.has_supervisor else None
+            self._adopted_ids = runners.adopted_ids
+            self._tokens = runners.tokens()
         self._ended: list[tuple[RunningRow, Outcome, Ended]] = []
         self._requeued: list[Requeued] = []
         self._adopted: list[RunningRow] = []
         self._left_running = 0
-        self._has_failed = False
+        self._has_failed = False  # an adoption
 
     def run(self) -> Recovered:
         orphans: dict[str, list[RunningRow]] = {}
         callables: list[RunningRow] = []
         for row in self._find_left():
-            is_ours = row.engine_id == self._taker.engine_id
-            # What no supervisor answers for was a callable, whatever its schedule is now.
+            is_ours = row.engine_id == self._engine_id
+            # A row without a supervisor was a callable, whatever its schedule is now.
             is_callable = row.kind == JobKind.CALLABLE or row.supervisor_id == THREADS
             if is_callable and not is_ours:
                 callables.append(row)
             elif is_callable:
                 # Of our own threads, whatever became of the supervisor that the row names.
-                if self._taker.live.get(row.execution_id) != row.lease_token:
+                if not self._has_token(row):
                     self._requeue(row)
-            elif row.supervisor_id in self._taker.adopted:
+            elif row.supervisor_id in self._adopted_ids:
                 self._settle_adopted(row)
-            elif row.supervisor_id != self._taker.supervisor_id:
+            elif row.supervisor_id != self._supervisor_id:
                 orphans.setdefault(row.supervisor_id, []).append(row)
-            elif self._taker.live.get(row.execution_id) != row.lease_token:
-                # Its claim was committed although COMMIT raised: it was never passed on.
+            elif not self._has_token(row):
+                # Its claim was committed although COMMIT raised: it was never started.
                 self._requeue(row)
         for supervisor_id, rows in orphans.items():
             if not self._adopt(supervisor_id, rows):
@@ -108,7 +259,7 @@ class _Pass:
         self._finish(
             (row, self._interrupted(row, Reason.LOST, _PROGRAM_ENDED)) for row in callables
         )
-        self._clear_away()
+        self._forget_supervisors()
         return Recovered(
             ended=tuple(self._ended),
             requeued=tuple(self._requeued),
@@ -116,74 +267,75 @@ class _Pass:
             left_running=self._left_running,
         )
 
-    def _find_left(self) -> list[RunningRow]:
-        """Our own rows, and all that dead engines left.
+    def _has_token(self, row: RunningRow) -> bool:
+        """Whether we have started this very attempt, or adopted it."""
+        return self._tokens.get(row.execution_id) == row.lease_token
 
-        Read after it is known who is dead: until then an engine may claim, and start, what an
-        earlier look does not show.
+    def _find_left(self) -> list[RunningRow]:
+        """Our own rows, and those of dead engines.
+
+        The rows are read again after it is known who is dead: until then an engine can claim and
+        start runs that an earlier look does not show.
         """
         keys = {
             row.engine_id: row.engine_key
             for row in self._store.find_running()
-            if row.engine_id != self._taker.engine_id
+            if row.engine_id != self._engine_id
         }
         dead = {
             engine_id
             for engine_id, key in keys.items()
-            if key is None or not self._liveness.engine_is_alive(key)
+            if key is None or not self._others.engine_is_alive(key)
         }
-        known = dead | {self._taker.engine_id}
+        known = dead | {self._engine_id}
         return [row for row in self._store.find_running() if row.engine_id in known]
 
     def _settle_adopted(self, row: RunningRow) -> None:
-        """Carry on with a row of a supervisor that answers to us, where that was interrupted.
+        """Complete an interrupted adoption of a row.
 
-        What is neither live nor revoked can't be judged while its supervisor lives: it is left
-        until that has gone, or is adopted anew.
+        A row that is neither ours nor revoked can't be judged while its supervisor is alive: it is
+        left until the supervisor has gone, or is adopted again.
         """
-        if self._taker.live.get(row.execution_id) == row.lease_token:
-            if row.engine_id != self._taker.engine_id:
-                self._put_down_as_ours([row])
-        elif row.lease_token in self._taker.revoked:
+        if self._has_token(row):
+            if row.engine_id != self._engine_id:
+                self._record_as_ours([row])
+        elif self._runners is not None and row.lease_token in self._runners.revoked:
             self._requeue(row)
 
     def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:
-        """Adopt a supervisor that lives on; False where that can't be."""
+        """Adopt a supervisor that is alive; False if that is impossible."""
         # One that did not answer has taken its time: no other is asked in this pass.
-        if self._taker.adopt is None or self._has_failed:
+        if not self._may_adopt or self._runners is None or self._has_failed:
             return False
-        if not self._liveness.supervisor_is_alive(supervisor_id):
+        if not self._others.supervisor_is_alive(supervisor_id):
             return False
-        adoption = self._taker.adopt(supervisor_id, rows)
+        adoption = self._others.adopt(supervisor_id, rows)
         if adoption is None:
             self._has_failed = True
             return False
-        if adoption.runner is not None:
-            self._taker.on_adopted(adoption)
+        # Before any row says so.
+        self._runners.adopt(adoption)
         for row in adoption.revoked:
             self._requeue(row)
         if adoption.runner is not None:
-            self._put_down_as_ours(adoption.started)
+            self._record_as_ours(adoption.started)
         else:
             self._judge(supervisor_id, adoption.started)
         return True
 
-    def _put_down_as_ours(self, rows: Sequence[RunningRow]) -> None:
-        engine_id = self._taker.engine_id
-        changed = self._store.adopt(rows, engine_id=engine_id, now_ms=self._now_ms())
+    def _record_as_ours(self, rows: Sequence[RunningRow]) -> None:
+        changed = self._store.adopt(rows, engine_id=self._engine_id, now_ms=self._now_ms())
         self._adopted.extend(row for row, ok in zip(rows, changed, strict=True) if ok)
 
     def _judge(self, supervisor_id: str, rows: Sequence[RunningRow]) -> None:
-        from edgecron.supervisor.verdicts import Exit, NeverStarted
-
-        # Asked first: whatever a supervisor that is dead by now has written is then read.
-        is_alive = self._liveness.supervisor_is_alive(supervisor_id)
-        verdicts = self._liveness.judge(supervisor_id, [row.lease_token for row in rows])
+        # Asked first: the journal of a supervisor that is dead by now is complete.
+        is_alive = self._others.supervisor_is_alive(supervisor_id)
+        verdicts = self._others.judge(supervisor_id, [row.lease_token for row in rows])
         outcomes = []
         for row in rows:
             verdict = verdicts[row.lease_token]
             if is_alive and not isinstance(verdict, Exit):
-                self._left_running += 1  # It runs on, or is about to start.
+                self._left_running += 1  # It is running, or about to start.
             elif isinstance(verdict, NeverStarted):
                 self._requeue(row)
             else:
@@ -202,14 +354,12 @@ class _Pass:
             )
 
     def _end(self, row: RunningRow, verdict: Verdict) -> Outcome:
-        from edgecron.supervisor.verdicts import Exit, Interrupted
-
         if isinstance(verdict, Exit):
-            return self._liveness.outcome_of(verdict, row)
+            return self._others.outcome_of(verdict, row)
         assert isinstance(verdict, Interrupted)
-        self._liveness.end_what_is_left(verdict, row.lease_token)
-        # Read after the rest of it has ended, before the files of its supervisor are removed.
-        saved = self._liveness.find_output(row.lease_token)
+        self._others.end_what_is_left(verdict, row.lease_token)
+        # Read after the rest of the run has ended, before the supervisor's files are removed.
+        saved = self._others.find_output(row.lease_token)
         return self._interrupted(row, verdict.reason, _MESSAGES.get(verdict.reason), saved)
 
     def _interrupted(
@@ -237,20 +387,20 @@ class _Pass:
         if requeued is not None:
             self._requeued.append(requeued)
 
-    def _clear_away(self) -> None:
-        """Remove what dead supervisors left, once nothing of it is needed.
+    def _forget_supervisors(self) -> None:
+        """Remove the files of dead supervisors that nobody needs any more.
 
-        An engine that lives may still claim for one whose death it has not noticed.
+        An engine that is alive can still claim for a supervisor whose death it has not noticed.
         """
-        dead = self._liveness.dead_supervisors()  # first: then no row of theirs is overlooked
+        dead = self._others.dead_supervisors()  # first: then no row of theirs is overlooked
         if not dead:
             return
         needed = {
             engine.supervisor_id
             for engine in self._store.find_engines()
-            if self._liveness.engine_is_alive(engine.key)
+            if self._others.engine_is_alive(engine.key)
         }
         needed |= {row.supervisor_id for row in self._store.find_running()}
         for supervisor_id in dead:
             if supervisor_id not in needed:
-                self._liveness.forget_supervisor(supervisor_id)
+                self._others.forget_supervisor(supervisor_id)

@@ -1,43 +1,48 @@
-"""Sleeping until an instant of the wall clock, or until something happens.
+"""Sleep until an instant of the wall clock, or until something happens.
 
-Linux: a timer of the kernel that is cancelled when the clock is set, so that nothing wakes while
-nothing is due. Elsewhere: naps that notice a clock that was set.
+On Linux the kernel cancels the timer when the clock is set, tells when another engine's process
+ends, and tells when a process writes to the write-ahead log. On other systems the engine sleeps in
+naps, and notices all that when it looks.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import select
 import struct
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
 from edgecron.base.clock import Clock
+from edgecron.engine.step import Engine
+from edgecron.model.engine import EngineInfo
 
-SAFETY_MS = 45_000  # even with nothing due, look at the database's change mark this often
+SAFETY_MS = 45_000  # how often to look at the database's change mark, even with nothing due
 _NAP_MS = 15_000
-# 2255: armed even with nothing due, to hear of a clock that is set. The kernel's own end is 2262.
+# In 2255: armed even with nothing due, to notice a clock that is set. The kernel allows 2262.
 _FAR_MS = 9_000_000_000_000
 _CLOCK_REALTIME = 0
 _ABSTIME, _CANCEL_ON_SET = 1, 2
 
 
 class Sleeper(Protocol):
-    """Waits; the caller looks at the clock and at its descriptors afterwards."""
+    """Something that waits. The caller reads the clock and its descriptors afterwards."""
 
     def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
         """Return when an fd is readable, at an instant, when the clock is set, or sooner.
 
-        The answer holds the descriptors that are readable.
+        Returns the descriptors that are readable.
         """
 
     def close(self) -> None: ...
 
 
 class Lock(Protocol):
-    """What a thread holds while it is awake: a `threading.RLock`."""
+    """A lock that a thread holds while it is awake: a `threading.RLock`."""
 
     def acquire(self) -> bool: ...
 
@@ -45,7 +50,7 @@ class Lock(Protocol):
 
 
 class TimerSleeper:
-    """Sleeps on a timerfd of the realtime clock (Linux)."""
+    """Sleep on a timerfd of the realtime clock (Linux)."""
 
     def __init__(self) -> None:
         self._timer = _timerfd_create()
@@ -60,9 +65,9 @@ class TimerSleeper:
         try:
             os.read(self._timer, 8)
         except BlockingIOError:
-            pass  # Something else woke us.
+            pass  # A descriptor woke us.
         except OSError as error:
-            # ECANCELED: the clock was set. The caller reads it anew anyway.
+            # ECANCELED: the clock was set. The caller reads it anyway.
             if error.errno != errno.ECANCELED:
                 raise
         return ready - {self._timer}
@@ -72,7 +77,7 @@ class TimerSleeper:
 
 
 class RestingSleeper:
-    """Lets go of a lock while it waits, which its thread holds: who has it knows that it rests."""
+    """Release a lock while its thread sleeps, so that other threads can tell."""
 
     def __init__(self, sleeper: Sleeper, awake: Lock) -> None:
         self._sleeper = sleeper
@@ -90,7 +95,7 @@ class RestingSleeper:
 
 
 class NapSleeper:
-    """Sleeps in naps of at most 15 s, and ends one where wall and monotonic time part."""
+    """Sleep in naps of at most 15 s; a nap ends the wait if wall and monotonic time differ."""
 
     def __init__(self, clock: Clock, *, nap_ms: int = _NAP_MS) -> None:
         self._clock = clock
@@ -118,12 +123,12 @@ class NapSleeper:
 
 
 def system_sleeper(clock: Clock) -> Sleeper:
-    """The best sleeper of this system."""
+    """Make the best sleeper of this system."""
     if sys.platform == "linux":
         try:
             return TimerSleeper()
         except (OSError, AttributeError):
-            # A sandbox may forbid timers; naps cost a wake-up every 15 s and miss nothing.
+            # A sandbox can forbid timers; naps cost a wake-up every 15 s and miss nothing.
             return NapSleeper(clock)
     return NapSleeper(clock)
 
@@ -148,8 +153,6 @@ if sys.version_info >= (3, 13) and sys.platform == "linux":
 else:
 
     def _timerfd_create() -> int:
-        import ctypes
-
         timer: int = ctypes.CDLL(None, use_errno=True).timerfd_create(
             _CLOCK_REALTIME, os.O_NONBLOCK | os.O_CLOEXEC
         )
@@ -158,8 +161,6 @@ else:
         return timer
 
     def _timerfd_settime(timer: int, at_ms: int) -> None:
-        import ctypes
-
         # struct itimerspec: interval, then the first expiry, each seconds and nanoseconds.
         at_ms = max(1, at_ms)
         spec = struct.pack("@llll", 0, 0, at_ms // 1000, at_ms % 1000 * 1_000_000)
@@ -169,3 +170,153 @@ else:
         # ECANCELED: as above.
         if result != 0 and ctypes.get_errno() != errno.ECANCELED:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
+
+
+class PeerWatch:
+    """Notice the end of other engines' processes: a descriptor of each becomes readable (Linux)."""
+
+    def __init__(self) -> None:
+        self._fds: dict[str, int] = {}  # by the engine's key; -1 if it can't be watched
+        self._has_missed = False
+
+    def watch(self, engines: Iterable[EngineInfo]) -> list[int]:
+        """Watch these engines and no others; their descriptors."""
+        wanted = {one.key: one.pid for one in engines}
+        for key in self._fds.keys() - wanted.keys():
+            self._close(key)
+        for key in wanted.keys() - self._fds.keys():
+            # The process id might be of another namespace, or in use again. Then another process
+            # wakes us, and the engine's lock shows the truth.
+            try:
+                self._fds[key] = _open(wanted[key])
+            except ProcessLookupError:
+                self._fds[key] = -1
+                self._has_missed = True
+        return [fd for fd in self._fds.values() if fd >= 0]
+
+    def take_missed(self) -> bool:
+        """Whether an engine had ended before it could be watched; True once."""
+        has_missed, self._has_missed = self._has_missed, False
+        return has_missed
+
+    def forget(self, fd: int) -> None:
+        """Forget a descriptor: its process has ended."""
+        for key, known in self._fds.items():
+            if known == fd:
+                os.close(fd)
+                self._fds[key] = -1
+
+    def close(self) -> None:
+        for key in list(self._fds):
+            self._close(key)
+
+    def _close(self, key: str) -> None:
+        fd = self._fds.pop(key)
+        if fd >= 0:
+            os.close(fd)
+
+
+def _open(pid: int) -> int:
+    """A descriptor of a process, -1 if the system has none. Raises ProcessLookupError."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):  # another system, an old kernel
+        return -1
+
+
+# How long after a write the engine looks: longer than a commit takes, and rare enough beside
+# engines that write all the time.
+LOOK_AFTER_MS = 2_000
+_IN_MODIFY = 0x2
+
+
+class WalWatch:
+    """Notice writes by programs that ring no doorbell, such as a SQL shell (Linux).
+
+    A write to the write-ahead log is only a hint. It comes before the commit can be seen, and our
+    own writes cause it too. So the engine looks at the change mark a moment later. The regular look
+    stays the safety net: for other systems, and if inotify is used up.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._wal = os.fsencode(f"{database}-wal")
+        self._fd = -1
+        if sys.platform == "linux":
+            self._libc = ctypes.CDLL(None, use_errno=True)
+            self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def arm(self) -> list[int]:
+        """Watch the present log file; the descriptors to wait for, if any."""
+        if self._fd < 0 or self._libc.inotify_add_watch(self._fd, self._wal, _IN_MODIFY) < 0:
+            return []
+        return [self._fd]
+
+    def clear(self) -> None:
+        """Clear the hints that came."""
+        try:
+            while os.read(self._fd, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+# A rehearsal takes 2 ms after a sleep.
+_REHEARSAL_MS = 3
+_FIRST_MS = 2  # how long functions that just started have the interpreter for themselves
+# How long before its time a fire is claimed: at least, at most, and longer than the last claim
+# took. The lead shrinks by 1 ms a fire.
+_LEAD_MS, _MOST_LEAD_MS, _SPARE_MS = 3, 20, 2
+
+
+class EarlyStart:
+    """Start runs exactly on time: rehearse the claim a few milliseconds before, claim, start.
+
+    A run starts only after its claim is on the disk, which takes 1 to 30 ms. So it is claimed that
+    much earlier, up to 20 ms. If the rehearsal shows anything other than starts (for example a
+    run that is skipped because of the one before), the fire is decided when it is due.
+    """
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._lead_ms = _LEAD_MS
+
+    def wait(self, sleeper: Sleeper, fds: list[int], *, until_ms: int) -> set[int]:
+        """Wait for descriptors, or until the fire is due; the readable ones, as `Sleeper.wait`."""
+        lead_ms = self._lead_ms
+        is_sure = False
+        for before_ms in (lead_ms + _REHEARSAL_MS, lead_ms):
+            if until_ms - self._clock.now_ms() <= before_ms:
+                continue
+            ready = sleeper.wait(fds, until_ms=until_ms - before_ms)
+            if ready or not 0 < until_ms - self._clock.now_ms() <= before_ms:
+                return ready  # A descriptor has ended the wait, or it lasted too long.
+            if is_sure:
+                self._claim(sleeper, until_ms)
+                # Our next work would keep the functions from the interpreter.
+                sleeper.wait(fds, until_ms=self._clock.now_ms() + _FIRST_MS)
+                return set()
+            is_sure = self._engine.rehearse(until_ms)
+        return sleeper.wait(fds, until_ms=until_ms)
+
+    def _claim(self, sleeper: Sleeper, until_ms: int) -> None:
+        begun_ms = self._clock.monotonic_ms()
+        self._engine.claim_early(until_ms)
+        took_ms = self._clock.monotonic_ms() - begun_ms
+        wanted_ms = max(took_ms + _SPARE_MS, self._lead_ms - 1, _LEAD_MS)
+        self._lead_ms = min(wanted_ms, _MOST_LEAD_MS)
+        try:
+            # A clock that is set, by however little, ends a wait. If it was set back by more than
+            # we would wait, start immediately: the fire is decided. The doorbell can wait for the
+            # next step.
+            while 0 < until_ms - self._clock.now_ms() <= _MOST_LEAD_MS:
+                sleeper.wait([], until_ms=until_ms)
+        finally:
+            self._engine.start_early()

@@ -15,7 +15,7 @@ from edgecron.http.asking import Answer, Ask, json_answer
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.engine.peers import EngineState
+    from edgecron.engine.health import EngineState
 
 
 def need_database(client: Client) -> None:

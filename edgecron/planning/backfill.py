@@ -1,4 +1,4 @@
-"""Which plan times of the past a backfill may take. Pure."""
+"""Find the past plan times that a backfill can take. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _BELOW = 10  # the schedule's own priority, at least
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastTimes:
-    """The plan times in [from, to] that are decided, and how many others lie between them.
+    """The decided plan times of a range, and how many others lie in it.
 
-    `forgotten_count` of them come first, of which retention has removed rows. `last_ms` is the end
-    of the range of those that are decided and known, which may be before its beginning.
+    Retention has removed rows of the first `forgotten_count`. `last_ms` is the end of the range of
+    decided and known times, which can be before its beginning.
     """
 
     from_ms: int
@@ -41,11 +41,11 @@ class PastFire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
-    """What a backfill would take, and what it leaves out and why.
+    """The fires that a backfill would take, and those that it would not, and why.
 
-    `undecided_count` plan times are left to the engine; `out_of_bounds_count` lie before or after
-    what the schedule is for. Of `forgotten_count` retention has removed runs: what has succeeded
-    is not known, and might run again.
+    `undecided_count` plan times are left to the engine; `out_of_bounds_count` lie outside the
+    schedule's bounds. Retention has removed runs of `forgotten_count` times: whether they succeeded
+    is unknown, so they are not run again.
     """
 
     schedule: Schedule
@@ -96,7 +96,7 @@ def times_of(timing: Timing, past: PastTimes) -> Iterator[tuple[int, str]]:
 
 
 def last_of_first(timing: Timing, past: PastTimes, most: int) -> int:
-    """The last of the first so many plan times, of which there are more."""
+    """The last of the first `most` plan times; there are more."""
     low, high = past.from_ms - 1, past.last_ms + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -109,7 +109,7 @@ def last_of_first(timing: Timing, past: PastTimes, most: int) -> int:
 
 
 def default_priority(priority: int) -> int:
-    """What a backfill's runs have: lower than what is on time, of its schedule and of others."""
+    """The priority of a backfill's runs: lower than that of runs on time, of all schedules."""
     return min(Priority.LOW, priority - _BELOW)
 
 

@@ -1,7 +1,8 @@
-"""Pure decisions: what becomes of a due schedule, be it a second late or fifty years.
+"""Decide about a due schedule, whether it is a second or fifty years late. Pure.
 
-No clock, no I/O, as in `planning`. The rules are those of the tables "Policies and defaults" and
-"How policies meet".
+A fire that is late by up to ON_TIME_MS runs. Several fires due at once, or one that is later, are
+one missed range: catch_up=once runs the latest within max-late, skip runs none, all runs the newest
+MAX_CATCH_UP in sequence. The other times of the range become one skipped row.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from edgecron.planning.next_fire import (
     resolve_due_ms,
 )
 
-AGAIN = "again:"  # begins the key of a plan time that a clock which was set back repeats
-_TOGETHER_MS = 1000  # fires whose due times lie this close came due together
-_MOST_JITTERED = 4096  # plan times looked at one by one in a pass, where jitter reorders them
-_LOOK_BACK_MS = 128_000  # where the newest hundred are looked for first: those of every second
+AGAIN = "again:"  # begins the key of a plan time that is repeated by a clock that was set back
+_TOGETHER_MS = 1000  # fires whose due times are this close came due together
+_MOST_JITTERED = 4096  # plan times that a pass looks at one by one if jitter reorders them
+_LOOK_BACK_MS = 128_000  # the newest hundred are looked for here first: enough for every second
 
 
 def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
@@ -71,14 +72,14 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
 def _following(
     timing: Timing, latest_ms: int, fires: tuple[Fire, ...], *, now_ms: int, planned_count: int
 ) -> NextFire | None:
-    """What comes next: the end of what runs sets a time after it, where anything runs."""
+    """The next fire. If a run is active, its end sets the time of an interval after the end."""
     if fires or timing.after_end_ms is None:
         return next_fire(timing, latest_ms, planned_count=planned_count)
     return fresh_fire(timing, max(latest_ms, now_ms), planned_count=planned_count)
 
 
 def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:
-    """The plan of nearly every fire: one, on time, and the next is still to come."""
+    """The plan of nearly every fire: one fire on time, and the next is still to come."""
     fire = Fire(plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source)
     return FirePlan(
         due=due,
@@ -91,7 +92,7 @@ def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:
 
 
 def _pass_over(timing: Timing, due: Due) -> FirePlan:
-    """Leave a plan time that is decided already (the clock went back) and those up to the mark."""
+    """Pass over plan times that are decided already, as the clock went back."""
     return FirePlan(
         due=due,
         fires=(),
@@ -103,7 +104,7 @@ def _pass_over(timing: Timing, due: Due) -> FirePlan:
 
 
 def _end_pause(timing: Timing, due: Due, held_until_ms: int) -> FirePlan:
-    """Record what a pause held that nothing followed, up to and with its last instant."""
+    """Record the times that a pause held, up to its last instant, if no fire follows."""
     count = due.planned_count
     missed = missed_until(
         timing,
@@ -125,8 +126,8 @@ def _end_pause(timing: Timing, due: Due, held_until_ms: int) -> FirePlan:
 def _plan_repeated(timing: Timing, due: Due, now_ms: int) -> FirePlan:
     """Decide plan times that come a second time, as the clock was set back.
 
-    Their fires have a key of their own. If the clock is past the repeated span in one step, it was
-    put right: these times were decided before.
+    Their fires have a key of their own. If the clock passes the repeated span in one step, it was
+    corrected: these times were decided before.
     """
     until_ms, elapsed = due.decided_until_ms, timing.times.elapsed
     is_put_right = now_ms > until_ms and now_ms - due.due_ms > ON_TIME_MS
@@ -149,14 +150,14 @@ def _plan_repeated(timing: Timing, due: Due, now_ms: int) -> FirePlan:
 
 
 def _after(timing: Timing, after_ms: int, missed: Missed) -> Missed | None:
-    """What lies after an instant of a range; None if that is nothing."""
+    """The part of a range after an instant; None if there is none."""
     return missed_until(
         timing, decided_until_ms=after_ms, until_ms=missed.to_ms, reason=missed.reason
     )
 
 
 def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
-    """The latest plan time whose due time has come; the first one has, by its row."""
+    """The latest plan time whose due time has come. The first one is due, by its row."""
     certain = last_planned(timing, due.plan_ms, now_ms - timing.jitter_ms)
     latest_ms = due.plan_ms if certain is None else certain
     for _ in range(_MOST_JITTERED if timing.jitter_ms else 0):
@@ -168,10 +169,10 @@ def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
 
 
 def _is_misfire(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> bool:
-    """One fire that is late by up to a minute is none; several due at once are one.
+    """Whether fires are a misfire: one that is late by over a minute, or several due at once.
 
-    Unless they came due together, by a jitter that is longer than the interval or because the
-    first was moved by hand: an engine that was never late meets them so.
+    Several that came due together are not, because of a jitter longer than the interval or because
+    a person moved the first: an engine that is never late meets them too.
     """
     if now_ms - due.due_ms > ON_TIME_MS:
         return True
@@ -181,7 +182,7 @@ def _is_misfire(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> boo
 
 
 def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple[Fire, ...]:
-    """The fires that a misfire leaves to run, oldest first."""
+    """The fires of a misfire that run, oldest first."""
     grace_ms = timing.grace_ms
     if grace_ms is None:
         following = timing.times.next_with_source(latest_ms)
@@ -190,7 +191,7 @@ def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple
     not_before_ms = now_ms - grace_ms
     if timing.catch_up is CatchUp.ALL:
         return _fire_all(timing, due, latest_ms, cause=Cause.CATCH_UP, not_before_ms=not_before_ms)
-    # An engine that is only slow is not catching up: the latest time is on time, or nearly.
+    # An engine that is only slow does not catch up: the latest time is nearly on time.
     cause = Cause.CATCH_UP if now_ms - due.due_ms > ON_TIME_MS else Cause.SCHEDULE
     fire = _fire(timing, due, latest_ms, cause=cause)
     if timing.catch_up is CatchUp.ONCE and fire.due_ms >= not_before_ms:
@@ -201,15 +202,15 @@ def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple
 def _fire_all(
     timing: Timing, due: Due, latest_ms: int, *, cause: Cause, not_before_ms: int
 ) -> tuple[Fire, ...]:
-    """The newest of the fires that were due at or after an instant, to run in sequence."""
-    # No other is late before the first was due: where that is within grace, so are they all.
+    """The newest fires that were due at or after an instant, to run in sequence."""
+    # The first was due first: if it is within the grace, all are.
     is_within = due.due_ms >= not_before_ms
     from_ms = due.plan_ms if is_within else max(due.plan_ms, not_before_ms - timing.jitter_ms)
     fires: list[Fire] = []
     plan_ms: int | None = _first_of_newest(timing, min(from_ms, latest_ms), latest_ms)
     while plan_ms is not None and plan_ms <= latest_ms:
         fire = _fire(timing, due, plan_ms, cause=cause)
-        # Where jitter delays some more than others, what follows one within grace is run as well.
+        # If jitter delays some more than others, all that follow one within the grace run too.
         if fires or fire.due_ms >= not_before_ms:
             fires.append(fire._replace(in_sequence=True))
         following = timing.times.next_with_source(plan_ms)
@@ -220,8 +221,8 @@ def _fire_all(
 def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int:
     """The earliest of the newest MAX_CATCH_UP plan times in [from, latest]."""
     low, high = from_ms - 1, latest_ms
-    # The count falls as its start rises, so its place is found by halving; at first from the end
-    # back, where there is less to count.
+    # The count falls as its start rises, so halving finds the place. Begin near the end, as there
+    # is less to count.
     back_ms = _LOOK_BACK_MS
     while latest_ms - back_ms > low:
         if count_planned(timing, latest_ms - back_ms, latest_ms) >= MAX_CATCH_UP:
@@ -237,7 +238,7 @@ def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int:
             else:
                 high = middle
     found = timing.times.next_with_source(low)
-    # A plan time that was moved by hand need not be one of the trigger's own any more.
+    # A plan time that a person moved might not be one of the trigger's own.
     return found[0] if found and found[0] <= latest_ms else latest_ms
 
 
@@ -256,7 +257,7 @@ def _missed(timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int) -
         return
     first: tuple[int, str | None] | None = (due.plan_ms, due.source)
     if timing.catch_up is not CatchUp.ALL:
-        # At its due time an engine would have run the latest of these, and left out the others.
+        # At its due time an engine would have run the latest of these, and skipped the others.
         on_time_ms = _latest_due_ms(timing, due, due.due_ms)
         if on_time_ms > due.plan_ms:
             passed_ms = min(on_time_ms - 1, last_missed_ms)
@@ -282,9 +283,9 @@ def _is_moved(timing: Timing, due: Due) -> bool:
 
 
 def _fire(timing: Timing, due: Due, plan_ms: int, *, cause: Cause) -> Fire:
-    """The fire of a plan time; the first one's due time and source are on record.
+    """The fire of a plan time. The due time and source of the first one are recorded.
 
-    No other can have been late before the first was due, by jitter or because it was moved.
+    No other fire is due before the first one.
     """
     if plan_ms == due.plan_ms:
         return Fire(plan_ms=plan_ms, due_ms=due.due_ms, cause=cause, source=due.source)

@@ -1,13 +1,22 @@
-"""Stored times put right: after a clock was corrected, and when the rules of a zone change. Pure.
+"""Decide whether a clock can be trusted, and correct times after a clock or zone changed. Pure.
 
-What is due by its stored time is left to be fired: it was promised by the old rules, and no other
-way decides it. What is still to come is computed anew, and never for the past.
+A clock is trusted if the kernel calls it synchronised, or if it is plausible: near the latest
+instant that has certainly passed. That is the day this edgecron was released, or the trusted mark
+in the database if that is later. The mark follows a synchronised clock. By any other clock it moves
+by elapsed time only, so that one boot in 2099 does no lasting harm.
+
+A fire that is due by its stored time is left to be fired: the old rules promised it. A fire that is
+still to come is computed again, and never for the past.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import edgecron
+from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
-from edgecron.model.choices import Reason
+from edgecron.model.choices import Hold, Reason
 from edgecron.planning.next_fire import (
     Missed,
     NextFire,
@@ -18,18 +27,86 @@ from edgecron.planning.next_fire import (
     next_fire,
     resolve_due_ms,
 )
-from edgecron.planning.trust import FIRST_MS, LARGE_MS
+
+HOUR_MS = 3_600_000
+LARGE_MS = 3 * HOUR_MS  # a larger correction is not an adjustment, as in cron(8)
+CLOCK_WAIT_MS = 600_000
+BUILT_MS = to_ms(datetime.fromisoformat(edgecron.__built__).replace(tzinfo=UTC))
+# No edgecron ran before: an earlier mark was made by a clock that had never been set.
+FIRST_MS = to_ms(datetime(2020, 1, 1, tzinfo=UTC))
+_EARLY_MS = 300_000
+_LATE_MS = 400 * 24 * HOUR_MS
+_DAY_MS = 24 * HOUR_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockState:
+    """A clock's time, the latest instant that has certainly passed, and whether it is trusted.
+
+    The clock was set last at `set_at_ms`, by the new time, by `set_by_ms`: less than 0 is back.
+    """
+
+    now_ms: int
+    mark_ms: int
+    is_synchronised: bool | None
+    is_trusted: bool
+    set_at_ms: int | None = None
+    set_by_ms: int | None = None
+
+
+def resolve_mark_ms(stored_ms: int | None) -> int:
+    """The instant that has certainly passed: the trusted mark, or the release if that is later."""
+    return BUILT_MS if stored_ms is None else max(BUILT_MS, stored_ms)
+
+
+def is_plausible(now_ms: int, *, mark_ms: int) -> bool:
+    """Whether an unsynchronised clock is near enough to what has certainly passed."""
+    return mark_ms - _EARLY_MS <= now_ms <= mark_ms + _LATE_MS
+
+
+def resolve_margin_ms(now_ms: int, *, mark_ms: int) -> int:
+    """By how much an unsynchronised clock can still run ahead and be trusted."""
+    return mark_ms + _LATE_MS - now_ms
+
+
+def is_trusted(now_ms: int, *, mark_ms: int, is_synchronised: bool | None) -> bool:
+    """Whether fires may be decided by this clock."""
+    return is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)
+
+
+def is_large(correction_ms: int) -> bool:
+    """Whether a correction is so large that stored times are computed again."""
+    return abs(correction_ms) > LARGE_MS
+
+
+def is_worth_writing(mark_ms: int, *, stored_ms: int | None, is_busy: bool) -> bool:
+    """Whether the mark in the database is so old that it is written again: spare flash memory.
+
+    `is_busy`: something else was written just now. A mark in the future would do harm.
+    """
+    # With a clock before the release, as in tests, no mark is worth writing.
+    behind_ms = max(mark_ms, BUILT_MS) - resolve_mark_ms(stored_ms)
+    return behind_ms >= (HOUR_MS if is_busy else _DAY_MS) or behind_ms < -_EARLY_MS
+
+
+def resolve_hold(*, is_trusted: bool, waited_ms: int, clock_wait_ms: int | None) -> Hold:
+    """What is held after a wait of `waited_ms`; `clock_wait_ms` None waits without end."""
+    if is_trusted:
+        return Hold.NOTHING
+    if clock_wait_ms is None or waited_ms < clock_wait_ms:
+        return Hold.ALL
+    return Hold.CALENDAR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTimes:
     """The times of a schedule as they are stored.
 
-    `is_idle`: it is paused without end or broken, and has no next time. `trusted_until_ms` is
-    what `decided_until_ms` was when it was last moved by a clock that can be trusted; None where
-    that is what it is. Up to `pruned_until_ms` rows that said what was decided are gone.
-    Since `repeats_since_ms` a clock that was set back repeats times that are decided.
-    `is_switched`: its last change was a pause, a resume or a reschedule, and not of its words.
+    `is_idle`: it is paused without end or broken, and has no next time. `trusted_until_ms` is the
+    value that `decided_until_ms` had under the last trusted clock; None if it is the same. Up to
+    `pruned_until_ms`, rows of decided times were removed. Since `repeats_since_ms`, a clock that
+    was set back repeats decided times. `is_switched`: the last change was a pause, a resume or a
+    reschedule, and not an edit.
     """
 
     schedule_id: int
@@ -49,7 +126,7 @@ class KeptTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retimed:
-    """The times that a schedule gets in the place of those it has."""
+    """The new times of a schedule."""
 
     kept: KeptTimes
     next: NextFire | None
@@ -60,15 +137,15 @@ class Retimed:
 
     @property
     def has_moved(self) -> bool:
-        """Whether the next fire is another one, or at another time."""
+        """Whether the next fire or its time is another one."""
         return self.next != self.kept.next
 
 
 def resolve_decided_ms(kept: KeptTimes, *, now_ms: int, is_set_back: bool) -> int:
-    """Up to when a schedule's times are decided, by a clock that is right at last.
+    """Up to when a schedule's times are decided, by a clock that is right again.
 
-    `is_set_back`: the clock was seen to be set back by far, so that what it said before is wrong.
-    Else a mark in the future is believed up to LARGE_MS, as a small step back may leave it.
+    `is_set_back`: the clock was set far back, so that its times before were wrong. Otherwise
+    `decided_until_ms` is believed up to LARGE_MS ahead, as after a small step back.
     """
     if kept.trusted_until_ms is not None:
         decided_ms = min(kept.trusted_until_ms, now_ms)
@@ -78,17 +155,17 @@ def resolve_decided_ms(kept: KeptTimes, *, now_ms: int, is_set_back: bool) -> in
         decided_ms = now_ms if decided_ms > bound_ms else decided_ms
     # A schedule that was made in 1970 has missed nothing since.
     decided_ms = now_ms if decided_ms < FIRST_MS else decided_ms
-    # What was decided and has no row any more must not be decided again.
+    # Times whose rows were removed must not be decided again.
     return decided_ms if kept.pruned_until_ms is None else max(decided_ms, kept.pruned_until_ms)
 
 
 def plan_repair(
     timing: Timing | None, kept: KeptTimes, *, now_ms: int, is_set_back: bool
 ) -> Retimed | None:
-    """The times that a clock which was wrong should have given; None where they stand.
+    """The times that a right clock would have given; None if the stored times stand.
 
-    What was missed meanwhile lies after the mark, and is a misfire like any other. `timing` is
-    not looked at where the schedule is idle.
+    Times that were missed meanwhile are misfires like any other. `timing` is unused if the schedule
+    is idle.
     """
     decided_ms = resolve_decided_ms(kept, now_ms=now_ms, is_set_back=is_set_back)
     is_decided = decided_ms == kept.decided_until_ms and kept.trusted_until_ms is None
@@ -103,18 +180,18 @@ def plan_repair(
     )
 
 
-_PASS_MS = 1_000  # longer than an engine takes from writing ends to looking at the clock
+_PASS_MS = 1_000  # longer than a pass takes from recording ends to looking at the clock
 
 
 def plan_repeat(
     timing: Timing | None, kept: KeptTimes, *, now_ms: int, back_ms: int | None
 ) -> Retimed | None:
-    """Have a schedule that follows elapsed time continue, though the clock was set back a little.
+    """Let a schedule that follows elapsed time continue after the clock was set back a little.
 
-    Its times up to what is decided come again; fixed times do not, nor what a person has moved. An
-    interval stays on its grid, and comes again once a whole interval has passed since its last
-    fire. `back_ms` is by how much the clock was set, None if no engine saw it: the last fire is
-    then taken for one of now. None: the schedule's times stand.
+    Its decided times come again; fixed times and moved fires do not. An interval stays on its grid
+    and fires again after a whole interval since its last fire. `back_ms` is by how much the clock
+    was set, None if no engine saw it: the last fire then counts as one of now. None: the stored
+    times stand.
     """
     if kept.is_idle or timing is None or kept.next is None or kept.paused_until_ms is not None:
         return None
@@ -122,7 +199,7 @@ def plan_repeat(
         assert timing.after_end_ms is not None
         due_ms = now_ms + timing.after_end_ms
         if abs(due_ms - kept.next.due_ms) < _PASS_MS:
-            return None  # Its run ended in this very pass: the time is by the clock as it is now.
+            return None  # Its run ended in this very pass, by the clock as it is now.
         if back_ms is not None:
             due_ms = min(due_ms, max(now_ms, kept.next.due_ms - back_ms))
         # Its plan time is only an identity.
@@ -158,13 +235,13 @@ def _repeated(
 
 
 def plan_timeless(timing: Timing, kept: KeptTimes, *, now_ms: int) -> tuple[Retimed, Missed | None]:
-    """The next time of a schedule that has lost it, from now on, and what it missed meanwhile.
+    """Give a schedule without a next time one from now on; and the times it missed meanwhile.
 
     A next time of None: the schedule is done.
     """
     count = kept.planned_count
     if kept.paused_until_ms is not None:
-        decided_ms = kept.decided_until_ms  # What a pause holds is counted at its end.
+        decided_ms = kept.decided_until_ms  # Times that a pause holds are counted at its end.
         following = next_after_pause(
             timing, kept.paused_until_ms, decided_until_ms=decided_ms, planned_count=count
         )
@@ -182,9 +259,9 @@ def plan_timeless(timing: Timing, kept: KeptTimes, *, now_ms: int) -> tuple[Reti
 
 
 def plan_rebase(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed:
-    """The times of an interval that goes by a clock which can't be trusted, from now on.
+    """The times of an interval by a clock that can't be trusted, from now on.
 
-    Where its times stood before is kept, for `plan_repair`.
+    The value of `decided_until_ms` before is kept for `plan_repair`.
     """
     return Retimed(
         kept=kept,
@@ -197,9 +274,9 @@ def plan_rebase(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed:
 
 
 def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | None:
-    """The times to come by other rules of the zone; None where nothing changes.
+    """The times to come by the new rules of the zone; None if nothing changes.
 
-    A fire that is due by the old rules is left to be fired, and a person's own time for it too.
+    A fire that is due by the old rules is left to be fired, and so is one that a person moved.
     """
     if kept.is_idle or kept.next is None or kept.next.plan_ms <= now_ms:
         return None
@@ -207,7 +284,7 @@ def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | No
     if not is_after_end and kept.next.due_ms != resolve_due_ms(timing, kept.next.plan_ms):
         return None
     decided_ms = kept.decided_until_ms
-    # What a pause holds is counted at its end, from where it began.
+    # Times that a pause holds are counted at its end, from its beginning.
     if kept.paused_until_ms is None:
         decided_ms = max(decided_ms, now_ms)
     following = _next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms)
@@ -228,7 +305,7 @@ def _next(
         return fresh_fire(timing, now_ms, planned_count=count)
     following = next_fire(timing, decided_until_ms, planned_count=count)
     if not _is_after_end(timing, kept):
-        return following  # The end that an interval counts from has not come yet.
+        return following  # The interval counts from an end that has not come yet.
     pending = kept.next
     assert pending is not None
     if following is None or pending.plan_ms <= following.plan_ms:
@@ -245,10 +322,10 @@ def _is_after_end(timing: Timing, kept: KeptTimes) -> bool:
 
 
 def _is_stranded(timing: Timing, kept: KeptTimes, now_ms: int) -> bool:
-    """Whether an interval after an end that is past lies further ahead than it is long.
+    """Whether a time after an end lies further ahead than its interval is long.
 
-    Not one that is to begin later, nor one that a person has moved: then its plan time or the
-    time at which it may start is near.
+    Not a schedule that begins later, nor a fire that a person moved: then its plan time or its due
+    time is near.
     """
     if not _is_after_end(timing, kept):
         return False

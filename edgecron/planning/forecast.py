@@ -1,4 +1,4 @@
-"""Fires to come, as people see them ahead of time."""
+"""Forecast the fires of schedules, as people see them. Pure."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ _Stream = tuple[datetime, int, UpcomingFire, Iterator[UpcomingFire]]
 
 
 def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[UpcomingFire]:
-    """The fires of a schedule from its next one on; none where it is paused or done, or where
-    nobody runs it.
+    """The fires of a schedule from its next one on; none if it is paused, done or vanished.
 
-    `timing` is asked for only after the first, which is on record.
+    `timing` is called only after the first fire, which is recorded.
     """
     if schedule.next_plan_at is None or schedule.next_run_at is None:
         return
     if schedule.vanished_at is not None:
         return
     if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
-        return  # Held by the pause, at whose end it is recorded; nothing follows.
+        return  # The pause holds it until its end, when it is recorded; nothing follows.
     first = UpcomingFire(
         schedule=schedule.name,
         plan_at=schedule.next_plan_at,
@@ -50,14 +49,14 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
         source=schedule.next_source,
         is_moved=is_moved(schedule),
     )
-    # Those that it was moved past come due with it: the last of them runs, or all do in turn.
+    # Fires that it was moved past come due with it: the last of them runs, or all in turn.
     is_last_alone = schedule.spec.policies.catch_up is not CatchUp.ALL
     if first.is_moved and is_last_alone:
         first = _last_until(first, timing())
     yield first
     after_ms, due_at = to_ms(first.plan_at), first.due_at
     for fire in next_fires(timing(), after_ms, planned_count=schedule.planned_count + 1):
-        # Each is decided after the one before it, also where that has the longer jitter.
+        # Each fire is decided after the one before, even if that has the longer jitter.
         due_at = max(due_at, from_ms(fire.due_ms))
         yield UpcomingFire(
             schedule=schedule.name,
@@ -70,10 +69,10 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
 def in_order(
     coming: Iterator[Schedule], fires: Callable[[Schedule], Iterator[UpcomingFire]]
 ) -> Iterator[UpcomingFire]:
-    """The fires of many schedules as they come due; of those at once, in the order of `coming`.
+    """The fires of many schedules as they come due; those at one time in the order of `coming`.
 
-    `coming` are the schedules by their next time, each looked at no earlier than that is reached;
-    one that comes twice counts once.
+    `coming` yields the schedules by their next time, and is read only as far as needed. A schedule
+    that comes twice counts once.
     """
     heap: list[_Stream] = []
     seen: set[int] = set()

@@ -1,7 +1,6 @@
-"""Pure decisions: a schedule's next fire, when it may start, and the values of a decision.
+"""Find a schedule's next fire, and define the values of a decision. Pure.
 
-No clock, no I/O: instants come in as milliseconds since 1970 and go out the same way. What
-becomes of a fire that is due is `catchup`'s.
+Instants are milliseconds since 1970. `catch_up` decides about a fire that is due.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ class PlanTimes(Protocol):
         """The first plan time later than this and the text of its trigger; None: no more."""
 
     def count_ms(self, after_ms: int, until_ms: int) -> int:
-        """How many plan times lie in (after, until], whatever their number."""
+        """Count the plan times in (after, until], at a cost that does not grow with them."""
 
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         """The latest plan time in (after, until], or None."""
 
     @property
     def elapsed(self) -> PlanTimes | None:
-        """The plan times that follow elapsed time: intervals and wildcard cron; None: no such."""
+        """The plan times that follow elapsed time (intervals, wildcard cron); None: no such."""
 
     def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
-        """The first of those later than this that can come again after a clock was set back.
+        """The first of these later than this that can come again after a clock was set back.
 
         `fired_ms`: the last fire, by the clock as it is now. No interval is cut short.
         """
@@ -40,7 +39,7 @@ class PlanTimes(Protocol):
 class RepeatedTimes:
     """The plan times of a schedule while a clock that was set back repeats a span.
 
-    Up to the end of the span only those that follow elapsed time: the others are decided.
+    Up to the end of the span there are only those that follow elapsed time: others are decided.
     """
 
     def __init__(self, every: PlanTimes, elapsed: PlanTimes, *, until_ms: int) -> None:
@@ -83,7 +82,7 @@ class RepeatedTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What decides a schedule's times and what becomes of those it missed."""
+    """What planning needs of a schedule: its times, and the policies about late ones."""
 
     name: str
     times: PlanTimes
@@ -98,9 +97,9 @@ class Timing:
 
 
 class Due(NamedTuple):
-    """The columns of a schedule whose next fire may start: the identity of that fire.
+    """The columns of a schedule whose next fire is due: the identity of that fire.
 
-    `repeats_since_ms`: since then a clock that was set back repeats plan times that are decided.
+    `repeats_since_ms`: since then a clock that was set back repeats decided plan times.
     """
 
     schedule_id: int
@@ -115,7 +114,7 @@ class Due(NamedTuple):
 
 
 class NextFire(NamedTuple):
-    """The next fire of a schedule: its identity, when it may start, and which trigger gave it."""
+    """The next fire of a schedule: its identity, when it is due, and which trigger gave it."""
 
     plan_ms: int
     due_ms: int
@@ -123,9 +122,9 @@ class NextFire(NamedTuple):
 
 
 class Fire(NamedTuple):
-    """A plan time that is to run. `in_sequence`: one of several that catch_up=all runs in turn.
+    """A plan time that will run. `in_sequence`: one of several that catch_up=all runs in turn.
 
-    `payload` is its own, None where it has its schedule's.
+    `payload` is its own; None: it has its schedule's.
     """
 
     plan_ms: int
@@ -156,7 +155,7 @@ class Missed:
 
 
 class FirePlan(NamedTuple):
-    """The whole decision about a due schedule: what runs, what does not, what comes next."""
+    """The decision about a due schedule: which fires run, which times are missed, what is next."""
 
     due: Due
     fires: tuple[Fire, ...]
@@ -182,9 +181,9 @@ def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextF
 def fresh_fire(
     timing: Timing, after_ms: int, *, planned_count: int = 0, idle_ms: int | None = None
 ) -> NextFire | None:
-    """The first fire later than `after_ms` where nothing runs whose end could be waited for.
+    """The first fire later than `after_ms` of a schedule that has no active run.
 
-    As `next_fire`; an interval after the end counts from `idle_ms` then, or from `after_ms`.
+    As `next_fire`, but an interval after the end counts from `idle_ms`, or from `after_ms`.
     """
     found = next_fire(timing, after_ms, planned_count=planned_count)
     if timing.after_end_ms is None:
@@ -211,7 +210,7 @@ def next_after_pause(
 ) -> NextFire | None:
     """The first fire from the end of a pause on.
 
-    Where none follows, the first that the pause holds, due at its end: it is then recorded. An
+    If none follows, it is the first that the pause holds, due at its end, to be recorded then. An
     interval after the end counts from `idle_ms`, or from the end of the pause.
     """
     following = fresh_fire(
@@ -227,7 +226,7 @@ def next_after_pause(
 
 
 def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iterator[NextFire]:
-    """All fires to come, in order, as `next` shows them."""
+    """All coming fires, in order, as `next` shows them."""
     while (found := next_fire(timing, after_ms, planned_count=planned_count)) is not None:
         yield found
         after_ms = found.plan_ms
@@ -235,12 +234,12 @@ def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iter
 
 
 def resolve_due_ms(timing: Timing, plan_ms: int) -> int:
-    """Plan time plus a jitter that is stable: a hash of seed, name and plan time."""
+    """Add the jitter to a plan time: a stable hash of seed, name and plan time."""
     return plan_ms + jitter_of(timing.name, plan_ms, seed=timing.seed, most_ms=timing.jitter_ms)
 
 
 def jitter_of(name: str, plan_ms: int, *, seed: bytes, most_ms: int) -> int:
-    """The jitter of one fire, from 0 to `most_ms`: ever the same for the same seed."""
+    """The jitter of one fire, from 0 to `most_ms`: always the same for the same seed."""
     if not most_ms:
         return 0
     from edgecron.base.hashing import blake2b
@@ -257,7 +256,7 @@ def missed_until(
     reason: Reason,
     planned_count: int = 0,
 ) -> Missed | None:
-    """The plan times in (decided_until, until] as one range, or None where there are none."""
+    """The plan times in (decided_until, until] as one range; None if there are none."""
     if timing.max_runs is not None and planned_count >= timing.max_runs:
         return None
     after_ms = decided_until_ms
@@ -272,7 +271,7 @@ def missed_until(
 
 
 def count_planned(timing: Timing, after_ms: int, until_ms: int) -> int:
-    """How many plan times lie in (after, until], within the schedule's end."""
+    """Count the plan times in (after, until], within the schedule's end."""
     bound_ms = until_ms if timing.until_ms is None else min(until_ms, timing.until_ms)
     return timing.times.count_ms(after_ms, bound_ms) if bound_ms > after_ms else 0
 

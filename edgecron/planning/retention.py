@@ -1,8 +1,8 @@
-"""What is kept of the past, and how much of it. Pure.
+"""Decide how much of the past is kept. Pure.
 
-Output goes before history, by age and then by bytes, the oldest first. Then history goes, by age,
-by count per schedule and by the size of the database. What an engine still needs, and the last
-run of each schedule, stays whatever the limits say: the store knows which rows those are.
+Output is removed before history: by age, then by bytes, the oldest first. Then history is removed:
+by age, by count per schedule and by the size of the database. Rows that an engine needs, and the
+last run of each schedule, always stay; the store knows which rows those are.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from enum import StrEnum
 from edgecron.base.checks import check_range
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass, names_of, replace
-from edgecron.planning.trust import FIRST_MS
+from edgecron.planning.corrections import FIRST_MS
 
 MOST_ROWS = 250  # that one transaction removes
-_MOST_BATCH_BYTES = 2 * 1024 * 1024  # of output likewise: each of its pages is read and written
+_MOST_BATCH_BYTES = 2 * 1024 * 1024  # of output in one transaction: it reads and writes each page
 DAY_S = 86_400
 MIB = 1024 * 1024
 _MOST_AGE_S = 100 * 366 * DAY_S
 _MOST_COUNT = 10**12
 _LEAST_DATABASE_BYTES = MIB  # an empty one has 100 KB
-# Rows that were surely born within the limit, before a walk in the order of birth ends: a few may
-# lie among older ones.
+# A walk in the order of birth ends after this many rows that are certainly young: a few can lie
+# among older ones.
 _ENOUGH_YOUNG = 10
 
 
@@ -39,22 +39,22 @@ class Reason(StrEnum):
 class Kind(StrEnum):
     """What is removed."""
 
-    OUTPUT = "output"  # what a run printed; that it printed, and how much, stays on record
-    RUN = "run"  # its row, and its output with it
-    SCHEDULE = "schedule"  # one that a person removed, once it has no runs left
-    REVISION = "revision"  # a snapshot of what a schedule said before it was changed
+    OUTPUT = "output"  # of a run; how much it printed stays recorded
+    RUN = "run"  # a row, with its output
+    SCHEDULE = "schedule"  # that a person removed, after its last run
+    REVISION = "revision"  # a former definition of a schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long and how much is kept; None is without limit.
+    """How long and how much is kept; None: no limit.
 
-    `history_count` are ended runs of each schedule, the others hold for the whole database.
+    `history_count` limits the ended runs of each schedule, the others the whole database.
     """
 
     output_age_s: float | None = 90 * DAY_S
     output_bytes: int | None = 256 * MIB  # as stored, which is compressed
-    history_age_s: float | None = 400 * DAY_S  # a year, and what came before it to compare with
+    history_age_s: float | None = 400 * DAY_S  # a year, and some weeks before it to compare with
     history_count: int | None = 50_000  # a month of one run a minute
     database_bytes: int | None = 1024 * MIB
 
@@ -86,7 +86,7 @@ UNLIMITED = Retention(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """A retention as of an instant: what ended before `*_before_ms` is too old. None: no limit."""
+    """A retention at an instant: an end before `*_before_ms` is too old. None: no limit."""
 
     now_ms: int
     output_before_ms: int | None
@@ -99,9 +99,9 @@ class Limits:
 def limits_at(
     retention: Retention, now_ms: int, *, is_trusted: bool, passed_ms: int | None = None
 ) -> Limits:
-    """The limits as of now. By a clock that can't be trusted, nothing is too old.
+    """The limits now. If the clock can't be trusted, nothing is too old.
 
-    Ages are those at `passed_ms`, where that is given and earlier.
+    Ages count to `passed_ms`, if that is given and earlier.
     """
     aged_ms = now_ms if passed_ms is None else min(now_ms, passed_ms)
     return Limits(
@@ -119,7 +119,7 @@ def _before_ms(age_s: float | None, now_ms: int) -> int | None:
 
 
 def output_limit(retention: Retention) -> int | None:
-    """How much output is kept, in bytes: of a small database a half, or it would crowd out runs."""
+    """How much output is kept, in bytes: at most half of the database, to leave room for runs."""
     if retention.database_bytes is None:
         return retention.output_bytes
     half = retention.database_bytes // 2
@@ -127,17 +127,17 @@ def output_limit(retention: Retention) -> int | None:
 
 
 def is_old(ended_ms: int | None, *, before_ms: int | None) -> bool:
-    """Whether something ended before then. What ended when there was no edgecron: nobody knows."""
+    """Whether a run ended before then. An end before the first edgecron has an unknown age."""
     if ended_ms is None or before_ms is None:
         return False
     return FIRST_MS <= ended_ms < before_ms
 
 
 class AgeWalk:
-    """Judges rows by age, as they come in the order of their birth; says when enough was seen.
+    """Judge rows by age, in the order of their birth, and say when all others are young.
 
-    Rows that were born after others which are young are young themselves, whatever a clock that
-    was wrong has written into them. And what ended before there was an edgecron has no known age.
+    Rows that were born after young ones are young, whatever a wrong clock has written into them.
+    An end before the first edgecron has an unknown age.
     """
 
     def __init__(self, *, before_ms: int, now_ms: int) -> None:
@@ -151,7 +151,7 @@ class AgeWalk:
         return self._young >= _ENOUGH_YOUNG
 
     def is_too_old(self, *, ended_ms: int | None, plan_ms: int) -> bool:
-        """Judge the next row; None is one that has not ended."""
+        """Judge the next row. `ended_ms` None: it has not ended."""
         if self.is_over:
             return False
         if ended_ms is not None and ended_ms < self._before_ms:
@@ -162,7 +162,7 @@ class AgeWalk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """What one transaction has removed; `size_bytes` is about what that held in the file."""
+    """What one transaction has removed; `size_bytes` is about its size in the file."""
 
     kind: Kind
     reason: Reason
@@ -171,9 +171,9 @@ class Removed:
 
 
 class Forgotten(NamedTuple):
-    """How many former definitions of a schedule were removed, and how many active runs still need.
+    """How many former definitions of a schedule were removed, and how many active runs need.
 
-    `is_log_empty` is False if the database's log still holds them.
+    `is_log_empty`: the write-ahead log does not hold them any more.
     """
 
     removed: int
@@ -190,9 +190,9 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a pass has removed, one of each kind and reason, or would have.
+    """What a pass has removed, or would remove, by kind and reason.
 
-    `has_ages` is False where the clock can't be trusted, so that nothing was judged by age.
+    `has_ages` is False if the clock can't be trusted: then nothing was removed for its age.
     """
 
     removed: tuple[Removed, ...]
@@ -202,7 +202,7 @@ class Pruned:
 
 
 def sum_of(before: Sequence[Removed], one: Removed) -> list[Removed]:
-    """These, with another one added to that of its kind and reason."""
+    """Add one to the sum of its kind and reason."""
     summed = list(before)
     for at, other in enumerate(summed):
         if (other.kind, other.reason) == (one.kind, one.reason):
@@ -217,7 +217,7 @@ def sum_of(before: Sequence[Removed], one: Removed) -> list[Removed]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A run whose row or whose output may go. `output_bytes` None: it has no output on record."""
+    """A run whose row or output can be removed. `output_bytes` None: it has no output."""
 
     execution_id: int
     schedule_id: int
@@ -227,7 +227,7 @@ class Candidate:
 
 
 def batches_of(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
-    """Split what goes into transactions: few rows each, outputs counted too, and few bytes."""
+    """Split removals into transactions of few rows (outputs count too) and few bytes."""
     batch: list[Candidate] = []
     rows = size_bytes = 0
     for one in candidates:

@@ -1,11 +1,11 @@
-"""Pure decisions about attempts: whether one that ended is followed by another, and when."""
+"""Decide whether another attempt follows one that ended, and when. Pure."""
 
 from __future__ import annotations
 
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import OnInterrupt, Status
 
-_SPREAD = 0.1  # of its delay, at most, by which a retry is moved: a thousand do not come at once
+_SPREAD = 0.1  # a retry moves by up to this share of its delay: so a thousand do not come at once
 
 
 class RetryPolicy(NamedTuple):
@@ -20,7 +20,7 @@ class RetryPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedAttempt:
-    """An attempt that has ended; `interrupted_before` of the earlier ones were interrupted."""
+    """An attempt that has ended. `interrupted_before` earlier attempts were interrupted."""
 
     schedule: str
     plan_ms: int
@@ -33,15 +33,15 @@ class EndedAttempt:
 
 
 def most_attempts(retries: int, on_interrupt: OnInterrupt) -> int:
-    """How many attempts a fire has at most: an interrupted one costs none of the retries."""
+    """How many attempts a fire has at most: an interrupted one does not use up a retry."""
     return retries + 1 + (on_interrupt is OnInterrupt.RETRY)
 
 
 def plan_retry(policy: RetryPolicy, ended: EndedAttempt, *, seed: bytes) -> int | None:
-    """When the next attempt is due, or None where there is none.
+    """When the next attempt is due; None if there is none.
 
-    A failure is followed by at most `retries` others. An interruption is only where the schedule
-    asks for it, at once; it is no failure.
+    At most `retries` attempts follow a failure. An attempt follows an interruption only if the
+    schedule asks for it, and then immediately: an interruption is not a failure.
     """
     if ended.attempt >= ended.max_attempts:
         return None
@@ -54,13 +54,13 @@ def plan_retry(policy: RetryPolicy, ended: EndedAttempt, *, seed: bytes) -> int 
 
 
 def _delay_ms(policy: RetryPolicy, ended: EndedAttempt, failures: int, seed: bytes) -> int:
-    """The delay grows with each failure up to its maximum, and is spread by a stable hash.
+    """The delay: it grows with each failure, and a stable hash spreads it.
 
-    At its maximum it is spread below it.
+    It never exceeds its maximum: there it is spread below it.
     """
     from edgecron.base.hashing import blake2b
 
-    # A large factor to a large power is more than a float holds.
+    # A float can't hold a large factor to a large power.
     delay_s = policy.max_delay_s / (1 + _SPREAD)
     if policy.factor == 1 or failures <= 64:
         delay_s = min(delay_s, policy.delay_s * policy.factor ** (failures - 1))

@@ -1,9 +1,12 @@
-"""From a schedule's words to its times: compiled when it is written, loaded when it fires."""
+"""Turn a schedule's triggers into times: compiled when you write it, loaded when it fires.
+
+When you write schedules that follow others, `check_upstreams` checks that they can.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
@@ -27,7 +30,7 @@ from edgecron.triggers import (
 
 _MOST_TRIGGERS = 64
 _MOST_INTERVALS = 12
-_MOST_LOOKED_AT = 64  # times to come, whose distances are compared with the jitter
+_MOST_LOOKED_AT = 64  # coming times whose distances are compared with the jitter
 _MOST_INTERVALS_BESIDE_CRON = 4
 
 
@@ -57,9 +60,8 @@ def compile_spec(
 ) -> CompiledSpec:
     """Parse and expand what a person wrote; `from_at`, else `made_at`, anchors a bare `every`.
 
-    With `now`, an `at` that is not later is refused, as no fire would ever come of it; unless it
-    is one of the `known` texts.
-    Raises InvalidTrigger or UnknownTimezone.
+    With `now`, refuse an `at` that is not later, as it would never fire, unless it is one of the
+    `known` texts. Raises InvalidTrigger or UnknownTimezone.
     """
     if not spec.triggers:
         raise InvalidTrigger(
@@ -122,7 +124,7 @@ def load_triggers(compiled: str) -> list[Trigger]:
 
 @lru_cache(maxsize=1024)
 def when_words(compiled: str) -> str:
-    """Stored triggers in a few words; empty where they can't be read."""
+    """Describe stored triggers in a few words; empty if they can't be read."""
     from edgecron.triggers import describe_briefly
 
     try:
@@ -132,7 +134,7 @@ def when_words(compiled: str) -> str:
 
 
 def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Timing:
-    """What planning decides on: times and the policies about them."""
+    """Combine what planning needs: times, and the policies about them."""
     policies = spec.policies
     return Timing(
         name=spec.name,
@@ -154,9 +156,9 @@ def is_on_boot(triggers: Sequence[Trigger]) -> bool:
 
 
 def upstreams_of(name: str, triggers: Sequence[Trigger]) -> tuple[tuple[str, str], ...]:
-    """(schedule, which ends) of each schedule that the triggers follow.
+    """Return (schedule, which ends) of each schedule that the triggers follow.
 
-    Raises InvalidTrigger where a schedule follows itself, or the same one twice.
+    Raises InvalidTrigger if a schedule follows itself, or the same one twice.
     """
     found = [(t.upstream, t.on) for t in triggers if isinstance(t, AfterTrigger)]
     names = [upstream for upstream, _ in found]
@@ -177,12 +179,12 @@ def _after_end_ms(triggers: Sequence[Trigger]) -> int | None:
 
 
 def trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:
-    """What a change of which makes a schedule's triggers be read anew."""
+    """The fields whose change makes a schedule's triggers be compiled again."""
     return (spec.triggers, spec.timezone, spec.from_at)
 
 
 def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
-    """What a change of which makes a schedule compute its times anew."""
+    """The fields whose change makes a schedule's times be computed again."""
     return (
         *trigger_words(spec),
         spec.until_at,
@@ -192,7 +194,7 @@ def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
 
 
 def jitter_warning(timing: Timing, *, after_ms: int) -> str | None:
-    """What becomes of times that jitter passes, if it is longer than an interval to come."""
+    """Warn if jitter is longer than a coming interval, so that runs become due together."""
     plan_ms: list[int] = []
     found = timing.times.next_with_source(max(after_ms, (timing.from_ms or 0) - 1))
     while found is not None and len(plan_ms) < _MOST_LOOKED_AT:
@@ -211,10 +213,10 @@ def jitter_warning(timing: Timing, *, after_ms: int) -> str | None:
 
 
 def _check_grids(name: str, triggers: Sequence[Trigger]) -> None:
-    """Refuse more intervals than can be counted at once where a long time was missed.
+    """Refuse more intervals than can be counted quickly after a long time was missed.
 
-    Each doubles the sets of them whose common times are looked for, and beside cron each set is
-    looked for among the times of a year. What is allowed costs a tenth of a second at most, for
+    Each interval doubles the sets whose common times are counted, and beside cron each set is
+    compared with the times of a year. The allowed number costs a tenth of a second at most, for
     fifty years.
     """
     kinds = [trigger.kind for trigger in triggers]
@@ -234,3 +236,57 @@ def _check_future(trigger: Trigger, now: datetime) -> None:
         raise InvalidInput(
             f"{trigger.text!r} is in the past", hint="give a time that is still to come"
         )
+
+
+def check_upstreams(
+    wanted: Mapping[str, Collection[str]],
+    *,
+    known: Iterable[tuple[str, str]],
+    names: Collection[str],
+) -> None:
+    """Check the upstreams of schedules that are being written.
+
+    `wanted`: their upstreams by name. `known`: the (schedule, upstream) pairs of the database.
+    `names`: all its schedules. Raises InvalidTrigger for an upstream that does not exist, and for a
+    circle, whose runs would never end.
+    """
+    for name, upstreams in wanted.items():
+        for upstream in upstreams:
+            if upstream not in names and upstream not in wanted:
+                raise _missing(name, upstream, names)
+    graph: dict[str, set[str]] = {}
+    for name, upstream in known:
+        if name not in wanted:
+            graph.setdefault(name, set()).add(upstream)
+    graph |= {name: set(upstreams) for name, upstreams in wanted.items()}
+    for name in wanted:
+        circle = _circle(graph, name)
+        if circle:
+            raise InvalidTrigger(
+                f"schedule {name!r} would come after itself: {' after '.join(circle)}"
+            )
+
+
+def _missing(name: str, upstream: str, names: Collection[str]) -> InvalidTrigger:
+    from difflib import get_close_matches  # seldom needed, and heavy
+
+    close = get_close_matches(upstream, names, n=1)
+    return InvalidTrigger(
+        f"schedule {name!r} comes after {upstream!r}, which is not there",
+        hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+    )
+
+
+def _circle(graph: Mapping[str, Collection[str]], start: str) -> list[str]:
+    """Find the way from a schedule along its upstreams back to itself; empty if there is none."""
+    ways = [[start]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop()
+        for upstream in sorted(graph.get(way[-1], ())):
+            if upstream == start:
+                return [*way, start]
+            if upstream not in seen:
+                seen.add(upstream)
+                ways.append([*way, upstream])
+    return []

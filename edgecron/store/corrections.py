@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.corrections import KeptTimes, Retimed
+from edgecron.planning.corrections import FIRST_MS, LARGE_MS, KeptTimes, Retimed
 from edgecron.planning.next_fire import Missed, NextFire
-from edgecron.planning.trust import FIRST_MS, LARGE_MS
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClockMarks
 from edgecron.store.skipped_rows import record_missed

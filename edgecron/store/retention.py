@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from edgecron.planning.corrections import HOUR_MS
 from edgecron.planning.retention import (
     MOST_ROWS,
     AgeWalk,
@@ -18,7 +19,6 @@ from edgecron.planning.retention import (
     batches_of,
     is_old,
 )
-from edgecron.planning.trust import HOUR_MS
 from edgecron.store import old_definitions, retention_rows
 from edgecron.store.connection import Database
 

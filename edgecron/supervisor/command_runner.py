@@ -69,7 +69,7 @@ class CommandRunner:
         environ: Mapping[str, str] | None = None,
         leases: Sequence[Lease] = (),
         output_cap_bytes: int = OUTPUT_CAP_BYTES,
-        part_of: Callable[[Claim], Part | None] = lambda claim: None,
+        part_of: Callable[[Claim], Part | None] | None = None,
     ) -> None:
         self.supervisor_id = link.supervisor_id
         self._link = link
@@ -145,7 +145,7 @@ class CommandRunner:
         account = self._own
         if job.user is not None:
             account = find_account(job.user, own=self._own, now_ms=self._clock.now_ms())
-        part = self._part_of(claim)
+        part = None if self._part_of is None else self._part_of(claim)
         if part is not None and job.user is not None:
             message = f"a function runs as its program does, and not as user '{job.user}'"
             raise NotRunnable("EPERM", message)

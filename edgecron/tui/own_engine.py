@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgecron.base.bundle import Start, find_bundle
 from edgecron.base.errors import EdgecronError
-from edgecron.engine.owner import open_refusal, owner_of
+from edgecron.engine.state_folder import owner_of, root_risk_error
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 _MOST_LINES = 200
@@ -47,7 +47,7 @@ def find_refusal(database: Path) -> EdgecronError | None:
     """Say why this user can't run an engine on a database; None if it is allowed."""
     owner = owner_of(database)
     if owner in (None, os.geteuid()):
-        return open_refusal(database)
+        return root_risk_error(database)
     return EdgecronError(
         f"database {database} belongs to user {owner}, and you are user {os.geteuid()}:"
         " an engine runs as the owner of its database",

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from edgecron.base.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
-from edgecron.engine.firing import CHUNK, FIRST_CHUNK
+from edgecron.engine.fire import CHUNK, FIRST_CHUNK
 from edgecron.engine.host import EngineHost
+from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
@@ -77,10 +78,9 @@ def measure_edgecron(setting: Setting, count: int) -> float:
         clock = SystemClock()
         host = EngineHost(
             database,
+            EngineSettings(max_running=count, queues=(COMMAND_QUEUE, QUEUE)),
             clock=clock,
             report=report,
-            max_running=count,
-            queues=(COMMAND_QUEUE, QUEUE),
             callables=CallableRunner({"bench": function}, clock=clock),
         )
         due_ms = _make_due(database)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from edgecron.base.units import to_ms
-from edgecron.engine.firing import CHUNK, FIRST_CHUNK
+from edgecron.engine.fire import CHUNK, FIRST_CHUNK
 from edgecron.triggers import parse_trigger
 from tests.bench.bare import BareLoop
 from tests.bench.enginerig import EngineRig

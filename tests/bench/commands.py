@@ -23,8 +23,9 @@ import apsw
 
 from edgecron.base.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
-from edgecron.engine.firing import CHUNK, FIRST_CHUNK
+from edgecron.engine.fire import CHUNK, FIRST_CHUNK
 from edgecron.engine.host import EngineHost
+from edgecron.engine.presence import EngineSettings
 from tests.bench.bare import BareLoop, Claimed
 from tests.bench.machine import Setting
 from tests.bench.processes import watchers_of, written_by
@@ -112,7 +113,8 @@ def measure_edgecron(setting: Setting, count: int, max_running: int | None) -> S
     with setting.place() as folder, descriptors(USUAL_DESCRIPTORS):
         database = folder / "ours.db"
         _prepare(database, count)
-        host = EngineHost(database, clock=SystemClock(), report=report, max_running=max_running)
+        settings = EngineSettings(max_running=max_running)
+        host = EngineHost(database, settings, clock=SystemClock(), report=report)
         watchers = watchers_of(database)
         family = [os.getpid(), *watchers]
         due_ms = _make_due(database)

@@ -17,7 +17,7 @@ from typing import Any
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
-from edgecron.engine.wake import ring_engines
+from edgecron.engine.state_folder import ring_engines
 from edgecron.model.claim import Claim
 from edgecron.store.connection import Database
 from edgecron.store.writer_queue import WriterQueue

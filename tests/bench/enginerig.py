@@ -8,16 +8,17 @@ from pathlib import Path
 
 from edgecron.base.clock import Clock
 from edgecron.base.paths import state_dir
-from edgecron.engine.core import Engine
-from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.loop import Loop
-from edgecron.engine.place import EnginePlace
-from edgecron.engine.sleep import system_sleeper
-from edgecron.engine.wake import ring_engines
-from edgecron.engine.walwatch import WalWatch
-from edgecron.model.choices import COMMAND_QUEUE, JobKind, Status
+from edgecron.engine.other_engines import LocalEngines
+from edgecron.engine.presence import EngineIdentity, EngineSettings
+from edgecron.engine.runners import Runners
+from edgecron.engine.sleep import WalWatch, system_sleeper
+from edgecron.engine.state_folder import EngineFiles
+from edgecron.engine.step import Engine
+from edgecron.model.choices import JobKind, Status
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
+from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite import SqliteStore, open_store
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 
@@ -107,32 +108,27 @@ class EngineRig:
     ) -> None:
         folder = prepare_state_dir(state_dir(database))
         key = os.urandom(8).hex()
-        self._place = EnginePlace(folder, key)
+        self._place = EngineFiles(folder, key)
         self.holds_ends = False  # While it is True, no run ends.
         self.store: SqliteStore = open_store(database, now_ms=clock.now_ms())
+        runner = InstantRunner(clock, seen, folder=folder, holds_ends=lambda: self.holds_ends)
+        settings = EngineSettings(max_running=places, retention=UNLIMITED)
         self.engine = Engine(
+            settings,
+            EngineIdentity(key, os.getpid()),
             store=self.store,
             clock=clock,
-            start_runner=lambda: InstantRunner(
-                clock, seen, folder=folder, holds_ends=lambda: self.holds_ends
-            ),
-            liveness=KernelLiveness(folder, boot_id=clock.boot_id()),
-            key=key,
-            pid=os.getpid(),
-            queues=(COMMAND_QUEUE,),
-            max_running=places,
+            others=LocalEngines(folder, boot_id=clock.boot_id(), key=key, clock=clock),
+            runners=Runners(lambda: runner, clock=clock),
             report=lambda event: None,
-            ring_peers=lambda: ring_engines(folder),
-            announce=lambda: ring_engines(folder, but=key, is_new=True),
-            adopt=_adopt_nobody,
         )
         sleeper = system_sleeper(clock)
         self.loop = Loop(
             self.engine,
+            settings,
             clock=clock,
             sleeper=sleeper,
-            doorbell=self._place.doorbell,
-            report=lambda event: None,
+            files=self._place,
             wal_watch=WalWatch(database),
         )
         self._sleeper = sleeper
@@ -143,7 +139,3 @@ class EngineRig:
         self.engine.close()
         self.store.close()
         self._place.close()
-
-
-def _adopt_nobody(supervisor_id: str, rows: object) -> None:
-    raise AssertionError(f"supervisor {supervisor_id} is nobody's")

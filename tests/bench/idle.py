@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
-from edgecron.engine.wake import ring_engines
+from edgecron.engine.state_folder import ring_engines
 from edgecron.supervisor import Started, StartRequest, start
 from edgecron.supervisor.link import SupervisorLink
 from tests.bench.machine import Setting

@@ -23,7 +23,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.engine.host import EngineHost
-from edgecron.engine.wake import ring_engines
+from edgecron.engine.state_folder import ring_engines
 from tests.bench.machine import Setting
 from tests.bench.processes import BOUND_S, daemon, wait_until
 from tests.bench.schedules import command_spec, make, multiply, set_due

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from edgecron.base.clock import SystemClock
 from edgecron.engine.host import EngineHost
+from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
@@ -63,10 +64,9 @@ def seconds_of_a_run(setting: Setting, count: int) -> float:
         set_due(database, clock.now_ms() + LEAD_MS)
         host = EngineHost(
             database,
+            EngineSettings(max_running=32, queues=(COMMAND_QUEUE, QUEUE)),
             clock=clock,
             report=lambda event: None,
-            max_running=32,
-            queues=(COMMAND_QUEUE, QUEUE),
             callables=CallableRunner({"bench": function}, clock=clock),
         )
         threading.Timer(setting.pick(8.0, 3.0), host.loop.stop).start()

@@ -16,7 +16,7 @@ import apsw
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
-from edgecron.engine.wake import ring_engines
+from edgecron.engine.state_folder import ring_engines
 from tests.bench.bare import BareLoop
 from tests.bench.machine import Setting
 from tests.bench.processes import daemon, io_of, wait_until, watchers_of

@@ -15,7 +15,7 @@ from edgecron.client import Client
 from edgecron.client.doctor_engines import check_clock
 from edgecron.client.doctor_findings import CheckStatus
 from edgecron.engine.events import Event, EventKind
-from edgecron.planning.trust import BUILT_MS
+from edgecron.planning.corrections import BUILT_MS
 from support.cli import Edgecron
 from support.clock import FakeClock
 from support.processes import Daemon

@@ -19,7 +19,7 @@ from support.program import PROGRAM
 
 BOUND_S = 30.0
 HEAVY = [
-    "apsw.ext", "asyncio", "concurrent", "croniter", "edgecron.engine.core",
+    "apsw.ext", "asyncio", "concurrent", "croniter", "edgecron.engine.step",
     "edgecron.supervisor", "logging", "rich", "socket", "subprocess", "textual",
 ]  # fmt: skip
 

@@ -19,7 +19,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import Cancelled, Conflict, DatabaseUnusable, EdgecronError
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.engine.wake import ring_engines
+from edgecron.engine.state_folder import ring_engines
 
 BOUND_S = 20.0
 

@@ -71,12 +71,12 @@ def test_a_slow_disk_is_given_more_time_and_less_again(sleepy: Sleepy) -> None:
     took_ms = iter((0, 9, 400, 0))
     leads: list[int] = []
 
-    def claim_slowly(at_ms: int, claim: Callable[[int], None] = sleepy.engine.claim_ahead) -> None:
+    def claim_slowly(at_ms: int, claim: Callable[[int], None] = sleepy.engine.claim_early) -> None:
         leads.append(at_ms - clock.now_ms())
         claim(at_ms)
         clock.advance_ms(next(took_ms))
 
-    sleepy.engine.claim_ahead = claim_slowly  # type: ignore[method-assign]
+    sleepy.engine.claim_early = claim_slowly  # type: ignore[method-assign]
 
     class Waiting(ScriptedSleeper):
         def wait(self, fds: object, *, until_ms: int | None) -> set[int]:
@@ -189,13 +189,13 @@ def test_a_clock_that_is_set_a_little_after_the_claim_makes_nothing_early(
 @pytest.mark.failure(7)
 def test_a_clock_that_is_set_back_while_it_is_claimed_is_not_waited_for(sleepy: Sleepy) -> None:
     sleepy.add("mine", "every 90m")
-    clock, claim = sleepy.world.clock, sleepy.engine.claim_ahead
+    clock, claim = sleepy.world.clock, sleepy.engine.claim_early
 
     def claim_slowly(at_ms: int) -> None:
         claim(at_ms)
         clock.step_ms(-3_600_000)
 
-    sleepy.engine.claim_ahead = claim_slowly  # type: ignore[method-assign]
+    sleepy.engine.claim_early = claim_slowly  # type: ignore[method-assign]
     back_ms = DUE_MS - 3 - 3_600_000
 
     sleeper = run(

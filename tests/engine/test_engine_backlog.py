@@ -13,7 +13,7 @@ import pytest
 from edgecron.base.paths import state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.client.outlook_words import behind_words, late_words
-from edgecron.engine.place import EnginePlace
+from edgecron.engine.state_folder import EngineFiles
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.supervisor.files import prepare_state_dir
@@ -35,7 +35,7 @@ def _after_a_stop_of_70_s(path: Path, **policies: object) -> Story:
 @contextmanager
 def _seen(story: Story) -> Iterator[None]:
     """Others see that the engine of a story is alive."""
-    place = EnginePlace(prepare_state_dir(state_dir(story.world.path)), story.key)
+    place = EngineFiles(prepare_state_dir(state_dir(story.world.path)), story.key)
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.engine.burst import Burst
+from edgecron.engine.claim import Burst
 from edgecron.model.choices import CatchUp, Cause, Overlap
 from edgecron.model.options import Policies
 from support.clock import FakeClock

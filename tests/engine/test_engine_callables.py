@@ -151,11 +151,12 @@ def test_a_supervisor_that_dies_takes_no_callable_with_it(tmp_path: Path) -> Non
     with program(database, {"wait": wait}) as host:
         host.engine.step()
         assert entered.wait(BOUND_S)
-        before = host.engine.live.supervisor_id
+        before = host.engine.runners.supervisor_id
         with Control(state_dir(database), before) as control:
             os.kill(control.pid, signal.SIGKILL)
-        while host.engine.live.supervisor_id == before:
-            assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "nobody saw it die"
+        while host.engine.runners.supervisor_id == before:
+            descriptors = host.engine.runners.filenos()
+            assert select.select(descriptors, [], [], BOUND_S)[0], "nobody saw it die"
             host.engine.has_ends()
             host.engine.step()
         running = run_of(database, "wait")
@@ -179,8 +180,9 @@ def fork(call):
     time.sleep(60)
 
 clock = SystemClock()
-host = EngineHost(Path(sys.argv[1]), clock=clock, report=lambda event: None,
-                  queues=("py:plant",), callables=CallableRunner({"fork": fork}, clock=clock))
+settings = EngineSettings(queues=("py:plant",))
+host = EngineHost(Path(sys.argv[1]), settings, clock=clock, report=lambda event: None,
+                  callables=CallableRunner({"fork": fork}, clock=clock))
 host.loop.run()
 """
 
@@ -216,8 +218,9 @@ def wait(call):
 
 clock = SystemClock()
 runner = CallableRunner({"wait": wait}, clock=clock)
-host = EngineHost(Path(sys.argv[1]), clock=clock, report=lambda event: None,
-                  queues=("py:plant",), callables=runner)
+settings = EngineSettings(queues=("py:plant",))
+host = EngineHost(Path(sys.argv[1]), settings, clock=clock, report=lambda event: None,
+                  callables=runner)
 host.loop.run()
 """
 

@@ -17,7 +17,7 @@ from edgecron.client import Client
 from edgecron.client.doctor_engines import check_runs, check_supervisors
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
-from edgecron.engine.wake import NEWCOMER, Doorbell
+from edgecron.engine.state_folder import NEWCOMER, Doorbell
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.options import Job
 from edgecron.supervisor.calls import Call
@@ -49,7 +49,7 @@ def step_until(host: EngineHost, database: Path, name: str, status: Status) -> N
         wait_s = BOUND_S
         if step.wake_ms is not None:
             wait_s = max(0.0, min(wait_s, (step.wake_ms - SystemClock().now_ms()) / 1000))
-        select.select(host.engine.filenos(), [], [], wait_s)
+        select.select(host.engine.runners.filenos(), [], [], wait_s)
     raise AssertionError(f"{name} is {run_of(database, name).status}, expected {status}")
 
 
@@ -162,7 +162,7 @@ def test_the_supervisor_is_no_copy_of_the_program_and_holds_nothing_of_it(tmp_pa
 
     with program(database, {}) as host:
         host.engine.step()
-        with Control(state_dir(database), host.engine.live.supervisor_id) as control:
+        with Control(state_dir(database), host.engine.runners.supervisor_id) as control:
             command_line = Path(f"/proc/{control.pid}/cmdline").read_bytes()
     os.close(writer)
     ready, _, _ = select.select([reader], [], [], BOUND_S)
@@ -190,7 +190,7 @@ def test_an_engine_goes_on_where_its_program_forks_and_ends_with_its_program(
             os.read(stay, 1)
             os._exit(0)
         step_until_ended(host)
-        supervisor_id = host.engine.live.supervisor_id
+        supervisor_id = host.engine.runners.supervisor_id
         with Control(state_dir(database), supervisor_id) as control:
             supervisor = os.pidfd_open(control.pid)
     has_ended = ends(supervisor)
@@ -339,8 +339,9 @@ def wait(call):
     threading.Event().wait()
 
 clock = SystemClock()
-host = EngineHost(Path(sys.argv[1]), clock=clock, report=lambda event: None, call_grace_ms=1,
-                  queues=("py:plant",), callables=CallableRunner({"wait": wait}, clock=clock))
+settings = EngineSettings(queues=("py:plant",), call_grace_ms=1)
+host = EngineHost(Path(sys.argv[1]), settings, clock=clock, report=lambda event: None,
+                  callables=CallableRunner({"wait": wait}, clock=clock))
 host.loop.run()
 host.close()
 print("closed", flush=True)

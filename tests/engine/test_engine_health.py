@@ -11,10 +11,8 @@ import pytest
 
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.engine.health import EngineHealth, find_holder, holds_open
-from edgecron.engine.liveness import engine_lock_path
-from edgecron.engine.peers import EngineState
-from edgecron.engine.wake import count_unheard, ring_engine
+from edgecron.engine.health import EngineHealth, EngineState, find_holder, holds_open
+from edgecron.engine.state_folder import count_unheard, engine_lock_path, ring_engine
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgecron.engine.events import EventKind
-from edgecron.engine.rescue import Rescue
+from edgecron.engine.recovery import Recovery
 from edgecron.engine.sleep import SAFETY_MS
 from edgecron.store.sqlite import open_store
-from simulation.world import SimLiveness
+from simulation.world import SimEngines
 from support.story import Story
 
 HOUR_MS = 3_600_000
@@ -86,33 +86,33 @@ def test_a_peer_that_died_while_nobody_wrote_is_found_by_the_look(story: Story) 
     story.engine.step()
 
     assert (before, is_found) == (False, True)
-    assert story.engine.peers == ()
+    assert story.engine.live_engines == ()
 
 
 def test_a_peer_that_came_between_a_look_and_the_end_of_its_step_is_watched(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle(story)
-    look, came = Rescue.look, []
+    look, came = Recovery.look, []
 
-    def look_and_meet(rescue: Rescue, engine_id: int) -> object:
-        found = look(rescue, engine_id)
+    def look_and_meet(recovery: Recovery, engine_id: int) -> object:
+        found = look(recovery, engine_id)
         if not came:
             came.append(story.world.start_engine())
             story.world.step(came[0])
         return found
 
     with monkeypatch.context() as meeting:
-        meeting.setattr(Rescue, "look", look_and_meet)
+        meeting.setattr(Recovery, "look", look_and_meet)
         story.engine.step()
-    unwatched = story.engine.peers
+    unwatched = story.engine.live_engines
     story.world.clock.advance_ms(SAFETY_MS)
     is_found = story.engine.has_changed()
     story.engine.step()
 
     assert unwatched == ()
     assert is_found
-    assert [one.key for one in story.engine.peers] == came
+    assert [one.key for one in story.engine.live_engines] == came
 
 
 @pytest.mark.failure(19)
@@ -154,7 +154,7 @@ def test_files_of_engines_that_nobody_knows_are_cleared_away_without_a_step(
 ) -> None:
     cleared: list[set[str]] = []
     monkeypatch.setattr(
-        SimLiveness, "clear_strays", lambda _self, known, now_ms: cleared.append(set(known))
+        SimEngines, "remove_dead_files", lambda _self, known, now_ms: cleared.append(set(known))
     )
     settle(story)
     del cleared[:]

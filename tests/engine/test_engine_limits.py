@@ -125,7 +125,7 @@ def test_an_engine_s_limit_holds_on_every_way(tmp_path: Path, way: Callable[[Sto
     way(story)
     for _ in range(8):
         story.after_s(0)
-        assert len(running(story)) <= story.engine.max_running
+        assert len(running(story)) <= story.engine.settings.places
 
     assert story.world.bodies
 
@@ -227,8 +227,8 @@ def check(
     late = (Cause.CATCH_UP, Cause.BACKFILL)
     for engine, _ in story.world.engines.values():
         mine = [run for run in now if run.engine_id == engine.engine_id]
-        assert len(mine) <= engine.max_running
-        assert sum(run.cause in late for run in mine) <= max(1, engine.max_running // 4)
+        assert len(mine) <= engine.settings.places
+        assert sum(run.cause in late for run in mine) <= max(1, engine.settings.places // 4)
 
 
 def test_any_number_of_queued_runs_that_can_not_be_read_is_ended(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
 from edgecron.client.doctor_engines import check_supervisors
+from edgecron.engine.health import record_left_ends
 from edgecron.engine.host import EngineHost
-from edgecron.engine.peers import take_over_ends
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Stream
 from edgecron.store.connection import Database
@@ -279,7 +279,7 @@ def check_only_the_living_have_files(place: Place) -> None:
     """What is left in the state folder belongs to the engine that is alive."""
     # The last end may have been taken over an instant before its supervisor went: any engine, and
     # any look for ends, clears that away.
-    take_over_ends(place.client.store, state_dir(place.database), clock=SystemClock())
+    record_left_ends(place.client.store, state_dir(place.database), clock=SystemClock())
     [engine] = [state.info for state in place.client.engines() if state.is_alive]
     files = {path.name for path in state_dir(place.database).iterdir()}
     own = {f"supervisor-{supervisor_key(place)}.{kind}" for kind in ("lock", "journal", "sock")}

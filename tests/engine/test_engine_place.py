@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.paths import state_dir
-from edgecron.engine.liveness import engine_lock_path
-from edgecron.engine.place import EnginePlace
+from edgecron.engine.state_folder import EngineFiles, engine_lock_path
 from edgecron.model.choices import Status
 from edgecron.supervisor.files import lock_is_held, lock_path, prepare_state_dir
 from support.engines import Place
@@ -88,7 +87,7 @@ def test_a_supervisor_whose_lock_was_deleted_is_alive_to_those_who_ask(place: Pl
 def test_an_engine_leaves_a_place_that_it_cannot_clear_up(tmp_path: Path) -> None:
     folder = prepare_state_dir(tmp_path / "state")
     key = "0123456789abcdef"
-    place = EnginePlace(folder, key)
+    place = EngineFiles(folder, key)
     lock = engine_lock_path(folder, key)
     kept = tmp_path / "kept"
     lock.rename(kept)

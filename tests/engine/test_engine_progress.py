@@ -12,6 +12,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.engine.host import EngineHost
+from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import JobKind, Status
 from edgecron.model.options import Job
 from edgecron.model.reports import Progress
@@ -33,7 +34,11 @@ class Program:
         self.client.add(ScheduleSpec(name="work", triggers=("@yearly",), job=job, queue=QUEUE))
         self.runner = CallableRunner({"work": self._work}, clock=clock, read_state=self._read_state)
         self.host = EngineHost(
-            database, clock=clock, report=lambda event: None, queues=(QUEUE,), callables=self.runner
+            database,
+            EngineSettings(queues=(QUEUE,)),
+            clock=clock,
+            report=lambda event: None,
+            callables=self.runner,
         )
         self._database = database
         self._clock = clock
@@ -63,8 +68,9 @@ class Program:
 
     def end(self) -> None:
         self._may_end.set()
-        while self.host.engine.live:
-            assert select.select(self.host.engine.filenos(), [], [], BOUND_S)[0], "no end came"
+        while self.host.engine.runners:
+            descriptors = self.host.engine.runners.filenos()
+            assert select.select(descriptors, [], [], BOUND_S)[0], "no end came"
             self.host.engine.step()
 
     def progress(self) -> Progress | None:
@@ -72,7 +78,7 @@ class Program:
 
     def is_woken(self) -> bool:
         """Whether a loop that sleeps would make a step now."""
-        ready = select.select(self.host.engine.filenos(), [], [], 0)[0]
+        ready = select.select(self.host.engine.runners.filenos(), [], [], 0)[0]
         return bool(ready) and self.host.engine.has_ends()
 
 

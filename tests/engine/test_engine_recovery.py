@@ -21,7 +21,7 @@ def test_a_run_whose_supervisor_died_is_interrupted_and_another_is_started(story
     story.add("slow", "* * * * *", lasts_s=30)
     story.after_s(60)
     [run] = story.runs("slow")
-    dead = story.engine.live.supervisor_id
+    dead = story.engine.runners.supervisor_id
 
     story.world.kill_supervisor(dead)
     story.after_s(1)
@@ -30,7 +30,7 @@ def test_a_run_whose_supervisor_died_is_interrupted_and_another_is_started(story
     assert run.status is Status.RUNNING
     assert (ended.status, ended.reason) == (Status.INTERRUPTED, Reason.LOST)
     assert story.bodies("slow") == 1
-    assert story.engine.live.supervisor_id != dead
+    assert story.engine.runners.supervisor_id != dead
 
 
 @pytest.mark.failure(18)
@@ -39,12 +39,12 @@ def test_a_supervisor_that_dies_again_and_again_is_replaced_later_and_later(stor
     starts = [0]
 
     for second in range(40):
-        before = story.engine.live.supervisor_id
+        before = story.engine.runners.supervisor_id
         story.after_s(1)
-        if story.engine.live.supervisor_id != before:
+        if story.engine.runners.supervisor_id != before:
             starts.append(second)
-        if story.engine.live.supervisor_id in story.world.supervisors:
-            story.world.kill_supervisor(story.engine.live.supervisor_id)
+        if story.engine.runners.supervisor_id in story.world.supervisors:
+            story.world.kill_supervisor(story.engine.runners.supervisor_id)
 
     pauses = [later - earlier for earlier, later in itertools.pairwise(starts)]
     assert pauses == sorted(pauses)
@@ -92,24 +92,24 @@ def test_what_runs_when_its_engine_dies_is_adopted(story: Story) -> None:
     story.after_s(30)
     [adopted] = story.runs("slow")
     told = [event.kind for event in story.world.events if event.execution_id == run.id]
-    live = len(story.engine.live)
+    live = len(story.engine.runners)
     story.after_s(60)
 
     assert (adopted.status, adopted.engine_id) == (Status.RUNNING, story.engine.engine_id)
     assert adopted.engine_id != run.engine_id
-    assert (live, len(story.engine.live)) == (1, 0)
+    assert (live, len(story.engine.runners)) == (1, 0)
     assert told[-1] is EventKind.ADOPTED
     assert story.statuses("slow") == ["success"]
     assert story.bodies("slow") == 1
     # It goes as soon as nothing of it is left.
     alive = [one.key for one in story.world.supervisors.values() if story.world.is_alive(one)]
-    assert alive == [story.engine.live.supervisor_id]
+    assert alive == [story.engine.runners.supervisor_id]
 
 
 def test_a_look_that_is_waited_for_is_not_put_off_by_steps_in_between(story: Story) -> None:
     story.add("slow", "@hourly", lasts_s=90)
     story.after_s(3600)
-    supervisor = story.world.supervisors[story.engine.live.supervisor_id]
+    supervisor = story.world.supervisors[story.engine.runners.supervisor_id]
     story.world.kill_engine(story.key)
     supervisor.engine_key = "another"  # whom it does not leave: it can't be adopted
     story.key = story.world.start_engine()
@@ -128,7 +128,7 @@ def test_what_waits_under_an_adopted_supervisor_is_revoked_and_queued_again(stor
     story.add("late", "@hourly", lasts_s=5)
     story.after_s(3600)
     [claimed] = story.runs("late")
-    orphan = story.world.supervisors[story.engine.live.supervisor_id]
+    orphan = story.world.supervisors[story.engine.runners.supervisor_id]
 
     story.world.kill_engine(story.key)
     story.world.wait_chance = 0.0
@@ -147,7 +147,7 @@ def test_what_waits_under_an_adopted_supervisor_is_revoked_and_queued_again(stor
 def test_what_a_supervisor_that_does_not_answer_may_still_start_is_left_to_it(story: Story) -> None:
     story.add("slow", "@hourly", lasts_s=90)
     story.after_s(3600)
-    orphan = story.world.supervisors[story.engine.live.supervisor_id]
+    orphan = story.world.supervisors[story.engine.runners.supervisor_id]
     # It stands still: what it was sent is not in its journal yet.
     story.world.wait_chance = 1.0
     story.add("late", f"at {format_ms(story.world.clock.now_ms() + 1000)}", lasts_s=5)
@@ -255,18 +255,18 @@ def test_an_engine_that_dies_while_another_one_looks_is_watched_and_then_taken_o
 
     monkeypatch.setattr(store, "find_running", find_and_let_the_other_die)
     story.engine.step()
-    watched = [peer.key for peer in story.engine.peers]
-    live_before = len(story.engine.live)
+    watched = [peer.key for peer in story.engine.live_engines]
+    live_before = len(story.engine.runners)
     story.engine.suspect()
     story.engine.step()
 
     assert (watched, live_before) == ([first], 0)
-    assert len(story.engine.live) == 1
+    assert len(story.engine.runners) == 1
 
 
 def test_the_files_of_a_supervisor_stay_while_its_engine_may_claim_for_it(story: Story) -> None:
     story.engine.step()
-    dead = story.engine.live.supervisor_id
+    dead = story.engine.runners.supervisor_id
     story.world.kill_supervisor(dead)
     other = story.world.start_engine()
 
@@ -287,10 +287,10 @@ def test_the_runs_of_an_engine_that_drains_end_and_nothing_more_is_claimed(story
 
     story.engine.drain()
     story.after_s(40)
-    live = len(story.engine.live)
+    live = len(story.engine.runners)
     story.after_s(10)
 
-    assert (live, len(story.engine.live)) == (1, 0)
+    assert (live, len(story.engine.runners)) == (1, 0)
     assert story.statuses("slow") == ["success"]
     assert story.runs("next") == []
 

@@ -16,32 +16,32 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
-from edgecron.engine.pulse import FindNext
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
-from edgecron.engine.wake import ring_engines
+from edgecron.engine.state_folder import ring_engines
+from edgecron.engine.watchdog import FindNext
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite import SqliteStore
 from edgecron.supervisor.runner import Runner
-from simulation.world import SimLiveness
+from simulation.world import SimEngines
 from support.sleepy import START_MS, ScriptedSleeper, Sleepy
 
 
 class Heard:
-    """A pulse that notes what it is told."""
+    """A watchdog that notes what it is told."""
 
     def __init__(self, every_ms: int | None = None) -> None:
         self.every_ms = every_ms
         self.told: list[str] = []
 
-    def looked(self, *, running: int, find_next: FindNext) -> None:
+    def note_alive(self, *, running: int, find_next: FindNext) -> None:
         self.told.append("looked")
 
-    def troubled(self, error: Exception) -> None:
+    def note_trouble(self, error: Exception) -> None:
         self.told.append("troubled")
 
-    def stopping(self, *, running: int) -> None:
+    def note_stopping(self, *, running: int) -> None:
         self.told.append("stopping")
 
 
@@ -68,7 +68,7 @@ def test_an_idle_engine_sleeps_on_without_a_step(sleepy: Sleepy) -> None:
 def test_who_watches_is_told_at_looks_that_there_are_anyway(sleepy: Sleepy) -> None:
     heard = Heard()
 
-    sleeper = sleepy.run(nothing, nothing, pulse=heard)
+    sleeper = sleepy.run(nothing, nothing, watchdog=heard)
 
     assert sleeper.waits == [None] * 3
     assert heard.told == ["looked"] * 4 + ["stopping"]
@@ -77,10 +77,10 @@ def test_who_watches_is_told_at_looks_that_there_are_anyway(sleepy: Sleepy) -> N
 def test_who_watches_closely_has_the_engine_look_as_often(sleepy: Sleepy) -> None:
     sleepy.add("mine", "every 10s")
 
-    sleeper = sleepy.run(nothing, pulse=Heard(every_ms=15_000))
+    sleeper = sleepy.run(nothing, watchdog=Heard(every_ms=15_000))
     assert sleeper.waits == [START_MS + 10_000] * 2
 
-    sleeper = sleepy.run(nothing, pulse=Heard(every_ms=4_000))
+    sleeper = sleepy.run(nothing, watchdog=Heard(every_ms=4_000))
     assert sleeper.waits == [START_MS + 4_000] * 2
 
 
@@ -93,7 +93,7 @@ def test_who_watches_is_told_of_trouble_which_is_no_hang(sleepy: Sleepy) -> None
         sleepy.world.fault_chance = 0.0
         return set()
 
-    sleepy.run(nothing, nothing, heal, pulse=heard)
+    sleepy.run(nothing, nothing, heal, watchdog=heard)
 
     assert heard.told == ["troubled"] * 3 + ["looked"] * 2 + ["stopping"]
 
@@ -193,7 +193,7 @@ def test_an_engine_that_comes_later_is_watched_from_then_on(sleepy: Sleepy) -> N
     watched: list[int] = []
 
     def watched_then() -> None:
-        watched.append(len(sleepy.engine.peers))
+        watched.append(len(sleepy.engine.live_engines))
 
     def somebody_comes() -> set[int]:
         watched_then()
@@ -279,7 +279,7 @@ def test_a_supervisor_that_is_stopped_does_not_keep_the_engine_from_stopping(
         return set()
 
     sleepy.add("mine", "every 90m", lasts_s=600)
-    sleepy.world.supervisors[sleepy.engine.live.supervisor_id].is_stopped = True
+    sleepy.world.supervisors[sleepy.engine.runners.supervisor_id].is_stopped = True
     sleeper = ScriptedSleeper(
         lambda: passes(90 * 60_000),
         lambda: loop.stop() or set(),  # type: ignore[func-returns-value]
@@ -312,8 +312,8 @@ def test_an_end_that_the_database_does_not_take_is_no_reason_to_stay(sleepy: Sle
 
     kinds = [event.kind for event in sleepy.world.events]
     assert kinds[-2:] == [EventKind.DATABASE_TROUBLE, EventKind.ENGINE_STOPPED]
-    assert len(sleepy.engine.live) == 1
-    assert sleepy.engine.live.unended_count == 0
+    assert len(sleepy.engine.runners) == 1
+    assert sleepy.engine.runners.unended_count == 0
 
 
 @pytest.mark.failure(51)
@@ -361,15 +361,15 @@ def test_database_trouble_in_the_middle_of_a_sleep_is_outlived(
 def test_a_state_folder_that_can_not_be_looked_into_for_a_while_is_outlived(
     sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find_dead, refusals = SimLiveness.dead_supervisors, [1, 2]
+    find_dead, refusals = SimEngines.dead_supervisors, [1, 2]
 
-    def refuse_at_first(liveness: SimLiveness) -> list[str]:
+    def refuse_at_first(others: SimEngines) -> list[str]:
         if refusals:
             refusals.pop()
             raise OSError(errno.ENFILE, "too many open files in system")
-        return find_dead(liveness)
+        return find_dead(others)
 
-    monkeypatch.setattr(SimLiveness, "dead_supervisors", refuse_at_first)
+    monkeypatch.setattr(SimEngines, "dead_supervisors", refuse_at_first)
 
     sleepy.run(nothing, nothing)
 
@@ -382,7 +382,7 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sleepy.add("mine", "every 90m")
-    dead = sleepy.engine.live.supervisor_id
+    dead = sleepy.engine.runners.supervisor_id
     start, refusals = sleepy.world.start_runner, 2
 
     def refuse_at_first(key: str) -> Runner:
@@ -400,7 +400,7 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     kinds = [event.kind for event in sleepy.world.events]
     assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
     assert kinds.count(EventKind.SUPERVISOR_DIED) == 1
-    assert sleepy.engine.live.supervisor_id != dead
+    assert sleepy.engine.runners.supervisor_id != dead
 
 
 @pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])

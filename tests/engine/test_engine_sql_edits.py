@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.engine.walwatch import WalWatch
+from edgecron.engine.sleep import WalWatch
 from edgecron.model.options import Policies
 from edgecron.store.rows import SPEC_COLUMNS
 from support.engines import Place

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.paths import state_dir
-from edgecron.engine.liveness import KernelLiveness, engine_lock_path, take_engine_lock
+from edgecron.engine.other_engines import LocalEngines
+from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import Reason
 from edgecron.supervisor.files import journal_path, lock_path
 from edgecron.supervisor.verdicts import Interrupted
@@ -18,7 +19,7 @@ NOW_MS = 1_773_000_000_000
 
 
 def test_files_of_engines_that_no_database_knows_are_cleared_away(tmp_path: Path) -> None:
-    liveness = KernelLiveness(tmp_path, boot_id="b")
+    others = LocalEngines(tmp_path, boot_id="b")
     for key in ("dead", "known"):
         (tmp_path / f"engine-{key}.lock").touch()
         os.mkfifo(tmp_path / f"engine-{key}.fifo")
@@ -29,7 +30,7 @@ def test_files_of_engines_that_no_database_knows_are_cleared_away(tmp_path: Path
         path.touch()
         os.utime(path, (NOW_MS / 1000 - age_s, NOW_MS / 1000 - age_s))
 
-    liveness.clear_strays(known={"known"}, now_ms=NOW_MS)
+    others.remove_dead_files(known={"known"}, now_ms=NOW_MS)
 
     os.close(held)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -62,6 +63,6 @@ def test_a_journal_that_can_not_be_read_is_as_one_that_is_damaged(tmp_path: Path
     key = "0123456789abcdef"
     journal_path(tmp_path, key).symlink_to("/dev/null")
 
-    verdicts = KernelLiveness(tmp_path, boot_id="b").judge(key, ["t"])
+    verdicts = LocalEngines(tmp_path, boot_id="b").judge(key, ["t"])
 
     assert verdicts == {"t": Interrupted(reason=Reason.LOST)}

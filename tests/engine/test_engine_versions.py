@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.base.errors import SchemaTooNew
 from edgecron.client import Client
-from edgecron.engine.core import Engine
+from edgecron.engine.step import Engine
 from edgecron.model.choices import Cause, OnShutdown, Status
 from edgecron.store.migrate import SCHEMA_VERSION
 from simulation.world import World

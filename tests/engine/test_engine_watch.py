@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgecron.engine.watch import PeerWatch
+from edgecron.engine.sleep import PeerWatch
 from edgecron.model.engine import EngineInfo
 
 

@@ -115,9 +115,9 @@ def test_an_engine_that_hangs_in_a_step_feeds_no_more_whatever_else_lives(
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
     # Once there is a schedule, a step never ends.
-    hang = "        self._store.find_next(self._queues) and __import__('threading').Event().wait()"
-    beat = r"        self\._registration\.beat\(is_running=bool\(self\.live\)\)"
-    program = copied_program(tmp_path, ("engine/core.py", beat, hang))
+    hang = "        self.find_next() and __import__('threading').Event().wait()"
+    beat = r"        self\._registration\.beat\(is_running=bool\(self\.runners\)\)"
+    program = copied_program(tmp_path, ("engine/step.py", beat, hang))
     daemon = Daemon(database, program=program, through=MEANT)
     listening.wait_until(lambda told: "WATCHDOG" in told, bound_s=10)
 

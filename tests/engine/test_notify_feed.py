@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import DatabaseUnusable
-from edgecron.engine.sd_feed import Feed
-from edgecron.engine.sd_manager import ServiceManager, find_manager, take_manager
+from edgecron.engine.watchdog import ServiceManager, ServiceWatchdog, find_manager, take_manager
 from support.clock import FakeClock
 from support.servicemanager import NotifySocket
 
@@ -27,9 +26,9 @@ def listening(tmp_path: Path) -> Iterator[NotifySocket]:
 
 def feed_of(
     address: str, clock: FakeClock, *, watchdog_ms: int | None = 5 * MINUTE, warned: list[str]
-) -> Feed:
+) -> ServiceWatchdog:
     manager = ServiceManager(address=address, watchdog_ms=watchdog_ms)
-    return Feed(manager, clock=clock, main_pid=41, warn=warned.append)
+    return ServiceWatchdog(manager, clock=clock, main_pid=41, warn=warned.append)
 
 
 @pytest.fixture
@@ -43,15 +42,17 @@ def warned() -> list[str]:
 
 
 @pytest.fixture
-def feed(listening: NotifySocket, clock: FakeClock, warned: list[str]) -> Feed:
+def feed(listening: NotifySocket, clock: FakeClock, warned: list[str]) -> ServiceWatchdog:
     return feed_of(listening.address, clock, warned=warned)
 
 
-def look(feed: Feed, *, running: int = 0, coming: tuple[str, int] | None = NEXT) -> None:
-    feed.looked(running=running, find_next=lambda: coming)
+def look(feed: ServiceWatchdog, *, running: int = 0, coming: tuple[str, int] | None = NEXT) -> None:
+    feed.note_alive(running=running, find_next=lambda: coming)
 
 
-def test_the_first_look_says_ready_and_what_comes(feed: Feed, listening: NotifySocket) -> None:
+def test_the_first_look_says_ready_and_what_comes(
+    feed: ServiceWatchdog, listening: NotifySocket
+) -> None:
     look(feed, running=3)
 
     assert listening.take_all() == [
@@ -64,7 +65,7 @@ def test_the_first_look_says_ready_and_what_comes(feed: Feed, listening: NotifyS
 
 
 def test_an_engine_that_looks_every_45_s_feeds_in_time_and_seldom(
-    feed: Feed, listening: NotifySocket, clock: FakeClock
+    feed: ServiceWatchdog, listening: NotifySocket, clock: FakeClock
 ) -> None:
     fed_s = []
     for number in range(80):
@@ -102,7 +103,7 @@ def test_without_a_watchdog_nothing_is_fed_and_the_engine_may_look_when_it_likes
 
 
 def test_a_new_status_is_told_at_most_every_ten_seconds_and_the_last_one_is(
-    feed: Feed, listening: NotifySocket, clock: FakeClock
+    feed: ServiceWatchdog, listening: NotifySocket, clock: FakeClock
 ) -> None:
     for running in range(25):
         look(feed, running=running, coming=None)
@@ -118,10 +119,10 @@ def test_a_new_status_is_told_at_most_every_ten_seconds_and_the_last_one_is(
 
 
 def test_an_engine_in_trouble_is_fed_and_says_so_but_is_not_ready(
-    feed: Feed, listening: NotifySocket, clock: FakeClock
+    feed: ServiceWatchdog, listening: NotifySocket, clock: FakeClock
 ) -> None:
     for _ in range(200):
-        feed.troubled(DatabaseUnusable("database x is locked\nby another"))
+        feed.note_trouble(DatabaseUnusable("database x is locked\nby another"))
         clock.advance_ms(2_000)
 
     told = listening.take_all()
@@ -133,10 +134,10 @@ def test_an_engine_in_trouble_is_fed_and_says_so_but_is_not_ready(
 
 
 def test_what_stops_says_so_at_once_and_that_it_may_take_time(
-    feed: Feed, listening: NotifySocket, clock: FakeClock
+    feed: ServiceWatchdog, listening: NotifySocket, clock: FakeClock
 ) -> None:
     for _ in range(60):
-        feed.stopping(running=2)
+        feed.note_stopping(running=2)
         clock.advance_ms(1_000)
 
     assert (
@@ -171,7 +172,7 @@ def test_who_does_not_listen_is_told_again_and_a_person_once(
 
 
 def test_a_socket_that_nobody_reads_holds_up_nobody(
-    feed: Feed, listening: NotifySocket, clock: FakeClock, warned: list[str]
+    feed: ServiceWatchdog, listening: NotifySocket, clock: FakeClock, warned: list[str]
 ) -> None:
     for _ in range(2_000):  # its queue is of some hundreds at most
         look(feed)

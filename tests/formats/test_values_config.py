@@ -10,8 +10,8 @@ from edgecron.formats.config_settings import SECTIONS, SETTINGS, example_text
 from edgecron.formats.config_values import default_policies, option_defaults, retention_values
 from edgecron.model.claim import OUTPUT_CAP_BYTES
 from edgecron.model.options import Policies
+from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import Retention
-from edgecron.planning.trust import CLOCK_WAIT_MS
 from support.settings import Settings
 
 OF_A_RUN = (

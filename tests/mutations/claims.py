@@ -123,20 +123,17 @@ ALL: tuple[Mutation, ...] = (
                 new="    decided = tuple(writer.decided)\n    database.on_granted(granted)\n",
             ),
             Edit(
-                file="engine/claiming.py",
-                old="            batch = claim(seat, self._clock.now_ms())\n",
-                new="            def start(granted: object) -> None:\n"
-                "                self._live.start([c for one in granted for c in"
-                " self._complete(one)])\n"
-                "            from edgecron.store.connection import Database\n"
-                "            Database.on_granted = staticmethod(start)\n"
-                "            batch = claim(seat, self._clock.now_ms())\n",
+                file="engine/claim.py",
+                old="        self._runners.start(self._complete(batch, seat))\n",
+                new="",
             ),
             Edit(
-                file="engine/claiming.py",
-                old="        batch, claims = self._take(claim)\n        if claims:\n"
-                "            self._live.start(claims)\n",
-                new="        batch, _claims = self._take(claim)\n",
+                file="engine/claim.py",
+                old="        return Seat(\n",
+                new="        from edgecron.store.connection import Database\n"
+                "        Database.on_granted = staticmethod(lambda granted: self._runners.start(\n"
+                "            self._complete(ClaimBatch(granted=granted), self.seat())))\n"
+                "        return Seat(\n",
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, CUTS), says=fails("I5") + "|AssertionError: lost"),

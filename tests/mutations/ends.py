@@ -154,18 +154,16 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6", "15", "17"),
         edits=(
             Edit(
-                file="engine/ends.py",
-                old="        batch = None\n"
-                "        if len(outcomes) == len(taken) and self._may_fill():\n",
-                new="        batch = None\n"
-                "        schedules = self._live.settle(outcomes)\n"
-                "        if len(outcomes) == len(taken) and self._may_fill():\n",
+                file="engine/finish.py",
+                old="        self._claimer.report()  # A run's start is reported before its end.\n",
+                new="        self._claimer.report()\n"
+                "        schedules = self._runners.settle(outcomes)\n",
             ),
             Edit(
-                file="engine/ends.py",
-                old="        self._batches.tell()\n"
-                "        schedules = self._live.settle(outcomes)\n",
-                new="        self._batches.tell()\n",
+                file="engine/finish.py",
+                old="            written = self._store.finish(ended, now_ms=now_ms)\n"
+                "        schedules = self._runners.settle(outcomes)\n",
+                new="            written = self._store.finish(ended, now_ms=now_ms)\n",
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, POLICIES), says=fails("I[346]")),

@@ -23,24 +23,24 @@ ALL: tuple[Mutation, ...] = (
             ),
             Edit(
                 file=_RECOVERY,
-                old="if key is None or not self._liveness.engine_is_alive(key)",
+                old="if key is None or not self._others.engine_is_alive(key)",
                 new="if True",
             ),
             Edit(
                 file=_RECOVERY,
                 old="if row.engine_id in known]",
-                new="if row.engine_id == self._taker.engine_id\n"
+                new="if row.engine_id == self._engine_id\n"
                 "            or self._now_ms() - row.started_ms > 10_000]",
             ),
             Edit(
                 file=_RECOVERY,
-                old="        if not self._liveness.supervisor_is_alive(supervisor_id):\n"
+                old="        if not self._others.supervisor_is_alive(supervisor_id):\n"
                 "            return False\n",
                 new="        return False\n",
             ),
             Edit(
                 file=_RECOVERY,
-                old="        is_alive = self._liveness.supervisor_is_alive(supervisor_id)\n",
+                old="        is_alive = self._others.supervisor_is_alive(supervisor_id)\n",
                 new="        is_alive = False\n",
             ),
         ),
@@ -93,9 +93,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6", "17"),
         edits=(
             Edit(
-                file="engine/supervision.py",
+                file="engine/runners.py",
                 old="            self._store.note_supervisor("
-                "engine_id, self._live.supervisor_id)\n",
+                "engine_id, self._runners.supervisor_id)\n",
                 new="",
             ),
         ),
@@ -108,7 +108,7 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 file=_RECOVERY,
-                old="            self._put_down_as_ours(adoption.started)\n",
+                old="            self._record_as_ours(adoption.started)\n",
                 new="            pass\n",
             ),
         ),

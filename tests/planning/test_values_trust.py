@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgecron.model.choices import Hold
-from edgecron.planning.trust import (
+from edgecron.planning.corrections import (
     BUILT_MS,
     HOUR_MS,
     is_large,

@@ -16,7 +16,8 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.loop import Loop
-from edgecron.engine.wake import Doorbell
+from edgecron.engine.presence import EngineSettings
+from edgecron.engine.state_folder import EngineFiles
 from edgecron.supervisor.files import prepare_state_dir
 from powerloss.faults import Faults, Op
 from powerloss.recorder import Logged
@@ -163,23 +164,23 @@ def _tell(world: PoweredWorld) -> None:
     assert isinstance(world, RefusingWorld)
     world.fix_seed()
     world.ask(lambda s: s.add_all(CORE))
-    doorbell = Doorbell(prepare_state_dir(state_dir(world.path)), "a1")
+    files = EngineFiles(prepare_state_dir(state_dir(world.path)), "a1")
     world.faults.arm()
     try:
         key = _start(world)
         world.loop = Loop(
             world.engines[key][0],
+            EngineSettings(),
             clock=world.clock,
             sleeper=world,
-            doorbell=doorbell,
-            report=world.told.append,
+            files=files,
         )
         world.loop_since_ms = world.clock.now_ms()
         world.loop.run()
         world.kill_engine(key)
     finally:
         world.faults.heal()
-        doorbell.close()
+        files.close()
     _check_service(world)
     _check_told(world)
     # What runs goes on under its supervisors, for the next engines.

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import Reason
 from edgecron.supervisor.files import journal_path, lock_path, take_lock
 from edgecron.supervisor.journal import ROTATE_BYTES, Journal
@@ -152,11 +152,11 @@ def test_what_a_cut_left_of_a_supervisor_is_cleared_away(tmp_path: Path, whole: 
     os.close(take_lock(lock_path(tmp_path, KEY)))
     journal_path(tmp_path, KEY).write_bytes(whole[:100] + bytes(len(whole) - 100))
     journal_path(tmp_path, KEY).with_suffix(".journal.new").touch()
-    liveness = KernelLiveness(tmp_path, boot_id=NEXT_BOOT)
+    others = LocalEngines(tmp_path, boot_id=NEXT_BOOT)
 
-    alive = liveness.supervisor_is_alive(KEY)
-    dead = liveness.dead_supervisors()
-    liveness.forget_supervisor(KEY)
+    alive = others.supervisor_is_alive(KEY)
+    dead = others.dead_supervisors()
+    others.forget_supervisor(KEY)
 
     assert (alive, dead) == (False, [KEY])
     assert os.listdir(tmp_path) == []

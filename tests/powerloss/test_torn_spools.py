@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.claim import Stream
 from edgecron.model.run import Execution
@@ -64,8 +64,8 @@ class Left:
 
     def end(self) -> tuple[Execution, int]:
         """The row after the next boot's recovery has ended it, and how much output it has."""
-        liveness = KernelLiveness(self._folder, boot_id="boot-2")
-        outcome = liveness.outcome_of(Exit(record=self._record), self._row)
+        others = LocalEngines(self._folder, boot_id="boot-2")
+        outcome = others.outcome_of(Exit(record=self._record), self._row)
         [ended] = self._client.store.finish([outcome], now_ms=self._clock.now_ms())
         assert ended is not None
         execution = self._client.execution(self._row.execution_id)

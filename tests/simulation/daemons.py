@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
 from edgecron.base.errors import EdgecronError
-from edgecron.engine.adopted import Adoption
-from edgecron.engine.adoption import adopt_supervisor
-from edgecron.engine.ahead import Ahead
-from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind
-from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.loop import Loop
-from edgecron.engine.place import EnginePlace
+from edgecron.engine.other_engines import Adoption, LocalEngines
+from edgecron.engine.presence import EngineIdentity, EngineSettings
+from edgecron.engine.runners import Runners
 from edgecron.engine.sleep import SAFETY_MS
-from edgecron.engine.wake import ring_engines
-from edgecron.model.choices import COMMAND_QUEUE, OnShutdown, Reason
+from edgecron.engine.state_folder import EngineFiles
+from edgecron.engine.step import Engine
+from edgecron.model.choices import OnShutdown, Reason
 from edgecron.model.engine import EngineInfo
+from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Retention
-from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite import SqliteStore, open_store
 from edgecron.supervisor.command_runner import CommandRunner
@@ -34,12 +32,20 @@ ENVIRONMENT = {"PATH": "/bin", "HOME": "/"}
 BUSY_WAIT_S = 0.005  # five naps of a virtual process, each of which lets others move
 
 
-class Liveness(KernelLiveness):
-    """The real one over real locks and journals; commands are virtual."""
+class MachineEngines(LocalEngines):
+    """The real ones over real locks and journals; commands are virtual."""
 
-    def __init__(self, machine: Machine) -> None:
-        super().__init__(machine.state_dir, boot_id=machine.clock.boot_id())
+    def __init__(self, machine: Machine, key: str, *, note_adopted: Callable[[Any], None]) -> None:
+        boot_id, clock = machine.clock.boot_id(), machine.clock
+        super().__init__(machine.state_dir, boot_id=boot_id, key=key, clock=clock)
         self._machine = machine
+        self._note_adopted = note_adopted
+
+    def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> Adoption | None:
+        adoption = super().adopt(supervisor_id, rows)
+        if adoption is not None and adoption.runner is not None:
+            self._note_adopted(adoption.runner)
+        return adoption
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         is_unrecorded = verdict.pid is None and verdict.reason is Reason.LOST
@@ -76,7 +82,7 @@ class Daemon:
         self.links: list[Link] = []
         self._key = ""
         self._bell = select.poll()
-        self._place: EnginePlace | None = None
+        self._place: EngineFiles | None = None
         self._store: SqliteStore | None = None
         self.stepper = machine.add("engine", self._live)
 
@@ -112,28 +118,33 @@ class Daemon:
         try:
             runner = self._start_runner()
             key = os.urandom(8).hex()
-            self._place = EnginePlace(machine.state_dir, key)
+            self._place = EngineFiles(machine.state_dir, key)
             machine.engine_keys.add(key)
             self._key = key
             self._bell.register(self._place.doorbell.fileno(), select.POLLIN)
             self._store = open_store(
                 machine.path, now_ms=machine.clock.now_ms(), busy_wait_s=BUSY_WAIT_S
             )
-            self.engine = self._make_engine(key, runner)
+            settings = EngineSettings(
+                max_running=self.max_running,
+                burst=self.burst,
+                clock_wait_ms=self.clock_wait_ms,
+                retention=self.retention,
+                on_shutdown=self.on_shutdown,
+                # Of every second engine runs start exactly on time, as functions of a program do.
+                starts_on_time=bool(int(key, 16) % 2),
+            )
+            self.engine = self._make_engine(settings, key, runner)
             sleeper = Sleeper(self)
             self.loop = Loop(
                 self.engine,
+                settings,
                 clock=machine.clock,
                 sleeper=sleeper,
-                doorbell=self._place.doorbell,
-                report=self.report,
-                on_shutdown=self.on_shutdown,
-                keep_state=self._place.keep,
-                # Of every second engine what is due begins at once, as functions of a program do.
-                ahead=Ahead(self.engine, machine.clock) if int(key, 16) % 2 else None,
+                files=self._place,
             )
             watch: Any = PeerWatch(self)
-            self.loop._watch = sleeper.watch = watch
+            self.loop._peer_watch = sleeper.watch = watch
             self.loop.run()
             self.loop.close()
             self.engine.close()
@@ -145,26 +156,20 @@ class Daemon:
         finally:
             self._let_go(is_graceful=is_graceful)
 
-    def _make_engine(self, key: str, first: CommandRunner) -> Engine:
+    def _make_engine(self, settings: EngineSettings, key: str, first: CommandRunner) -> Engine:
         machine = self.machine
         firsts = [first]
         assert self._store is not None
         return Engine(
+            settings,
+            EngineIdentity(key, int(self.stepper.name.removeprefix("engine"))),
             store=self._store,
             clock=machine.clock,
-            start_runner=lambda: firsts.pop() if firsts else self._start_runner(),
-            liveness=Liveness(machine),
-            key=key,
-            pid=int(self.stepper.name.removeprefix("engine")),
-            queues=(COMMAND_QUEUE,),
-            max_running=self.max_running,
-            burst=self.burst,
-            clock_wait_ms=self.clock_wait_ms,
-            retention=self.retention,
+            others=MachineEngines(machine, key, note_adopted=self._note_adopted),
+            runners=Runners(
+                lambda: firsts.pop() if firsts else self._start_runner(), clock=machine.clock
+            ),
             report=self.report,
-            ring_peers=lambda: ring_engines(machine.state_dir, but=key),
-            announce=lambda: ring_engines(machine.state_dir, but=key, is_new=True),
-            adopt=self._adopt,
         )
 
     def _start_runner(self) -> CommandRunner:
@@ -172,14 +177,9 @@ class Daemon:
         self.links.append(link)
         return CommandRunner(link, clock=self.machine.clock, environ=ENVIRONMENT)
 
-    def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> Adoption | None:
-        machine = self.machine
-        adoption = adopt_supervisor(machine.state_dir, supervisor_id, rows, clock=machine.clock)
-        if adoption is not None and adoption.runner is not None:
-            runner: Any = adoption.runner
-            self.links.append(runner._link)
-            machine.faults["adoption"] += 1
-        return adoption
+    def _note_adopted(self, runner: Any) -> None:
+        self.links.append(runner._link)
+        self.machine.faults["adoption"] += 1
 
     def _let_go(self, *, is_graceful: bool) -> None:
         """What the kernel does at the end of a process; a graceful one cleans up before."""

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from edgecron.engine import adoption, peers
+from edgecron.engine import health as peers
+from edgecron.engine import other_engines as adoption
 from edgecron.store import writer_queue
 from edgecron.supervisor import journal
 

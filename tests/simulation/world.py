@@ -14,14 +14,16 @@ from random import Random
 from typing import Any
 
 from edgecron.base.errors import DatabaseBusy
-from edgecron.engine.adopted import Adoption
-from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
-from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
+from edgecron.engine.other_engines import Adoption
+from edgecron.engine.presence import EngineIdentity, EngineSettings
+from edgecron.engine.runners import Runners
+from edgecron.engine.step import Engine
+from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output
 from edgecron.model.reports import Reported
+from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
-from edgecron.planning.trust import CLOCK_WAIT_MS
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, RunningRow
 from edgecron.store.retention import prune
@@ -156,12 +158,21 @@ class SimRunner:
         self._supervisor.engine_key = None
 
 
-class SimLiveness:
+class SimEngines:
     """Locks and journals of the virtual processes."""
 
     def __init__(self, world: World, key: str) -> None:
         self._world = world
         self._key = key
+
+    def ring(self) -> None:
+        """Virtual engines are stepped by hand."""
+
+    def announce(self) -> None:
+        """Virtual engines are stepped by hand."""
+
+    def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> Adoption | None:
+        return self._world.adopt(self._key, supervisor_id, rows)
 
     def engine_is_alive(self, key: str) -> bool:
         return key in self._world.engines
@@ -211,7 +222,7 @@ class SimLiveness:
     def forget_engine(self, key: str) -> None:
         assert key not in self._world.engines
 
-    def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
+    def remove_dead_files(self, *, known: Collection[str], now_ms: int) -> None:
         """Virtual engines have no files."""
 
     def forget_supervisor(self, supervisor_id: str) -> None:
@@ -353,22 +364,20 @@ class World:
         self._made += 1
         key = f"engine{self._made}"
         store = open_store(self.path, now_ms=self.clock.now_ms())
-        engine = Engine(
-            store=CrashingStore(self, store, key),  # type: ignore[arg-type]
-            clock=self.clock,
-            start_runner=lambda: self.start_runner(key),
-            adopt=lambda supervisor_id, rows: self.adopt(key, supervisor_id, rows),
-            liveness=SimLiveness(self, key),
-            key=key,
-            pid=self._made,
-            queues=(COMMAND_QUEUE,),
+        settings = EngineSettings(
             max_running=max_running,
             burst=burst,
             clock_wait_ms=clock_wait_ms,
             retention=retention,
+        )
+        engine = Engine(
+            settings,
+            EngineIdentity(key, self._made),
+            store=CrashingStore(self, store, key),  # type: ignore[arg-type]
+            clock=self.clock,
+            others=SimEngines(self, key),
+            runners=Runners(lambda: self.start_runner(key), clock=self.clock),
             report=self.events.append,
-            ring_peers=lambda: None,
-            announce=lambda: None,
         )
         self.engines[key] = (engine, store)
         return key
@@ -394,9 +403,9 @@ class World:
         engine, _ = self.engines[key]
         try:
             if engine.rehearse(at_ms):
-                engine.claim_ahead(at_ms)
+                engine.claim_early(at_ms)
             self.clock.advance_ms(at_ms - self.clock.now_ms())
-            engine.start_claimed()
+            engine.start_early()
         except DatabaseBusy:
             return True
         except Crash:
@@ -433,7 +442,7 @@ class World:
 
         for batch in answer if isinstance(answer, tuple) else (answer,):
             if isinstance(batch, ClaimBatch) and key in self.engines:
-                most = self.engines[key][0].max_running
+                most = self.engines[key][0].settings.places
                 check_claim(self.path, batch, most=most, now_ms=self.clock.now_ms())
 
     def kill_engine(self, key: str) -> None:

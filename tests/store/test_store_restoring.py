@@ -15,7 +15,7 @@ from edgecron.base.errors import Conflict, DatabaseUnusable, InvalidInput, NotFo
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.client.restore import Restored
-from edgecron.engine.liveness import engine_lock_path, take_engine_lock
+from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt, Reason, Status
 from edgecron.model.run import Execution
 from edgecron.store.migrate import SCHEMA_VERSION

@@ -25,7 +25,7 @@ from edgecron.client import Client
 from edgecron.client import backup as backup_module
 from edgecron.client import restore as restore_module
 from edgecron.client.restore import Restored, prepare_restore
-from edgecron.engine.liveness import engine_lock_path, take_engine_lock
+from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt
 from edgecron.store.connection import Database
 from edgecron.store.writer_queue import WriterQueue

@@ -8,9 +8,8 @@ from store_bench import Bench, OpenStore
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Hold
-from edgecron.planning.corrections import KeptTimes, Retimed
+from edgecron.planning.corrections import HOUR_MS, KeptTimes, Retimed
 from edgecron.planning.next_fire import NextFire
-from edgecron.planning.trust import HOUR_MS
 from edgecron.store.contract import ClockMarks
 from support.clock import FakeClock
 from support.specs import make_spec

@@ -8,8 +8,8 @@ import pytest
 from supervisor_bench import Bench
 
 from edgecron.base.clock import SystemClock
-from edgecron.engine import adoption
-from edgecron.engine.adoption import adopt_supervisor
+from edgecron.engine import other_engines as adoption
+from edgecron.engine.other_engines import adopt_supervisor
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.link import SupervisorLink

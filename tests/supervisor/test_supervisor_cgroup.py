@@ -21,7 +21,7 @@ from supervisor_bench import (
 )
 
 from edgecron.base.clock import SystemClock
-from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import Reason
 from edgecron.supervisor import (
     EndCause,
@@ -246,20 +246,20 @@ def test_the_next_recovery_ends_what_escaped_where_the_guardian_was_killed_too(
     assert not lock_is_held(lock_path(bench.state_dir, key))
     assert is_running(escaped)
 
-    [after_boot] = KernelLiveness(bench.state_dir, boot_id="other").judge(key, [token]).values()
-    liveness = KernelLiveness(bench.state_dir, boot_id=boot_id)
-    [verdict] = liveness.judge(key, [token]).values()
+    [after_boot] = LocalEngines(bench.state_dir, boot_id="other").judge(key, [token]).values()
+    others = LocalEngines(bench.state_dir, boot_id=boot_id)
+    [verdict] = others.judge(key, [token]).values()
     assert isinstance(verdict, Interrupted)
-    liveness.end_what_is_left(verdict, token)
+    others.end_what_is_left(verdict, token)
 
     assert after_boot == Interrupted(reason=Reason.REBOOT)
     wait_gone(escaped)
     wait_gone(main)
     root = supervisor_folder(delegated, key)
     wait_empty(root)
-    liveness.forget_supervisor(key)
+    others.forget_supervisor(key)
     assert not root.exists()
-    assert liveness.dead_supervisors() == []
+    assert others.dead_supervisors() == []
 
 
 def test_a_dead_supervisor_is_not_forgotten_while_a_daemon_keeps_its_cgroup(

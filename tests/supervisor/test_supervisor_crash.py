@@ -12,7 +12,7 @@ import pytest
 from supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 
 from edgecron.base.clock import SystemClock
-from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import Reason
 from edgecron.supervisor import (
     EndCause,
@@ -145,10 +145,10 @@ def test_a_command_whose_start_was_not_on_record_yet_is_found_and_ended(
     bench.kill_guardian()
     os.kill(bench.link.pid, signal.SIGKILL)
     wait_gone(bench.link.pid)
-    liveness = KernelLiveness(tmp_path, boot_id=SystemClock().boot_id())
+    others = LocalEngines(tmp_path, boot_id=SystemClock().boot_id())
 
     # As the journal has it when the supervisor dies between the start and its record.
-    liveness.end_what_is_left(Interrupted(reason=Reason.LOST), token)
+    others.end_what_is_left(Interrupted(reason=Reason.LOST), token)
 
     wait_gone(started.pid)
     wait_gone(grandchild)
@@ -206,15 +206,15 @@ def test_what_is_held_up_when_all_who_watch_it_die_never_comes_to_run(
     bench.kill_guardian()
     os.kill(bench.link.pid, signal.SIGKILL)
     bench.wait_for_death()
-    liveness = KernelLiveness(bench.state_dir, boot_id=SystemClock().boot_id())
+    others = LocalEngines(bench.state_dir, boot_id=SystemClock().boot_id())
 
-    found = liveness.judge(bench.link.supervisor_id, [token])[token]
+    found = others.judge(bench.link.supervisor_id, [token])[token]
     assert isinstance(found, Interrupted)
-    liveness.end_what_is_left(found, token)
+    others.end_what_is_left(found, token)
     wait_gone(pid)
 
     assert found.reason is Reason.LOST
-    liveness.forget_supervisor(bench.link.supervisor_id)
+    others.forget_supervisor(bench.link.supervisor_id)
 
 
 @pytest.mark.failure(20)

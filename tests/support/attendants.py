@@ -14,8 +14,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
-from edgecron.engine.place import EnginePlace
-from edgecron.engine.wake import Doorbell
+from edgecron.engine.state_folder import Doorbell, EngineFiles
 from edgecron.model.claim import OutputChunk
 from edgecron.supervisor import addresses, protocol
 from edgecron.supervisor.files import lock_path, prepare_state_dir, socket_path, take_lock
@@ -51,7 +50,7 @@ class Attendants:
             stack.callback(path.unlink)
             bell = None
             if self._engine_key is not None:
-                place = EnginePlace(folder, self._engine_key)
+                place = EngineFiles(folder, self._engine_key)
                 stack.callback(place.close)
                 bell = place.doorbell
             stopped, stop = socket.socketpair()

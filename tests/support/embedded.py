@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from edgecron.base.clock import SystemClock
 from edgecron.client import Client
 from edgecron.engine.events import Report
 from edgecron.engine.host import EngineHost
+from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
+from edgecron.model.engine import Offers
 from edgecron.model.options import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
@@ -31,6 +33,7 @@ import os, sys, threading
 from pathlib import Path
 from edgecron.base.clock import SystemClock
 from edgecron.engine.host import EngineHost
+from edgecron.engine.presence import EngineSettings
 from edgecron.supervisor.callable_runner import CallableRunner
 """
 
@@ -70,17 +73,18 @@ def program(
     registry: Mapping[str, Function],
     *,
     report: Report = lambda event: None,
+    offers: Callable[[], Offers] | None = None,
     **more: Any,
 ) -> Iterator[EngineHost]:
     """An engine of this process, that runs commands, too."""
     clock = SystemClock()
     host = EngineHost(
         database,
+        EngineSettings(queues=(COMMAND_QUEUE, QUEUE), **more),
         clock=clock,
         report=report,
-        queues=(COMMAND_QUEUE, QUEUE),
         callables=CallableRunner(registry, clock=clock),
-        **more,
+        find_offers=offers,
     )
     with closing(host):
         yield host
@@ -110,6 +114,6 @@ def run_of(database: Path, name: str) -> Execution:
 
 def step_until_ended(host: EngineHost) -> None:
     host.engine.step()
-    while host.engine.live:
-        assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "no end came"
+    while host.engine.runners:
+        assert select.select(host.engine.runners.filenos(), [], [], BOUND_S)[0], "no end came"
         host.engine.step()

@@ -142,12 +142,21 @@ class SeemingRunner:
         self.bodies.clear()
 
 
-class SeemingLiveness:
+class SeemingEngines:
     """Of all engines and supervisors that were, only the present one is alive."""
 
     def __init__(self, key: str, *, supervisor_id: str) -> None:
         self._key = key
         self._supervisor_id = supervisor_id
+
+    def ring(self) -> None:
+        """No other engine is alive."""
+
+    def announce(self) -> None:
+        """No other engine is alive."""
+
+    def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> None:
+        """No other supervisor is alive."""
 
     def engine_is_alive(self, key: str) -> bool:
         return key == self._key
@@ -176,5 +185,5 @@ class SeemingLiveness:
     def forget_supervisor(self, supervisor_id: str) -> None:
         """They have no files."""
 
-    def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
+    def remove_dead_files(self, *, known: Collection[str], now_ms: int) -> None:
         """They have no files."""

@@ -8,11 +8,11 @@ from random import Random
 
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.engine.ahead import Ahead
 from edgecron.engine.loop import Loop
-from edgecron.engine.pulse import Pulse
-from edgecron.engine.wake import Doorbell
-from edgecron.engine.walwatch import WalWatch
+from edgecron.engine.presence import EngineSettings
+from edgecron.engine.sleep import WalWatch
+from edgecron.engine.state_folder import EngineFiles
+from edgecron.engine.watchdog import Watchdog
 from edgecron.model.choices import JobKind, OnShutdown
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
@@ -46,7 +46,8 @@ class Sleepy:
         self.engine = self.world.engines[self.world.start_engine()][0]
         self.state_dir = state_dir(self.world.path)
         self.state_dir.mkdir()
-        self.doorbell = Doorbell(self.state_dir, "a1")
+        self.files = EngineFiles(self.state_dir, "a1")
+        self.doorbell = self.files.doorbell
 
     def add(self, name: str, trigger: str, *, queue: str = "command", lasts_s: int = 0) -> None:
         job = Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0"))
@@ -55,13 +56,13 @@ class Sleepy:
     def run(
         self,
         *happenings: Callable[[], set[int]],
-        pulse: Pulse | None = None,
+        watchdog: Watchdog | None = None,
         is_prompt: bool = False,
         wal_watch: WalWatch | None = None,
     ) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
         sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
-        loop = self.loop(sleeper, pulse=pulse, is_prompt=is_prompt, wal_watch=wal_watch)
+        loop = self.loop(sleeper, watchdog=watchdog, is_prompt=is_prompt, wal_watch=wal_watch)
         loop.run()
         return sleeper
 
@@ -70,18 +71,16 @@ class Sleepy:
         sleeper: ScriptedSleeper,
         *,
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
-        pulse: Pulse | None = None,
+        watchdog: Watchdog | None = None,
         is_prompt: bool = False,
         wal_watch: WalWatch | None = None,
     ) -> Loop:
         return Loop(
             self.engine,
+            EngineSettings(on_shutdown=on_shutdown, starts_on_time=is_prompt, max_running=4),
             clock=self.world.clock,
             sleeper=sleeper,
-            doorbell=self.doorbell,
-            report=self.world.events.append,
-            on_shutdown=on_shutdown,
-            pulse=pulse,
-            ahead=Ahead(self.engine, self.world.clock) if is_prompt else None,
+            files=self.files,
+            watchdog=watchdog,
             wal_watch=wal_watch,
         )

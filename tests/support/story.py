@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from edgecron.client import Client
-from edgecron.engine.core import Engine
+from edgecron.engine.step import Engine
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.run import Execution

@@ -15,8 +15,7 @@ from edgecron.supervisor.files import prepare_state_dir
 _SCRIPT = """
 import sys
 from pathlib import Path
-from edgecron.engine.liveness import take_engine_lock
-from edgecron.engine.wake import Doorbell
+from edgecron.engine.state_folder import Doorbell, take_engine_lock
 folder, key = Path(sys.argv[1]), sys.argv[2]
 lock, doorbell = take_engine_lock(folder, key), Doorbell(folder, key)
 print("ready", flush=True)

@@ -9,11 +9,14 @@ from pathlib import Path
 
 from edgecron.base.units import format_instant, to_ms
 from edgecron.client import Client
-from edgecron.engine.core import Engine
-from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
+from edgecron.engine.presence import EngineIdentity, EngineSettings
+from edgecron.engine.runners import Runners
+from edgecron.engine.step import Engine
+from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire
+from edgecron.planning.retention import UNLIMITED
 from edgecron.store.connection import Database
 from edgecron.store.migrate import migrate
 from edgecron.store.sqlite import SqliteStore
@@ -30,7 +33,7 @@ from support.household import (
     pollers,
     tariff,
 )
-from support.seeming import SeemingLiveness, SeemingRunner
+from support.seeming import SeemingEngines, SeemingRunner
 
 DAYS = 10
 _PID = 812  # as small as that of a service that starts with the machine
@@ -181,18 +184,13 @@ class Teller:
         self._engine_store.rows("PRAGMA synchronous = OFF")
         self._runner = SeemingRunner(supervisor_id, clock=self._clock, cast=self._cast)
         self._engine = Engine(
+            EngineSettings(max_running=8, retention=UNLIMITED),
+            EngineIdentity(key, _PID),
             store=self._engine_store,
             clock=self._clock,
-            start_runner=lambda: self._runner,
-            adopt=lambda supervisor_id, rows: None,
-            liveness=SeemingLiveness(key, supervisor_id=supervisor_id),
-            key=key,
-            pid=_PID,
-            queues=(COMMAND_QUEUE,),
-            max_running=8,
+            others=SeemingEngines(key, supervisor_id=supervisor_id),
+            runners=Runners(lambda: self._runner, clock=self._clock),
             report=lambda event: None,
-            ring_peers=lambda: None,
-            announce=lambda: None,
         )
 
     def _close(self) -> Told:

@@ -1,7 +1,7 @@
-"""What an engine does about clocks and zones: it sees what they do, and mends what is stored.
+"""Watch the clock and the zones, and correct stored times when they change.
 
-A suspend, a clock that was set, one that can't be trusted, another local zone, another tzdata:
-each is told in one line, and so is every next time that is changed because of it.
+The engine reports each change (a suspend, a clock that was set or can't be trusted, another local
+zone or tzdata version), and every next time that it changes because of it.
 """
 
 from __future__ import annotations
@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import dataclass, replace
-from edgecron.engine.catalogue import Catalogue
-from edgecron.engine.events import EventKind
+from edgecron.engine.claim import ScheduleCache
+from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.presence import Presence
-from edgecron.engine.retiming import Retiming
-from edgecron.engine.telling import Teller
+from edgecron.engine.upkeep import Retiming
 from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
+    LARGE_MS,
+    is_large,
+    is_trusted,
+    is_worth_writing,
     plan_rebase,
     plan_repair,
     plan_repeat,
     plan_rezone,
     plan_timeless,
-)
-from edgecron.planning.trust import (
-    LARGE_MS,
-    is_large,
-    is_trusted,
-    is_worth_writing,
     resolve_hold,
     resolve_mark_ms,
 )
@@ -38,11 +35,11 @@ from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_ve
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
 
-_STEP_MS = 1_000  # less is the slewing of a clock that is kept right, or a read that was late
+_STEP_MS = 1_000  # less is the slewing of a synchronised clock, or a late read
 _ZONE_LOOK_MS = 30_000
-_TRUST_LOOK_MS = 30_000  # a kernel that comes to trust its clock wakes nobody
+_TRUST_LOOK_MS = 30_000  # the kernel wakes nobody when its clock becomes synchronised
 _AT_ONCE = 256  # schedules without a next time that one look settles
-_SETTLE_MS = 50  # between two such looks: others write, too
+_SETTLE_MS = 50  # between two such looks: other processes write, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +60,11 @@ class _Reading:
         return grown - (self.monotonic_ms - before.monotonic_ms)
 
 
-class Timekeeping:
-    """Looks at the clocks before each step decides anything.
+class ClockWatch:
+    """Look at the clocks before each step decides anything.
 
-    `clock_wait_ms`: so long everything planned is held while the clock can't be trusted; then what
-    counts elapsed time goes by it as it is. None waits without end.
+    While the clock can't be trusted, all plan times are held for `clock_wait_ms`; then schedules
+    that follow elapsed time go by the clock as it is. None: they are held without end.
     """
 
     def __init__(
@@ -75,27 +72,27 @@ class Timekeeping:
         *,
         store: Store,
         clock: Clock,
-        catalogue: Catalogue,
-        teller: Teller,
+        schedules: ScheduleCache,
+        events: EventReporter,
         presence: Presence,
         clock_wait_ms: int | None,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._catalogue = catalogue
-        self._teller = teller
+        self._schedules = schedules
+        self._events = events
         self._presence = presence
-        self._retiming = Retiming(store=store, clock=clock, catalogue=catalogue, teller=teller)
+        self._retiming = Retiming(store=store, clock=clock, schedules=schedules, events=events)
         self._clock_wait_ms = clock_wait_ms
         self._last: _Reading | None = None
         self._marks: ClockMarks | None = None
-        self._mark_ms = 0  # what has surely passed, now
+        self._mark_ms = 0  # the latest instant that has certainly passed
         self._distrusted_at_ms: int | None = None  # by the time since the boot
         self._hold = Hold.NOTHING
-        # What a look found and could not carry out yet, should the database fail meanwhile.
+        # What a look found, and could not carry out yet if the database failed.
         self._must_repair = True
         self._is_set_back = False
-        self._has_stepped_back = True  # by however little; nobody saw what was before
+        self._has_stepped_back = True  # by however little; unknown before the first look
         self._must_rebase = False
         self._must_repeat = True
         self._set_to_note: tuple[int, int] | None = None  # when the clock was set, and by how much
@@ -103,15 +100,14 @@ class Timekeeping:
         self._must_settle = True
         self._must_look_at_zone = True
         self._zone_stamp: tuple[object, ...] = ()
-        self._zone_look_at_ms = 0
         self.local_timezone: str | None = None  # the mark of the local zone at the last look
+        self._zone_look_at_ms = 0
 
     @property
     def wake_ms(self) -> int | None:
-        """How long to sleep at most: the clock is not trusted, or schedules are to be settled or
-        put right.
+        """How long to sleep at most: schedules must be corrected, or the clock is not trusted.
 
-        None if none of it is so.
+        None if neither is so.
         """
         if self._retiming.is_unfinished:
             return 0
@@ -123,14 +119,14 @@ class Timekeeping:
         return min(_TRUST_LOOK_MS, max(0, self._clock_wait_ms - waited_ms))
 
     def has_news(self) -> bool:
-        """Whether the clock was set or the machine asleep since the last look. Costs little."""
+        """Whether the clock was set or the machine was asleep since the last look. Costs little."""
         return self._is_news(self._read())
 
     def is_outdated(self) -> bool:
-        """Whether a look would find something to put right or to write: news, another zone, a
-        trusted mark that has grown old, or what could not be done yet.
+        """Whether a look would find something to correct or to record.
 
-        Where there is nothing, it counts as a look: a clock that is slewed is no news in the end.
+        That is: news, another zone, an old trusted mark, or work that is left. If there is nothing,
+        this counts as a look, so that a slewed clock never becomes news.
         """
         if self._last is None or self._marks is None or self._distrusted_at_ms is not None:
             return True
@@ -152,9 +148,9 @@ class Timekeeping:
         return False
 
     def look(self, *, has_changed: bool = True) -> Hold:
-        """Put right what clocks and zones have made wrong; what is held for now.
+        """Correct what clocks and zones have made wrong; what is held for now.
 
-        `has_changed`: somebody else has committed since the last look.
+        `has_changed`: another process has committed since the last look.
         """
         reading = self._read()
         if self._marks is None:
@@ -167,7 +163,7 @@ class Timekeeping:
             at_ms, by_ms = self._set_to_note
             self._store.note_clock_set(at_ms=at_ms, by_ms=by_ms)
             self._set_to_note = None
-        if self._judge(reading):
+        if self._check_trust(reading):
             if self._has_stepped_back:
                 self._store.bring_back_successes(now_ms=reading.now_ms)
                 self._has_stepped_back = False
@@ -179,15 +175,15 @@ class Timekeeping:
                 self._must_settle = not self._settle_timeless(reading)
             self._keep_zones(reading)
             if self._must_repair:
-                return Hold.ALL  # Times of a wrong clock may seem due.
+                return Hold.ALL  # Times of a wrong clock might seem due.
         elif self._hold is Hold.CALENDAR:
             self._rebase(reading.now_ms)
             if self._retiming.is_unfinished:
-                return Hold.ALL  # Likewise.
+                return Hold.ALL  # For the same reason.
         return self._hold
 
     def note_mark(self, *, is_busy: bool) -> None:
-        """Write the trusted mark, where the one in the database has grown old."""
+        """Record the trusted mark if the one in the database is old."""
         if self._marks is None:
             return
         stored_ms = self._marks.trusted_high_ms
@@ -208,20 +204,20 @@ class Timekeeping:
         return _Reading(self._clock.now_ms(), self._clock.boottime_ms(), self._clock.monotonic_ms())
 
     def _note_changes(self, reading: _Reading) -> None:
-        """Tell of a suspend and of a clock that was set, and remember what is to be done."""
+        """Report a suspend and a clock that was set, and note what to do."""
         if self._last is None:
             return
         self._mark_ms += max(0, reading.boottime_ms - self._last.boottime_ms)
         asleep_ms = reading.asleep_since(self._last)
         if asleep_ms > _STEP_MS:
             self._presence.note_asleep(self._last.boottime_ms, reading.boottime_ms)
-            self._tell(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
+            self._report(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
             self._must_look_at_zone = True
         set_ms = reading.set_since(self._last)
         has_begun_to_repeat = self._retiming.has_begun("repeat")
         if abs(set_ms) > _STEP_MS:
             self._retiming.restart()
-            self._tell(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
+            self._report(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
             self._must_look_at_zone = True
         if set_ms > _STEP_MS and self._distrusted_at_ms is None:
             self._presence.note_set_forward(reading.boottime_ms, set_ms)
@@ -232,34 +228,34 @@ class Timekeeping:
         elif set_ms < -_STEP_MS:
             self._must_repeat = True
             if has_begun_to_repeat:
-                self._back_ms = None  # Some schedules have taken a part of it into account.
+                self._back_ms = None  # Some schedules are corrected for a part of it.
             else:
                 self._back_ms = -set_ms if self._back_ms is None else self._back_ms - set_ms
             if self._distrusted_at_ms is None:
-                # Somebody has put a clock right that was believed: what it said before was ahead.
+                # A trusted clock was corrected: its time before was ahead.
                 self._mark_ms = min(self._mark_ms, reading.now_ms)
         if abs(set_ms) >= MINUTE_MS:
             self._set_to_note = reading.now_ms, set_ms
 
     # Trust.
 
-    def _judge(self, reading: _Reading) -> bool:
-        """Whether the clock is trusted; tells where that has changed, and says what is held."""
+    def _check_trust(self, reading: _Reading) -> bool:
+        """Whether the clock is trusted; report a change, and set what is held."""
         is_synchronised = self._clock.is_synchronised()
         if is_synchronised:
             self._mark_ms = reading.now_ms
         if not self._is_trusted(reading, is_synchronised):
-            self._read_mark()  # A person may have vouched for it, or a peer seen it synchronised.
+            self._read_mark()  # A person might trust it now, or another engine saw it synchronised.
         trusted = self._is_trusted(reading, is_synchronised)
         if not trusted and self._distrusted_at_ms is None:
             self._distrusted_at_ms = reading.boottime_ms
-            self._tell(EventKind.CLOCK_UNTRUSTED, {"known_ms": self._mark_ms})
+            self._report(EventKind.CLOCK_UNTRUSTED, {"known_ms": self._mark_ms})
         elif trusted and self._distrusted_at_ms is not None:
             self._presence.note_untrusted(self._distrusted_at_ms, reading.boottime_ms)
             self._distrusted_at_ms = None
             self._must_repair = True
             self._retiming.restart()
-            self._tell(EventKind.CLOCK_TRUSTED)
+            self._report(EventKind.CLOCK_TRUSTED)
         since_ms = reading.boottime_ms if self._distrusted_at_ms is None else self._distrusted_at_ms
         before = self._hold
         self._hold = resolve_hold(
@@ -268,14 +264,14 @@ class Timekeeping:
             clock_wait_ms=self._clock_wait_ms,
         )
         if self._hold is Hold.CALENDAR and before is not Hold.CALENDAR:
-            self._tell(EventKind.CLOCK_WAIT_OVER)
+            self._report(EventKind.CLOCK_WAIT_OVER)
         return trusted
 
     def _is_trusted(self, reading: _Reading, is_synchronised: bool | None) -> bool:
         return is_trusted(reading.now_ms, mark_ms=self._mark_ms, is_synchronised=is_synchronised)
 
     def _read_mark(self) -> None:
-        """Take what somebody else has written as the mark."""
+        """Read the mark if another process has changed it."""
         assert self._marks is not None
         stored_ms = self._store.find_clock_marks().trusted_high_ms
         if stored_ms != self._marks.trusted_high_ms:
@@ -283,7 +279,7 @@ class Timekeeping:
             self._mark_ms = resolve_mark_ms(stored_ms)
 
     def _repair(self, now_ms: int) -> None:
-        """Put right what a wrong clock has stored, now that the clock is right."""
+        """Correct what a wrong clock has stored, now that the clock is right."""
         is_set_back = self._is_set_back
         ahead_ms = now_ms if is_set_back else now_ms + LARGE_MS
         done = self._retiming.sweep(
@@ -293,12 +289,12 @@ class Timekeeping:
             reason="clock",
         )
         if done:
-            # Also what was queued by a clock that was corrected while no engine saw it.
+            # Also runs that were queued by a clock which was corrected while no engine was running.
             self._store.bring_back_queued(now_ms=now_ms, ahead_ms=ahead_ms)
             self._must_repair = self._is_set_back = self._must_rebase = False
 
     def _repeat(self, now_ms: int) -> None:
-        """Have what follows elapsed time go on in a span that the clock repeats."""
+        """Let schedules that follow elapsed time continue in a span that the clock repeats."""
         back_ms = self._back_ms
         if not self._retiming.has_begun("repeat"):
             self._store.bring_back_queued(now_ms=now_ms, ahead_ms=now_ms)
@@ -312,7 +308,7 @@ class Timekeeping:
             self._must_repeat, self._back_ms = False, None
 
     def _rebase(self, now_ms: int) -> None:
-        """Have intervals go by the clock as it is, though it can't be trusted."""
+        """Let intervals go by the clock as it is, though it can't be trusted."""
         has_stepped = self._must_rebase
         done = self._retiming.sweep(
             "rebase",
@@ -331,7 +327,7 @@ class Timekeeping:
         found = self._store.find_timeless(limit=_AT_ONCE)
         settled = []
         for kept in found:
-            entry = self._catalogue.find(kept.schedule_id, kept.revision)
+            entry = self._schedules.find(kept.schedule_id, kept.revision)
             if entry is None or entry.spec is None or entry.timing is None:
                 error = entry.error if entry else None
                 self._retiming.mark_broken(
@@ -351,13 +347,13 @@ class Timekeeping:
             )
             for (change, _, _), ok in zip(settled, done, strict=True):
                 if ok and change.has_moved:
-                    self._retiming.tell_moved(change, "missing")
+                    self._retiming.report_moved(change, "missing")
         return len(found) < _AT_ONCE
 
     # Zones.
 
     def _keep_zones(self, reading: _Reading) -> None:
-        """Compute times anew where the local zone is another, or tzdata is of another version."""
+        """Compute times again if the local zone or the version of tzdata has changed."""
         if not self._must_look_at_zone and reading.monotonic_ms < self._zone_look_at_ms:
             return
         assert self._marks is not None
@@ -368,24 +364,24 @@ class Timekeeping:
                 self._marks, tzdata_version=tzdata_version(), local_timezone=self.local_timezone
             )
             if wanted != self._marks and not self._rezone(self._marks, wanted, reading.now_ms):
-                return  # Peers were quicker; the next look sees what is left.
+                return  # Other engines were faster; the next look sees what is left.
         self._zone_stamp = stamp
         self._must_look_at_zone = False
         self._zone_look_at_ms = reading.monotonic_ms + _ZONE_LOOK_MS
 
     def _rezone(self, before: ClockMarks, wanted: ClockMarks, now_ms: int) -> bool:
         is_new_tzdata = before.tzdata_version not in (None, wanted.tzdata_version)
-        # None before the first engine: a shell with another TZ may have computed what is there.
+        # None before the first engine: a shell with another TZ might have computed the times.
         is_new_local = before.local_timezone != wanted.local_timezone
         done = True
         if is_new_tzdata or is_new_local:
             has_begun = self._retiming.has_begun("rezone")
             if is_new_tzdata and not has_begun:
-                self._tell_versions(
+                self._report_versions(
                     EventKind.TZDATA_CHANGED, before.tzdata_version, wanted.tzdata_version
                 )
             if is_new_local and before.local_timezone is not None and not has_begun:
-                self._tell_versions(
+                self._report_versions(
                     EventKind.LOCAL_ZONE_CHANGED, before.local_timezone, wanted.local_timezone
                 )
             done = self._retiming.sweep(
@@ -403,8 +399,8 @@ class Timekeeping:
             )
         return done
 
-    def _tell_versions(self, kind: EventKind, before: str | None, after: str | None) -> None:
-        self._tell(kind, {"was": before, "now": after})
+    def _report_versions(self, kind: EventKind, before: str | None, after: str | None) -> None:
+        self._report(kind, {"was": before, "now": after})
 
-    def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
-        self._teller.tell(kind, details=details)
+    def _report(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
+        self._events.report(kind, details=details)

@@ -1,0 +1,308 @@
+"""Claim for one engine: who claims, what is started because of it, and what is reported.
+
+With it, the schedules as this engine knows them, compiled once for each revision.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import Clock
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import dataclass, replace
+from edgecron.engine.events import EventReporter
+from edgecron.engine.other_engines import OtherEngines
+from edgecron.engine.presence import EngineSettings, Registration
+from edgecron.engine.runners import Runners
+from edgecron.model.choices import Reason, Status
+from edgecron.model.claim import Claim, Outcome
+from edgecron.model.engine import Offers
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Timing
+from edgecron.planning.times import load_timing
+from edgecron.store.contract import ClaimBatch, Granted, Seat, StoredSchedule
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
+
+_MOST_CACHED = 20_000
+# A row takes three times the memory of its entry, which is not given back to the system.
+_LOADED_AT_ONCE = 64
+_BURST_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CachedSchedule:
+    """A schedule at one revision.
+
+    If it can't be read, `error` says why and `timing` is None. So is `spec`, if that is unreadable.
+    """
+
+    spec: ScheduleSpec | None
+    timing: Timing | None
+    error: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        return None if self.spec is None else self.spec.name
+
+
+class ScheduleCache:
+    """Schedules by (id, revision), of which none goes stale. The cache is bounded."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: OrderedDict[tuple[int, int], CachedSchedule] = OrderedDict()
+
+    def load(self, wanted: Iterable[tuple[int, int]]) -> None:
+        """Load and compile the schedules that are not cached yet."""
+        missing = [key for key in wanted if key not in self._known]
+        for first in range(0, len(missing), _LOADED_AT_ONCE):
+            for stored in self._read(missing[first : first + _LOADED_AT_ONCE]):
+                self._known[stored.id, stored.revision] = self._compile(stored)
+        while len(self._known) > _MOST_CACHED:
+            self._known.popitem(last=False)
+
+    def find(self, schedule_id: int, revision: int) -> CachedSchedule | None:
+        """The schedule, loaded if necessary; None if its revision is gone."""
+        key = (schedule_id, revision)
+        if key not in self._known:
+            self.load([key])
+        return self._known.get(key)
+
+    def find_name(self, schedule_id: int, revision: int) -> str | None:
+        """The schedule's name at a revision; None if that can't be read."""
+        found = self.find(schedule_id, revision)
+        return None if found is None or found.spec is None else found.spec.name
+
+    def _read(self, keys: list[tuple[int, int]]) -> list[StoredSchedule]:
+        try:
+            return self._store.load_schedules(keys)
+        except InvalidInput:
+            # One row is invalid. Read one by one: the others must not fail with it.
+            return [stored for key in keys for stored in self._read_one(key)]
+
+    def _read_one(self, key: tuple[int, int]) -> list[StoredSchedule]:
+        try:
+            return self._store.load_schedules([key])
+        except InvalidInput as error:
+            self._known[key] = CachedSchedule(None, None, str(error))
+            return []
+
+    def _compile(self, stored: StoredSchedule) -> CachedSchedule:
+        try:
+            timing = load_timing(stored.spec, stored.compiled, seed=self._store.seed)
+        except InvalidInput as error:
+            return CachedSchedule(stored.spec, None, str(error))
+        return CachedSchedule(stored.spec, timing)
+
+
+class Burst:
+    """Limit how fast runs start: at most `most` within any second; None is no limit.
+
+    Pure: instants come in as monotonic milliseconds.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._taken: deque[tuple[int, int]] = deque()  # (when, how many), the oldest first
+
+    def free(self, now_ms: int) -> int | None:
+        """How many runs can start now; None is no limit."""
+        if self._most is None:
+            return None
+        while self._taken and now_ms - self._taken[0][0] >= _BURST_MS:
+            self._taken.popleft()
+        return max(0, self._most - sum(count for _, count in self._taken))
+
+    def take(self, count: int, now_ms: int) -> None:
+        """Note that so many runs have started."""
+        if self._most is not None and count:
+            self._taken.append((now_ms, count))
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """How long until one more run can start; None if one can start now."""
+        if self.free(now_ms) != 0:
+            return None
+        return self._taken[0][0] + _BURST_MS - now_ms
+
+
+class Claimer:
+    """Say who claims, start what the store granted, and report both when the pass is done."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        *,
+        store: Store,
+        clock: Clock,
+        registration: Registration,
+        runners: Runners,
+        schedules: ScheduleCache,
+        events: EventReporter,
+        others: OtherEngines,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._registration = registration
+        self._runners = runners
+        self._schedules = schedules
+        self._events = events
+        self._others = others
+        self._burst = Burst(settings.burst)
+        self._is_held_back = False  # the last claim started as many runs as the burst allows
+        self._early: list[Claim] = []  # claimed before their time, and not started yet
+        self._early_batches: list[ClaimBatch] = []  # these claims, since the last pass
+        self._batches: list[ClaimBatch] = []  # of this pass
+        self._unreported: list[ClaimBatch] = []
+
+    @property
+    def has_one_run(self) -> bool:
+        """Whether this engine exists for one run."""
+        return self._settings.only is not None
+
+    @property
+    def offers(self) -> Offers | None:
+        """What the engine takes of its program's queue; None: everything."""
+        return self._registration.offers
+
+    def open_queues(self) -> tuple[str, ...]:
+        """The queues that can be claimed from now."""
+        return self._runners.open_queues(self._settings.queues)
+
+    def seat(self) -> Seat:
+        """Who claims now, and how much."""
+        return Seat(
+            engine_id=self._registration.get_id(),
+            supervisor_id=self._runners.supervisor_id,
+            queues=self.open_queues(),
+            max_running=self._settings.places,
+            max_starts=self._burst.free(self._clock.monotonic_ms()),
+            only=self._settings.only,
+            offers=self._registration.offers,
+        )
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        self._batches, self._early_batches = self._early_batches, []
+        self.start_early()  # if trouble kept them from being started at their time
+
+    def start(self, batch: ClaimBatch, *, seat: Seat) -> None:
+        """Start what a transaction granted. It is committed."""
+        self._runners.start(self._complete(batch, seat))
+        self._batches.append(batch)
+        self._note(batch)
+
+    def keep_early(self, batch: ClaimBatch, *, seat: Seat) -> None:
+        """Note what was granted just before its time, for `start_early`."""
+        self._early += self._complete(batch, seat)
+        self._early_batches.append(batch)
+        self._note(batch)
+
+    def start_early(self) -> None:
+        """Start what was claimed before its time."""
+        claims, self._early = self._early, []
+        if claims:
+            self._runners.start(claims)
+
+    def take_batches(self) -> list[ClaimBatch]:
+        """Return the claims of this pass, once."""
+        batches = self._batches + self._early_batches
+        self._batches, self._early_batches = [], []
+        return batches
+
+    def report(self) -> None:
+        """Report the claims of a pass: after its starts, which so wait for no line of a log."""
+        while self._unreported:
+            batch = self._unreported.pop(0)
+            for one in batch.decided:
+                self._events.report_decided(one)
+            decided = {one.execution_id for one in batch.decided}
+            for grant in batch.granted:
+                if grant.execution_id not in decided:
+                    run = self._runners.find(grant.execution_id)
+                    self._events.report_started(grant, run.schedule if run else None)
+            for broken in batch.broken:
+                self._events.report_broken(broken)
+
+    def wait_ms(self) -> int | None:
+        """How long until the burst allows another start; None if it holds nothing back."""
+        if not self._is_held_back or not self._store.has_queued():
+            return None
+        # What was not allowed at the claim might be allowed by now.
+        return self._burst.wait_ms(self._clock.monotonic_ms()) or 0
+
+    def end_cancelled(self) -> None:
+        """End our runs that a person cancelled or a newer fire replaces."""
+        for execution_id in self._store.find_cancelled(self._registration.get_id()):
+            self._runners.cancel(execution_id)
+
+    def end_replaced(self) -> None:
+        """End replaced runs: ours, and by waking the other engines, theirs."""
+        self.end_cancelled()
+        self._others.ring()
+
+    def _note(self, batch: ClaimBatch) -> None:
+        self._unreported.append(batch)
+        if batch.has_replaced:
+            self.end_replaced()
+
+    def _complete(self, batch: ClaimBatch, seat: Seat) -> list[Claim]:
+        """The claims that the runners start; a grant that can't be read has failed."""
+        self._burst.take(len(batch.granted), self._clock.monotonic_ms())
+        self._is_held_back = len(batch.granted) == seat.max_starts
+        claims = []
+        for grant in batch.granted:
+            found = self._schedules.find(grant.schedule_id, grant.revision)
+            error = found.error if found else None
+            if found is not None and found.spec is not None:
+                try:
+                    claims.append(_claim_of(grant, found.spec))
+                    continue
+                except InvalidInput as invalid:
+                    error = str(invalid)
+            self._runners.fail(_unreadable(grant, error, now_ms=self._clock.now_ms()))
+        return claims
+
+
+def _claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
+    """The claim of a granted row, with the specification of its revision.
+
+    Raises InvalidInput if the run's own payload is invalid: no edgecron wrote it.
+    """
+    job = spec.job
+    if grant.payload is not None:
+        job = replace(job, payload=grant.payload)
+    return Claim(
+        execution_id=grant.execution_id,
+        lease_token=grant.lease_token,
+        schedule_id=grant.schedule_id,
+        schedule=spec.name,
+        job=job,
+        plan_ms=grant.plan_ms,
+        due_ms=grant.due_ms,
+        fire_key=grant.fire_key,
+        cause=grant.cause,
+        attempt=grant.attempt,
+        max_attempts=grant.max_attempts,
+        scope_kind=grant.scope_kind,
+        scope_id=grant.scope_id,
+        policies=spec.policies,
+        fence=grant.fence,
+        upstream=grant.upstream,
+    )
+
+
+def _unreadable(grant: Granted, error: str | None, *, now_ms: int) -> Outcome:
+    """The outcome of a granted row whose specification can't be read: it failed."""
+    return Outcome(
+        execution_id=grant.execution_id,
+        lease_token=grant.lease_token,
+        status=Status.FAILED,
+        reason=Reason.SPAWN,
+        finished_ms=now_ms,
+        error_msg=error or "its schedule's revision is gone",
+    )

@@ -1,0 +1,136 @@
+"""Finish runs: collect outcomes, record them, start what their places and follow-ups allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import Clock
+from edgecron.base.values import NamedTuple
+from edgecron.engine.claim import Claimer
+from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.other_engines import OtherEngines
+from edgecron.engine.recovery import Recovery
+from edgecron.engine.runners import Runners
+from edgecron.model.claim import Outcome
+from edgecron.model.reports import Reported
+from edgecron.supervisor.flags import Flag
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
+
+HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
+_MOST_AT_ONCE = 256  # ends of one transaction
+_PROGRESS_MS = 1_000
+
+
+class Finished(NamedTuple):
+    """What one transaction with ends did.
+
+    `ended` runs were recorded. `has_filled`: free places were given to queued runs.
+    `has_replaced`: a follow-up replaces a run that is still running.
+    """
+
+    ended: int
+    has_filled: bool
+    has_replaced: bool
+
+
+class Finishing:
+    """Record the ends of one engine's runs."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        runners: Runners,
+        claimer: Claimer,
+        recovery: Recovery,
+        events: EventReporter,
+        others: OtherEngines,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._runners = runners
+        self._claimer = claimer
+        self._recovery = recovery
+        self._events = events
+        self._others = others
+        self._held_until_ms = 0  # by the monotonic clock
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a start was impossible a moment ago: the next would fail too."""
+        return self._clock.monotonic_ms() < self._held_until_ms
+
+    def finish(self, *, may_fill: bool) -> Finished:
+        """Record collected outcomes, as many as one transaction takes, with their follow-ups.
+
+        With `may_fill`, the same transaction gives their places to queued runs, which are started.
+        If it raises, the outcomes are kept for the next time.
+        """
+        outcomes = self._runners.outcomes[:_MOST_AT_ONCE]
+        ended = [one for one in outcomes if Flag.NOT_STARTED not in one.flags]
+        has_filled = may_fill and len(ended) == len(outcomes)
+        self._claimer.report()  # A run's start is reported before its end.
+        now_ms = self._clock.now_ms()
+        if has_filled:
+            seat = self._claimer.seat()
+            written, batch = self._store.finish_and_fill(ended, seat=seat, now_ms=now_ms)
+            self._claimer.start(batch, seat=seat)
+        else:
+            written = self._store.finish(ended, now_ms=now_ms)
+        schedules = self._runners.settle(outcomes)
+        rows = iter(written)
+        has_replaced = False
+        for outcome, schedule in zip(outcomes, schedules, strict=True):
+            if Flag.NOT_STARTED in outcome.flags:
+                self._hold(outcome, schedule)
+                continue
+            row = next(rows)
+            self._events.report_end(outcome, schedule, row)
+            has_replaced |= row is not None and row.has_replaced
+        if self._store.has_queued():
+            # A place is free that another engine might wait for: a group's, or a schedule's.
+            self._others.ring()
+        return Finished(len(ended), has_filled, has_replaced)
+
+    def _hold(self, outcome: Outcome, schedule: str | None) -> None:
+        """Claim nothing for a while: a run could not even be journalled. Recovery requeues it."""
+        details: dict[str, object] = {"error": outcome.error_msg}
+        self._events.report(EventKind.NOT_STARTED, outcome.execution_id, schedule, details)
+        self._recovery.suspect()
+        self._held_until_ms = self._clock.monotonic_ms() + HOLD_MS
+
+
+class ProgressWriter:
+    """Record the progress of functions, at most once a second: spare flash memory."""
+
+    def __init__(self, *, store: Store, clock: Clock, runners: Runners) -> None:
+        self._store = store
+        self._clock = clock
+        self._runners = runners
+        self._unwritten: list[Reported] = []
+        self._next_ms = clock.monotonic_ms()
+        self._had_some = False  # at the last look
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long until the next look; None if a descriptor becomes readable with progress."""
+        if not self._had_some:
+            return None
+        return max(self._next_ms - self._clock.monotonic_ms(), 0)
+
+    def look(self) -> bool:
+        """Whether there is progress to record now."""
+        if not self._unwritten and self._clock.monotonic_ms() >= self._next_ms:
+            self._unwritten = self._runners.take_progress()
+            self._had_some = bool(self._unwritten)
+        return bool(self._unwritten)
+
+    def write(self) -> None:
+        """Record the progress that came."""
+        if self.look():
+            self._next_ms = self._clock.monotonic_ms() + _PROGRESS_MS
+            self._store.note_progress(self._unwritten)
+            self._unwritten = []

@@ -1,0 +1,277 @@
+"""Fire what is due: find, plan, claim, start."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SENSELESS, DatabaseUnusable, Unreadable
+from edgecron.base.values import NamedTuple
+from edgecron.engine.claim import Claimer, ScheduleCache
+from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.presence import Presence
+from edgecron.engine.runners import Runners
+from edgecron.model.choices import Cause, Hold
+from edgecron.model.engine import Offers
+from edgecron.planning.catch_up import plan_fire
+from edgecron.planning.next_fire import Due, Fire
+from edgecron.store.contract import BootDecision, Decision
+from edgecron.triggers.zones import one_local_zone
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
+
+FIRST_CHUNK = 16  # small, so that the first starts are early
+CHUNK = 256
+_SHARE = 32  # due schedules that an engine takes while other engines are faster
+# One step decides due fires for at most this long, and at most this many. The rest is for the next
+# step, which serves ends, cancels and waiting runs first.
+STEP_MS = 50
+_MOST_FIRES = 2048
+# After a step that could not decide all that is due, runs that wait for a place have the engine to
+# themselves for this many times as long: else the more is due, the less runs. At most for so long:
+# fires that are due wait for it, also those of other schedules.
+_REST = 4
+_MOST_REST_MS = 1_000
+
+
+class _Broken(NamedTuple):
+    """A due schedule that can't be planned, and why; `schedule` is its name, if known."""
+
+    due: Due
+    schedule: str | None
+    error: str
+
+
+class Firing:
+    """Fire for the queues of one engine. `spread` is a number of its own for each engine."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        schedules: ScheduleCache,
+        presence: Presence,
+        claimer: Claimer,
+        runners: Runners,
+        events: EventReporter,
+        spread: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._schedules = schedules
+        self._presence = presence
+        self._claimer = claimer
+        self._runners = runners
+        self._events = events
+        self._spread = spread
+        # The queues, and what of them, whose boot fires are decided.
+        self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
+        self._rest_until_ms = 0  # monotonic
+        self._is_behind = False  # the last step could not decide all that is due
+
+    def fire(self, hold: Hold, *, has_filled: bool) -> None:
+        """Start all that is due now and not held: boot fires, plan times, then queued runs.
+
+        `has_filled`: this pass has given free places to queued runs already.
+        """
+        if self._claimer.has_one_run or hold is Hold.ALL:
+            self._fill(hold)
+            return
+        advanced = self._fire_boot()
+        if not self.rest_ms or not self._store.has_queued():
+            advanced += self._fire_due(hold)
+        if advanced or not has_filled:
+            self._fill(hold)
+
+    @property
+    def rest_ms(self) -> int:
+        """How long waiting runs still go before due fires; 0 if they don't."""
+        return max(0, self._rest_until_ms - self._clock.monotonic_ms())
+
+    def _fire_due(self, hold: Hold) -> int:
+        """Fire what is due as of now, chunk by chunk; how many schedules were ours.
+
+        Stop within the bounds of one step, or if runs ended: their ends, and the runs that wait
+        for their places, come first. While other engines are faster, take only a share of what is
+        due, which differs from engine to engine: else all would decide the same.
+        """
+        queues, offers = self._claimer.open_queues(), self._claimer.offers
+        # One instant for all chunks: a schedule that is due every millisecond is decided once.
+        now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        # An engine that is behind has no early first start to win by a small chunk.
+        limit = CHUNK if self._is_behind else FIRST_CHUNK
+        self._is_behind = False
+        losses = count = total = 0
+        before: list[Due] = []
+        while count < _MOST_FIRES:
+            due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold, offers=offers)
+            if not due:
+                break
+            taken = self._share(due, losses) if losses else due
+            decisions = self._plan(taken, now_ms)
+            advanced = self._claim(decisions)
+            total += advanced
+            losses = losses + 1 if 2 * advanced < len(taken) else 0
+            # If other engines were first, nothing might be ours: the next step tries the same.
+            if not advanced and due == before:
+                break
+            took_ms = self._clock.monotonic_ms() - begun_ms
+            if len(due) == limit and (took_ms >= STEP_MS or self._is_room_awaited()):
+                self._is_behind = True
+                self._rest_until_ms = begun_ms + took_ms + min(took_ms * _REST, _MOST_REST_MS)
+                break
+            before = due
+            count += len(due)
+            limit = CHUNK
+        return total
+
+    def _is_room_awaited(self) -> bool:
+        """Whether runs wait for places while others have ended and leave them theirs."""
+        return bool(self._runners.collect()) and self._store.has_queued()
+
+    def _share(self, due: list[Due], turn: int) -> list[Due]:
+        """A few of what is due, from a place that is this engine's own at each turn."""
+        start = self._spread * turn % len(due)
+        return due[start : start + _SHARE]
+
+    def _plan(self, due: list[Due], now_ms: int) -> list[Decision]:
+        """Plan due schedules; those that can't be read are stopped and reported."""
+        with one_local_zone():
+            decisions, broken = self._decide(due, now_ms)
+        for one in broken:
+            self._mark_broken(one)
+        return decisions
+
+    def _decide(self, due: list[Due], now_ms: int) -> tuple[list[Decision], list[_Broken]]:
+        self._schedules.load((one.schedule_id, one.revision) for one in due)
+        decisions, broken = [], []
+        for one in due:
+            found = self._schedules.find(one.schedule_id, one.revision)
+            if found is None:
+                # Not on record. If it was only changed since we looked, `mark_broken` refuses.
+                error = f"its revision {one.revision} is not on record"
+                broken.append(_Broken(one, None, error))
+                continue
+            if found.spec is None or found.timing is None:
+                broken.append(_Broken(one, found.name, found.error or ""))
+                continue
+            try:
+                plan = plan_fire(found.timing, one, now_ms=now_ms)
+            except SENSELESS as error:
+                # Other schedules must not wait for a time that is out of all bounds.
+                words = f"its stored times can't be read: {error!r}"
+                broken.append(_Broken(one, found.name, words))
+                continue
+            plan = self._presence.explain(plan, now_ms=now_ms)
+            decisions.append(Decision(plan=plan, spec=found.spec))
+        return decisions, broken
+
+    def _claim(self, decisions: list[Decision]) -> int:
+        """Claim plans and start what is granted; how many schedules were ours."""
+        if not decisions:
+            return 0
+        seat = self._claimer.seat()
+        try:
+            batch = self._store.claim_due(decisions, seat=seat, now_ms=self._clock.now_ms())
+        except Unreadable as error:
+            if len(decisions) > 1:
+                # One of them holds invalid values: the others must not fail with it.
+                return sum(self._claim([one]) for one in decisions)
+            [one] = decisions
+            self._mark_broken(_Broken(one.plan.due, one.spec.name, error.message))
+            return 0
+        self._claimer.start(batch, seat=seat)
+        return batch.advanced
+
+    def _fill(self, hold: Hold) -> None:
+        """Give free places to queued runs, and start them."""
+        seat = self._claimer.seat()
+        batch = self._store.claim_queued(seat=seat, now_ms=self._clock.now_ms(), hold=hold)
+        self._claimer.start(batch, seat=seat)
+
+    def _fire_boot(self) -> int:
+        """Fire `on boot` schedules once for this boot; how many were ours."""
+        queues, offers = self._claimer.open_queues(), self._claimer.offers
+        if self._boot_decided == (queues, offers):
+            return 0
+        boot_id = self._clock.boot_id()
+        now_ms = self._clock.now_ms()
+        decisions = []
+        due = self._store.find_boot_due(queues, boot_id=boot_id, offers=offers)
+        for schedule_id, revision in due:
+            found = self._schedules.find(schedule_id, revision)
+            if found is None or found.spec is None:
+                continue
+            fire = Fire(
+                plan_ms=now_ms,
+                due_ms=now_ms,
+                cause=Cause.BOOT,
+                source="on boot",
+                fire_key=f"boot:{boot_id}",
+            )
+            decisions.append(
+                BootDecision(schedule_id=schedule_id, revision=revision, fire=fire, spec=found.spec)
+            )
+        advanced = 0
+        if decisions:
+            seat = self._claimer.seat()
+            now_ms = self._clock.now_ms()
+            batch = self._store.claim_boot(decisions, boot_id=boot_id, seat=seat, now_ms=now_ms)
+            self._claimer.start(batch, seat=seat)
+            advanced = batch.advanced
+        # A schedule that was edited meanwhile is not decided, and is looked at again.
+        if advanced == len(due):
+            self._boot_decided = (queues, offers)
+        return advanced
+
+    def _mark_broken(self, one: _Broken) -> None:
+        if self._store.mark_broken(
+            one.due.schedule_id,
+            revision=one.due.revision,
+            error=one.error,
+            now_ms=self._clock.now_ms(),
+        ):
+            self._events.report(EventKind.BROKEN, None, one.schedule, {"error": one.error})
+
+    # Fires whose time is about to come. What can't be planned is reported when it is due.
+
+    def rehearse(self, at_ms: int) -> bool:
+        """Claim what will be due at an instant, and undo that: the claim itself is faster then.
+
+        Whether, as things are, all of it would start.
+        """
+        decisions = self._decide_early(at_ms)
+        if not decisions:
+            return False
+        seat = self._claimer.seat()
+        with suppress(Unreadable, DatabaseUnusable):
+            with self._store.rehearsal():
+                batch = self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
+            return len(batch.granted) == len(batch.decided) and not batch.has_replaced
+        return False
+
+    def claim_early(self, at_ms: int) -> None:
+        """Claim what will be due at an instant that is about to come, as of that instant."""
+        decisions = self._decide_early(at_ms)
+        if not decisions:
+            return
+        seat = self._claimer.seat()
+        with suppress(Unreadable):
+            batch = self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
+            self._claimer.keep_early(batch, seat=seat)
+
+    def _decide_early(self, at_ms: int) -> list[Decision]:
+        due = self._store.find_due(
+            self._claimer.open_queues(),
+            now_ms=at_ms,
+            limit=FIRST_CHUNK,
+            offers=self._claimer.offers,
+        )
+        if not due:
+            return []
+        with one_local_zone():
+            decisions, _ = self._decide(due, at_ms)
+        return decisions

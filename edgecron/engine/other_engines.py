@@ -1,0 +1,293 @@
+"""Ask about the other engines of a database, and take over what dead ones left.
+
+Whether an engine or a supervisor is alive is what the kernel's locks say. What became of a dead
+supervisor's runs is what its journal says.
+"""
+
+from __future__ import annotations
+
+# `socket` would add 300 KB to every engine, for names that `_socket` has too.
+import _socket
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.paths import list_names
+from edgecron.base.values import dataclass
+from edgecron.engine.state_folder import engine_lock_path, remove_dead_files, ring_engines
+from edgecron.model.choices import Reason
+from edgecron.model.claim import Outcome, Output
+from edgecron.store.contract import RunningRow
+from edgecron.supervisor.cgroups import end_left_cgroup
+from edgecron.supervisor.command_runner import CommandRunner, outcome_of
+from edgecron.supervisor.control import Control
+from edgecron.supervisor.files import SCARCE, is_key, lock_is_held, lock_path, spool_name
+from edgecron.supervisor.groups import end_left_group
+from edgecron.supervisor.journal import JournalState, read_journal
+from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.looks import end_unrecorded
+from edgecron.supervisor.output import load_saved_output
+from edgecron.supervisor.protocol import Phase
+from edgecron.supervisor.remains import find_dead, forget
+from edgecron.supervisor.runner import Lease, Runner
+from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
+
+# A supervisor answers immediately, unless it is stopped. With a longer time-out our own engine
+# would hear nobody meanwhile.
+_TIMEOUT_S = 0.2
+_STARTED = (Phase.RUNNING, Phase.ENDED)
+_NAMES = Path("/proc/net/unix")
+_NAME = re.compile(
+    r"@edgecron/([0-9a-f-]{36})/([0-9a-f]{1,16}):([0-9a-f]{1,16})/([0-9]{1,10})/[0-9a-f]{1,16}",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """The answer of a dead engine's supervisor; it works for us from now on if `runner` is set.
+
+    `started`: the rows that it runs or ran; their ends come to us. `revoked`: the rows that it
+    will never start. The end of every other row is on record.
+    """
+
+    runner: Runner | None
+    started: tuple[RunningRow, ...]
+    revoked: tuple[RunningRow, ...]
+
+
+class OtherEngines(Protocol):
+    """What an engine asks and tells of the other engines and supervisors of its database."""
+
+    def ring(self) -> None:
+        """Wake the other engines, after a commit that may concern them."""
+
+    def announce(self) -> None:
+        """Wake the other engines and report that ours has started: they are to watch it."""
+
+    def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> Adoption | None:
+        """Take over the supervisor of a dead engine; None if it does not answer.
+
+        `rows` are the runs that the database records for it.
+        """
+
+    def engine_is_alive(self, key: str) -> bool: ...
+
+    def supervisor_is_alive(self, supervisor_id: str) -> bool: ...
+
+    def dead_supervisors(self) -> list[str]:
+        """List the dead supervisors whose files are still there."""
+
+    def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
+        """Give the verdict on each token of a dead supervisor."""
+
+    def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
+        """Give the outcome that the dead supervisor recorded for a row."""
+
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        """Find what a run of a dead supervisor had printed, and whether it is complete."""
+
+    def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
+        """End an interrupted run and its cgroup, if it is still the process that was started."""
+
+    def forget_engine(self, key: str) -> None:
+        """Remove the files of a dead engine."""
+
+    def forget_supervisor(self, supervisor_id: str) -> None:
+        """Remove the files of a dead supervisor; the ends of all its runs are on record."""
+
+    def remove_dead_files(self, *, known: Collection[str], now_ms: int) -> None:
+        """Remove the files of dead engines whose keys are not `known`."""
+
+
+class LocalEngines:
+    """The engines of this machine, by the kernel's locks and the journals in a state folder.
+
+    `key` is that of our own engine, None if the caller is not an engine.
+    """
+
+    def __init__(
+        self, state_dir: Path, *, boot_id: str, key: str | None = None, clock: Clock | None = None
+    ) -> None:
+        self._state_dir = state_dir
+        self._boot_id = boot_id
+        self._key = key
+        self._clock = clock
+
+    def ring(self) -> None:
+        ring_engines(self._state_dir, but=self._key)
+
+    def announce(self) -> None:
+        ring_engines(self._state_dir, but=self._key, is_new=True)
+
+    def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> Adoption | None:
+        assert self._clock is not None, "only an engine adopts supervisors"
+        return adopt_supervisor(self._state_dir, supervisor_id, rows, clock=self._clock)
+
+    def engine_is_alive(self, key: str) -> bool:
+        return lock_is_held(engine_lock_path(self._state_dir, key))
+
+    def supervisor_is_alive(self, supervisor_id: str) -> bool:
+        return is_key(supervisor_id) and lock_is_held(lock_path(self._state_dir, supervisor_id))
+
+    def dead_supervisors(self) -> list[str]:
+        if not any(name.startswith("supervisor-") for name in list_names(self._state_dir)):
+            return []
+        return find_dead(self._state_dir)
+
+    def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
+        """Read the journal. Raises OSError if the system is only short of something."""
+        try:
+            journal = read_journal(self._state_dir, supervisor_id)
+        except OSError as error:
+            if error.errno in SCARCE:
+                raise
+            journal = JournalState(is_intact=False)  # As a damaged one: nothing is known.
+        return {token: judge(journal, token, boot_id=self._boot_id) for token in tokens}
+
+    def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
+        return outcome_of(
+            verdict.record,
+            execution_id=row.execution_id,
+            token=row.lease_token,
+            ok_codes=row.ok_codes,
+            state_dir=self._state_dir,
+        )
+
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        return load_saved_output(self._state_dir / spool_name(token))
+
+    def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
+        if verdict.pid is not None:
+            end_left_group(verdict.pid, verdict.start_time)
+        elif verdict.reason is Reason.LOST:
+            end_unrecorded(token)
+        if verdict.cgroup is not None:
+            end_left_cgroup(verdict.cgroup)
+
+    def forget_engine(self, key: str) -> None:
+        (self._state_dir / f"engine-{key}.fifo").unlink(missing_ok=True)
+        engine_lock_path(self._state_dir, key).unlink(missing_ok=True)
+
+    def forget_supervisor(self, supervisor_id: str) -> None:
+        forget(self._state_dir, supervisor_id)
+
+    def remove_dead_files(self, *, known: Collection[str], now_ms: int) -> None:
+        remove_dead_files(self._state_dir, known=known, now_ms=now_ms)
+
+
+def adopt_supervisor(
+    state_dir: Path, supervisor_id: str, rows: Sequence[RunningRow], *, clock: Clock
+) -> Adoption | None:
+    """Become the engine of a supervisor whose own has died; None where it does not answer.
+
+    It may be stopped, or have been faster to leave. It refuses where it was adopted by another
+    engine, or speaks another version of the protocol. `rows` are all that it is said to run.
+    Whatever it has not started is revoked first, so that it may be queued again.
+    """
+    link = None
+    tokens = [row.lease_token for row in rows]
+    try:
+        with Control(state_dir, supervisor_id, timeout_s=_TIMEOUT_S) as control:
+            phases = control.revoke(tokens)
+            with suppress(SupervisorUnavailable):  # It refuses, and has said what it runs.
+                link = control.adopt()
+        started = [token for token in tokens if phases[token] in _STARTED]
+        if link is not None:
+            started = _still_started(link, started)
+    except SupervisorUnavailable:
+        if link is not None:
+            link.close()
+        return None
+    ours = tuple(row for row in rows if row.lease_token in started)
+    revoked = tuple(row for row in rows if phases[row.lease_token] not in _STARTED)
+    if link is None:
+        return Adoption(runner=None, started=ours, revoked=revoked)
+    leases = [
+        Lease(execution_id=row.execution_id, lease_token=row.lease_token, ok_codes=row.ok_codes)
+        for row in ours
+    ]
+    runner = CommandRunner(link, clock=clock, leases=leases)
+    return Adoption(runner=runner, started=ours, revoked=revoked)
+
+
+def _still_started(link: SupervisorLink, tokens: Sequence[str]) -> list[str]:
+    """Those whose end we shall be told of; of the others somebody else was, and has written it.
+
+    Asked when nobody but us can take an end in any more: an engine that died a moment ago may
+    have done so since the first question, and what it took in nobody tells us.
+    """
+    if not tokens:
+        return []
+    with Control(link.state_dir, link.supervisor_id, timeout_s=_TIMEOUT_S) as control:
+        phases = control.revoke(tokens)
+    return [token for token in tokens if phases[token] in _STARTED]
+
+
+# Copies of a database that engines run beside it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseCopy:
+    """A process that runs a copy of a database; `path` None where that can't be seen."""
+
+    pid: int
+    path: Path | None
+
+
+class CopyAnnouncement:
+    """Which database file this process runs, for others to see until `close`."""
+
+    def __init__(self, database: Path, *, uuid: str, key: str) -> None:
+        self._socket: _socket.socket | None = None
+        found = database.stat()
+        name = f"\0edgecron/{uuid}/{found.st_dev:x}:{found.st_ino:x}/{os.getpid()}/{key}"
+        if _NAMES.exists():
+            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+            # Where it can't be had, a copy is not noticed, and all else goes on.
+            with suppress(OSError):
+                self._socket.bind(name)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+
+def find_copies(database: Path, *, uuid: str) -> list[DatabaseCopy]:
+    """The processes that run another file with the uuid of this database, by their ids."""
+    try:
+        lines = _NAMES.read_text(encoding="utf-8", errors="replace").splitlines()
+        own = database.stat()
+    except OSError:
+        return []
+    found: dict[int, tuple[int, int]] = {}
+    for line in lines:
+        name = _NAME.fullmatch(line.rpartition(" ")[2])
+        if name is None or name[1] != uuid:
+            continue
+        identity = (int(name[2], 16), int(name[3], 16))
+        if identity != (own.st_dev, own.st_ino):
+            found[int(name[4])] = identity
+    return [
+        DatabaseCopy(pid=pid, path=_path_of(pid, identity))
+        for pid, identity in sorted(found.items())
+    ]
+
+
+def _path_of(pid: int, identity: tuple[int, int]) -> Path | None:
+    """What a process calls a file that it has open; None where it can't be looked into."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        for fd in os.listdir(folder):
+            with suppress(OSError):
+                seen = os.stat(f"{folder}/{fd}")
+                if (seen.st_dev, seen.st_ino) == identity:
+                    return Path(os.readlink(f"{folder}/{fd}"))
+    except OSError:
+        return None
+    return None

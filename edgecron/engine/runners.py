@@ -1,0 +1,382 @@
+"""Start claimed runs and collect their outcomes, through every runner that an engine has.
+
+Those are its own supervisor, the supervisors that it adopted from dead engines, and, in a program
+that registered functions, the program's own threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.values import NamedTuple
+from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.other_engines import Adoption
+from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
+from edgecron.model.claim import Claim, Outcome
+from edgecron.model.reports import Reported
+from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.runner import THREADS, Runner
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
+
+_SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner might die again and again
+_PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
+
+
+class StartedRun(NamedTuple):
+    """A run that is ours from its claim until its end is committed.
+
+    `supervisor_id` names the runner: THREADS for a function of the program.
+    """
+
+    token: str
+    schedule: str
+    supervisor_id: str
+    kill_grace_ms: int
+
+
+class Runners:
+    """All runners of one engine, and the runs that each of them has.
+
+    `start_runner` starts our own supervisor, and another one after that has died: immediately, or
+    after growing pauses if each one dies soon. `callables` runs the functions of the program. With
+    it, no supervisor is started before `want_supervisor`, and functions run without one. An
+    adopted supervisor is released when its last run has ended.
+    """
+
+    def __init__(
+        self, start_runner: Callable[[], Runner], *, clock: Clock, callables: Runner | None = None
+    ) -> None:
+        self._start_runner = start_runner
+        self._clock = clock
+        self._callables = callables
+        self._started_ms = clock.monotonic_ms()  # when our supervisor was started
+        self._start_at_ms = self._started_ms  # when the next one is to be started
+        self._is_wanted = callables is None
+        self._short_lives = 0  # supervisors in a row that died soon, or could not be started
+        self.outcomes: list[Outcome] = []  # collected, and not on record until `settle`
+        self._adopted: dict[str, Runner] = {}
+        self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
+        self._runs: dict[int, StartedRun] = {}  # by execution id
+        self._cancelled: set[int] = set()
+        self._own: Runner | None = None
+        self._supervisor_id = THREADS
+        if callables is None:
+            self.start_supervisor()
+
+    # Runs.
+
+    def __len__(self) -> int:
+        """How many runs are ours, including those whose end is not on record yet."""
+        return len(self._runs)
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        """Start claims: commands by our own supervisor, functions on the program's threads."""
+        if self._callables is not None:
+            is_call = JobKind.CALLABLE
+            self._start([one for one in claims if one.job.kind is is_call], self._callables)
+            claims = [one for one in claims if one.job.kind is not is_call]
+        if self._own is not None:
+            self._start(claims, self._own)
+        elif claims:
+            # Commands in a queue for functions: nobody else would start a supervisor for them.
+            self._is_wanted = True
+            self.outcomes += [_not_started(one, now_ms=self._clock.now_ms()) for one in claims]
+
+    def _start(self, claims: Sequence[Claim], runner: Runner) -> None:
+        if not claims:
+            return
+        supervisor_id = runner.supervisor_id
+        for claim in claims:
+            self._runs[claim.execution_id] = StartedRun(
+                token=claim.lease_token,
+                schedule=claim.schedule,
+                supervisor_id=supervisor_id,
+                kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
+            )
+        runner.start(claims)
+
+    def fail(self, outcome: Outcome) -> None:
+        """Note the end of a claimed run that no runner can start."""
+        self.outcomes.append(outcome)
+
+    def collect(self) -> list[Outcome]:
+        """Add the outcomes that came to `outcomes`, and return these."""
+        for runner in self._runners():
+            self.outcomes += runner.collect()
+        return self.outcomes
+
+    def settle(self, outcomes: Sequence[Outcome]) -> list[str | None]:
+        """Forget the first collected outcomes: they are on record now; their schedules, if known.
+
+        Each runner is told, as it keeps the outcome until then. A run that was not started is only
+        forgotten.
+        """
+        del self.outcomes[: len(outcomes)]
+        settled: dict[str, list[str]] = {}
+        schedules = []
+        for outcome in outcomes:
+            run = self._runs.pop(outcome.execution_id, None)
+            self._cancelled.discard(outcome.execution_id)
+            schedules.append(None if run is None else run.schedule)
+            if Flag.NOT_STARTED not in outcome.flags:
+                supervisor_id = self._supervisor_id if run is None else run.supervisor_id
+                settled.setdefault(supervisor_id, []).append(outcome.lease_token)
+        for runner in self._runners():
+            runner.acknowledge(settled.get(runner.supervisor_id, ()))
+        return schedules
+
+    def cancel(self, execution_id: int) -> None:
+        """End a run, once: its outcome follows. A run that is not ours is ignored."""
+        run = self._runs.get(execution_id)
+        if run is None or execution_id in self._cancelled:
+            return
+        self._cancelled.add(execution_id)
+        for runner in self._runners():
+            if runner.supervisor_id == run.supervisor_id:
+                runner.cancel(run.token)
+
+    def stop(self) -> None:
+        """End all runs: TERM, the kill grace, KILL."""
+        for runner in self._runners():
+            runner.stop()
+
+    def stop_calls(self) -> None:
+        """Ask the functions of the program to stop."""
+        if self._callables is not None:
+            self._callables.stop()
+
+    def close(self) -> None:
+        """Let go of all runners; their runs continue."""
+        for runner in self._runners():
+            runner.close()
+
+    def find(self, execution_id: int) -> StartedRun | None:
+        return self._runs.get(execution_id)
+
+    def tokens(self) -> dict[int, str]:
+        """The tokens of all runs, by execution id."""
+        return {execution_id: run.token for execution_id, run in self._runs.items()}
+
+    def take_progress(self) -> list[Reported]:
+        """Return the progress that functions of the program reported since the last time."""
+        return [] if self._callables is None else self._callables.take_progress()
+
+    @property
+    def unended_count(self) -> int:
+        """How many runs have not reported their end yet."""
+        return sum(runner.live_count for runner in self._runners())
+
+    @property
+    def call_count(self) -> int:
+        """How many of them are functions of the program: no other engine takes these over."""
+        return 0 if self._callables is None else self._callables.live_count
+
+    @property
+    def called(self) -> list[str]:
+        """The names of the schedules of these functions."""
+        return sorted({one.schedule for one in self._runs.values() if one.supervisor_id == THREADS})
+
+    @property
+    def kill_grace_ms(self) -> int:
+        """The longest kill grace of all runs, 0 if there is none."""
+        return max((run.kill_grace_ms for run in self._runs.values()), default=0)
+
+    # Runners.
+
+    def filenos(self) -> list[int]:
+        """Descriptors that become readable when an end came or a supervisor has died."""
+        return [runner.fileno() for runner in self._runners()]
+
+    @property
+    def supervisor_id(self) -> str:
+        """The runner of the next claim: our own supervisor, THREADS if none is needed."""
+        return self._supervisor_id
+
+    @property
+    def has_supervisor(self) -> bool:
+        """Whether our own supervisor is there, to start commands."""
+        return self._own is not None
+
+    @property
+    def may_take(self) -> bool:
+        """Whether a runner that is alive can start claims."""
+        if self._own is None:
+            return self._callables is not None
+        return self._own.is_alive
+
+    def open_queues(self, queues: tuple[str, ...]) -> tuple[str, ...]:
+        """The queues that can be claimed from: without a supervisor not that of commands."""
+        if self._own is not None:
+            return queues
+        return tuple(queue for queue in queues if queue != COMMAND_QUEUE)
+
+    @property
+    def adopted_ids(self) -> frozenset[str]:
+        """The supervisors that work for us besides our own."""
+        return frozenset(self._adopted)
+
+    @property
+    def revoked(self) -> frozenset[str]:
+        """The tokens that adopted supervisors will never start."""
+        return frozenset().union(*self._revoked.values())
+
+    def adopt(self, adoption: Adoption) -> None:
+        """Add the supervisor of a dead engine, and the runs that it has."""
+        runner = adoption.runner
+        if runner is None:
+            return
+        self._adopted[runner.supervisor_id] = runner
+        self._revoked[runner.supervisor_id] = frozenset(row.lease_token for row in adoption.revoked)
+        for row in adoption.started:
+            self._runs[row.execution_id] = StartedRun(
+                token=row.lease_token,
+                schedule=row.schedule,
+                supervisor_id=runner.supervisor_id,
+                kill_grace_ms=round(row.kill_grace_s * 1000),
+            )
+
+    def release_adopted(self) -> None:
+        """Let go of adopted supervisors that have no run left."""
+        busy = {run.supervisor_id for run in self._runs.values()}
+        for supervisor_id in self._adopted.keys() - busy:
+            self._adopted.pop(supervisor_id).close()
+            self._revoked.pop(supervisor_id, None)
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether a runner has died that was not dropped yet."""
+        return not all(runner.is_alive for runner in self._runners())
+
+    def drop_dead(self) -> list[int]:
+        """Let go of supervisors that died; how many runs each had, for recovery to judge."""
+        dead = [runner for runner in self._runners() if not runner.is_alive]
+        for runner in dead:
+            self._adopted.pop(runner.supervisor_id, None)
+            self._revoked.pop(runner.supervisor_id, None)
+        if self._own in dead:
+            self._own = None
+            if self._callables is not None:
+                self._supervisor_id = THREADS
+            lived_ms = self._clock.monotonic_ms() - self._started_ms
+            self._delay_start(is_soon=lived_ms < _SHORT_LIFE_MS)
+        return [self._drop(runner) for runner in dead]
+
+    def _drop(self, runner: Runner) -> int:
+        runner.close()
+        lost = [key for key, run in self._runs.items() if run.supervisor_id == runner.supervisor_id]
+        for key in lost:
+            del self._runs[key]
+        self._cancelled.difference_update(lost)
+        return len(lost)
+
+    def _runners(self) -> Collection[Runner]:
+        own = () if self._own is None else (self._own,)
+        callables = () if self._callables is None else (self._callables,)
+        return (*own, *callables, *self._adopted.values())
+
+    # Our own supervisor.
+
+    def want_supervisor(self) -> None:
+        """Have a supervisor started: there are commands to run."""
+        self._is_wanted = True
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a supervisor was ever needed."""
+        return self._is_wanted
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long to sleep at most until another supervisor is to be started; None: not wanted."""
+        if self._own is not None or not self._is_wanted:
+            return None
+        return max(self._start_at_ms - self._clock.monotonic_ms(), 0)
+
+    def start_supervisor(self) -> None:
+        """Start our own supervisor. Raises SupervisorUnavailable or OSError if that fails."""
+        self._own = self._start_runner()
+        self._supervisor_id = self._own.supervisor_id
+        self._started_ms = self._clock.monotonic_ms()
+
+    def delay_start(self) -> None:
+        """Try to start a supervisor again later, and later each time: it just failed."""
+        self._delay_start(is_soon=True)
+
+    def _delay_start(self, *, is_soon: bool) -> None:
+        self._short_lives = self._short_lives + 1 if is_soon else 0
+        pause_ms = 0
+        if self._short_lives > 1:
+            pause_ms = min(_PAUSE_MS * 2 ** (self._short_lives - 2), _LONGEST_PAUSE_MS)
+        self._start_at_ms = self._clock.monotonic_ms() + pause_ms
+
+
+def _not_started(claim: Claim, *, now_ms: int) -> Outcome:
+    """The outcome of a command without a supervisor: it can be queued again."""
+    return Outcome(
+        execution_id=claim.execution_id,
+        lease_token=claim.lease_token,
+        status=Status.FAILED,
+        reason=Reason.SPAWN,
+        finished_ms=now_ms,
+        error_msg="there is no supervisor yet",
+        flags=(Flag.NOT_STARTED,),
+    )
+
+
+class Supervision:
+    """Keep a supervisor for an engine: started if needed, and on record before any claim."""
+
+    def __init__(self, *, store: Store, runners: Runners, events: EventReporter) -> None:
+        self._store = store
+        self._runners = runners
+        self._events = events
+        self._noted_id: str | None = None
+        self._is_lacking = False  # and that was reported
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the supervisor of the next claim is on record."""
+        return not self._runners.has_supervisor or self._runners.supervisor_id == self._noted_id
+
+    def drop_dead(self) -> bool:
+        """Let go of supervisors that died; whether there was one. Recovery judges their runs."""
+        dead = self._runners.drop_dead()
+        for runs in dead:
+            self._events.report(EventKind.SUPERVISOR_DIED, details={"runs": runs})
+        return bool(dead)
+
+    def keep(self, engine_id: int, *, has_news: bool) -> None:
+        """Start a supervisor if there is a command to run, and record it.
+
+        `has_news`: there might be a first command since the last time. Raises
+        SupervisorUnavailable or OSError if none can be started and nothing else can run either.
+        """
+        if has_news and not self._runners.is_wanted and self._store.is_used(COMMAND_QUEUE):
+            self._runners.want_supervisor()
+        if self._runners.wake_ms == 0:
+            self._start()
+        if not self.is_settled:
+            # Before anything is claimed for it: no other engine then removes its files.
+            self._store.note_supervisor(engine_id, self._runners.supervisor_id)
+            self._noted_id = self._runners.supervisor_id
+
+    def _start(self) -> None:
+        try:
+            self._runners.start_supervisor()
+        except (SupervisorUnavailable, OSError) as error:
+            if not self._runners.may_take:
+                raise
+            # Functions need no supervisor, and do not wait for it.
+            self._runners.delay_start()
+            if not self._is_lacking:
+                self._events.report(EventKind.SUPERVISOR_TROUBLE, details={"error": str(error)})
+            self._is_lacking = True
+        else:
+            if self._is_lacking:
+                self._events.report(EventKind.SUPERVISOR_WELL)
+            self._is_lacking = False

@@ -1,0 +1,367 @@
+"""Do one pass over what is due, without sleeping: `Engine.step`.
+
+A pass records ends, fires what is due, starts what it claimed, and says when to come back. With a
+fake clock you can drive it by hand through any story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import Clock
+from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.values import dataclass
+from edgecron.engine.claim import Claimer, ScheduleCache
+from edgecron.engine.clock_watch import ClockWatch
+from edgecron.engine.events import EventReporter, Report
+from edgecron.engine.finish import HOLD_MS, Finishing, ProgressWriter
+from edgecron.engine.fire import CHUNK, Firing
+from edgecron.engine.other_engines import OtherEngines
+from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
+from edgecron.engine.recovery import Recovered, Recovery
+from edgecron.engine.runners import Runners, Supervision
+from edgecron.engine.upkeep import Pruning
+from edgecron.model.choices import Hold
+from edgecron.model.engine import EngineInfo, Offers
+from edgecron.triggers.zones import one_local_zone
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a pass did. `wake_ms`: when the next one is due; None: nothing is to come."""
+
+    claimed: int = 0
+    decided: int = 0
+    ended: int = 0
+    wake_ms: int | None = None
+
+
+class Engine:
+    """One engine over a store. For one thread, which owns the store's connection.
+
+    `runners` start its runs; stop them there, and the next steps record the ends. `find_offers`
+    returns what the engine takes of its program's queue, as other versions of the program might
+    have other functions; None: everything in it.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        identity: EngineIdentity,
+        *,
+        store: Store,
+        clock: Clock,
+        others: OtherEngines,
+        runners: Runners,
+        report: Report,
+        find_offers: Callable[[], Offers] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.runners = runners
+        self._store = store
+        self._clock = clock
+        self._others = others
+        self._is_for_one_run = settings.only is not None
+        self._schedules = ScheduleCache(store)
+        find_subject = store.find_subject if settings.finds_subjects else None
+        self.events = EventReporter(report, clock, self._schedules, find_subject)
+        self._registration = Registration(
+            settings, identity, store=store, clock=clock, others=others, find_offers=find_offers
+        )
+        self._presence = Presence(store=store, clock=clock, others=others, queues=settings.queues)
+        self._claimer = Claimer(
+            settings,
+            store=store,
+            clock=clock,
+            registration=self._registration,
+            runners=runners,
+            schedules=self._schedules,
+            events=self.events,
+            others=others,
+        )
+        self._firing = Firing(
+            store=store,
+            clock=clock,
+            schedules=self._schedules,
+            presence=self._presence,
+            claimer=self._claimer,
+            runners=runners,
+            events=self.events,
+            spread=int.from_bytes(identity.key.encode()[-6:], "big"),
+        )
+        self._recovery = Recovery(
+            store=store,
+            clock=clock,
+            others=others,
+            runners=runners,
+            events=self.events,
+            may_adopt=not self._is_for_one_run,
+        )
+        self._finishing = Finishing(
+            store=store,
+            clock=clock,
+            runners=runners,
+            claimer=self._claimer,
+            recovery=self._recovery,
+            events=self.events,
+            others=others,
+        )
+        self._clock_watch = ClockWatch(
+            store=store,
+            clock=clock,
+            schedules=self._schedules,
+            events=self.events,
+            presence=self._presence,
+            clock_wait_ms=settings.clock_wait_ms,
+        )
+        self._supervision = Supervision(store=store, runners=runners, events=self.events)
+        self._progress = ProgressWriter(store=store, clock=clock, runners=runners)
+        self._pruning = Pruning(
+            store=store, clock=clock, events=self.events, retention=settings.retention
+        )
+        self._last_hold = Hold.ALL  # what the last look at the clock said
+        self._is_draining = False
+        self._has_replaced = False  # ends may have been recorded whose follow-ups replace runs
+        self._change_mark = -1
+        self._is_prepared = False  # the schedules that fire next are loaded
+
+    @property
+    def engine_id(self) -> int | None:
+        """The id in the database, None before the first step."""
+        return self._registration.engine_id
+
+    @property
+    def live_engines(self) -> tuple[EngineInfo, ...]:
+        """The other engines that were alive at the last look."""
+        return self._recovery.live_engines
+
+    def step(self) -> Step:
+        """Do one pass. Raises DatabaseUnusable, or SupervisorUnavailable if none can be started.
+
+        The next pass then continues from there.
+        """
+        try:
+            with one_local_zone():  # Our own, whatever zone this thread had for local.
+                return self._pass()
+        except DatabaseUnusable:
+            self._note_unknown_commit()
+            raise
+        finally:
+            self._claimer.report()
+
+    def _pass(self) -> Step:
+        engine_id = self._registration.keep()
+        if not self._is_for_one_run:
+            self._presence.begin(engine_id)
+        # Before anything is claimed: a fire that comes due within the pass has another place.
+        begun_ms = self._clock.now_ms()
+        self._claimer.begin()
+        ended, has_filled = self._write_ends()
+        if self._supervision.drop_dead():
+            self._recovery.suspect()
+        might_have_looked = self._recovery.is_due()
+        recovered = self._recovery.look(engine_id)
+        if recovered.adopted:
+            more, has_more = self._write_ends()  # Some ended before they were adopted.
+            ended, has_filled = ended + more, has_filled or has_more
+        change_mark = self._store.change_mark  # It does not show our own commits.
+        has_changed = change_mark != self._change_mark
+        self._follow_recovery(recovered, has_changed=has_changed)
+        hold = Hold.NOTHING
+        if not self._is_for_one_run:
+            hold = self._clock_watch.look(has_changed=has_changed)
+            self._registration.note_zone(self._clock_watch.local_timezone)
+        self._last_hold = hold
+        if not self._is_draining:
+            # After the ends: their follow-ups might be the first commands.
+            has_news = ended > 0 or might_have_looked or has_changed
+            self._supervision.keep(engine_id, has_news=has_news)
+        if self._may_claim():
+            self._firing.fire(hold, has_filled=has_filled and not recovered.has_queued)
+        batches = self._claimer.take_batches()
+        self._write_upkeep(
+            engine_id, is_busy=ended > 0 or any(one.decided for one in batches), hold=hold
+        )
+        if has_changed or any(one.advanced for one in batches):
+            self._is_prepared = False  # Other schedules might be next.
+        # As it was before: what others have committed since is for the next pass.
+        self._change_mark = change_mark
+        return Step(
+            claimed=sum(len(batch.granted) for batch in batches),
+            decided=sum(len(batch.decided) for batch in batches),
+            ended=ended,
+            wake_ms=self._next_wake_ms(hold, begun_ms=begun_ms),
+        )
+
+    def _write_ends(self) -> tuple[int, bool]:
+        """Record the ends that came; how many, and whether queued runs got their places."""
+        count, has_filled = 0, False
+        # Collect once: a run that a transaction starts, and that ends immediately, is for the next
+        # pass. A claim of the transaction that can't be read is for the next transaction.
+        self.runners.collect()
+        while self.runners.outcomes:
+            done = self._finishing.finish(may_fill=self._may_fill())
+            count += done.ended
+            has_filled |= done.has_filled
+            self._has_replaced |= done.has_replaced
+        return count, has_filled
+
+    def _follow_recovery(self, recovered: Recovered, *, has_changed: bool) -> None:
+        """Do what follows from ends and adoptions: end cancelled and replaced runs."""
+        self.runners.release_adopted()
+        if recovered.has_queued and self._is_draining:
+            self._others.ring()  # These runs are for them: we claim nothing more.
+        if recovered.has_replaced or self._has_replaced:
+            self._claimer.end_replaced()
+        elif recovered.adopted or has_changed:
+            self._claimer.end_cancelled()
+        self._has_replaced = False
+
+    def _write_upkeep(self, engine_id: int, *, is_busy: bool, hold: Hold) -> None:
+        """Record marks, heartbeat and progress, and prune, if it is time."""
+        if not self._is_for_one_run:
+            self._clock_watch.note_mark(is_busy=is_busy)
+            if is_busy:
+                self._presence.note_busy(engine_id)
+        self._registration.beat(is_running=bool(self.runners))
+        self._progress.write()
+        if not self._is_for_one_run and not self._is_draining:
+            self._pruning.work(is_busy=is_busy, is_trusted=hold is Hold.NOTHING)
+
+    def _may_claim(self) -> bool:
+        return self.runners.may_take and not self._is_draining and not self._finishing.is_held
+
+    def _may_fill(self) -> bool:
+        """Whether queued runs may be claimed for the runners as the last pass left them.
+
+        Not by a clock that was set since: a wrong one would give up runs that wait for a condition.
+        """
+        return (
+            self._may_claim()
+            and not self._is_for_one_run
+            and self._last_hold is Hold.NOTHING
+            and not self._clock_watch.has_news()
+            and self._supervision.is_settled
+        )
+
+    def _note_unknown_commit(self) -> None:
+        """After trouble: what a transaction granted or replaced is unknown, and is read again."""
+        self._recovery.suspect()
+        self._has_replaced = True
+
+    def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
+        now_ms = self._clock.now_ms()
+        if self._finishing.is_held:
+            return now_ms + HOLD_MS
+        if self.runners.outcomes:
+            return now_ms  # They came while fires were decided.
+        due_ms = self._store.next_due_ms(
+            self._claimer.open_queues(), now_ms=begun_ms, hold=hold, offers=self._claimer.offers
+        )
+        if due_ms is not None and due_ms <= now_ms and self._firing.rest_ms:
+            due_ms = now_ms + self._firing.rest_ms
+        waits_ms = (
+            self._recovery.wake_ms,
+            self.runners.wake_ms,
+            self._clock_watch.wake_ms,
+            self._pruning.wake_ms,
+            self._progress.wake_ms,
+            self._claimer.wait_ms(),
+        )
+        wakes_ms = [now_ms + wait_ms for wait_ms in waits_ms if wait_ms is not None]
+        return min(wakes_ms if due_ms is None else [*wakes_ms, due_ms], default=None)
+
+    # Between passes.
+
+    def has_changed(self) -> bool:
+        """Whether a step has something to do that no timer or descriptor shows.
+
+        Another process has committed; the clock was set, or the machine asleep; or, asked now and
+        then, something has become old.
+        """
+        if self._clock_watch.has_news() or self._store.change_mark != self._change_mark:
+            return True
+        if not self._recovery.is_due():
+            return False
+        # Nearly always there is nothing, and to see that costs a third of a whole step.
+        is_at_work = bool(self.runners or self.runners.outcomes)
+        if is_at_work or self._clock_watch.is_outdated():
+            return True
+        return self._recovery.has_work(self._registration.get_id())
+
+    def has_ends(self) -> bool:
+        """Whether a step has ends or progress to record, or a runner died."""
+        return bool(self.runners.collect()) or self.runners.has_dead or self._progress.look()
+
+    def tidy(self) -> None:
+        """Move the content of the write-ahead log into the database, once it is much."""
+        self._store.tidy()
+
+    def mend(self) -> None:
+        """After trouble: repair the open database."""
+        self._store.mend()
+
+    def prepare(self) -> None:
+        """Load and compile what fires next, so that the fire itself need not."""
+        if not self._is_prepared and not self._firing.rest_ms:
+            queues, offers = self.settings.queues, self._claimer.offers
+            self._schedules.load(self._store.upcoming(queues, limit=CHUNK, offers=offers))
+            self._is_prepared = True
+
+    def find_next(self) -> tuple[str, int] | None:
+        """The name of the schedule that fires next, and when; None: nothing is to come."""
+        return self._store.find_next(self.settings.queues)
+
+    def suspect(self) -> None:
+        """Have the next step look for dead engines."""
+        self._recovery.suspect()
+
+    # Runs that start exactly on time.
+
+    def rehearse(self, at_ms: int) -> bool:
+        """Claim what is due at an instant to come, and undo it; whether all of it would start."""
+        return self._may_claim_early() and self._firing.rehearse(at_ms)
+
+    def claim_early(self, at_ms: int) -> None:
+        """Claim what is due at an instant that is about to come, as of then.
+
+        Call `start_early` at that instant, whatever happens. Raises DatabaseUnusable, as `step`.
+        """
+        if not self._may_claim_early():
+            return
+        try:
+            self._firing.claim_early(at_ms)
+        except DatabaseUnusable:
+            self._note_unknown_commit()
+            raise
+
+    def start_early(self) -> None:
+        """Start what was claimed early."""
+        self._claimer.start_early()
+
+    def _may_claim_early(self) -> bool:
+        return self._may_fill() and self._store.change_mark == self._change_mark
+
+    # The end.
+
+    def drain(self) -> None:
+        """Claim and adopt nothing more: further steps only record ends."""
+        self._is_draining = True
+        self._recovery.adopt_nobody()
+
+    def note_draining(self) -> None:
+        """Record that this engine claims nothing more."""
+        self._registration.close_queues()
+
+    def retire(self) -> None:
+        """Record the last ends and leave the database; runs continue under their supervisor."""
+        self._write_ends()
+        self._registration.end()
+
+    def close(self) -> None:
+        """Let go of the supervisors; their runs continue."""
+        self.runners.close()
