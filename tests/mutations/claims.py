@@ -28,7 +28,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17", "5"),
         edits=(
             Edit(
-                file="planning/trust.py",
+                file="planning/corrections.py",
                 old="    return is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)\n",
                 new="    return True\n",
             ),
