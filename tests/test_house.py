@@ -368,3 +368,18 @@ def test_every_status_and_reason_says_how_it_is_entered() -> None:
     ]
 
     assert bare == []
+
+
+def test_the_map_names_files_that_exist() -> None:
+    text = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(rf"\b(?:{'|'.join(floors())})/\w+\.py\b", text))
+
+    assert named
+    assert {name for name in named if not (PACKAGE / name).exists()} == set()
+
+
+def test_the_map_has_the_same_floors_as_the_package() -> None:
+    text = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| `(\w+)/` \|", text, re.MULTILINE)
+
+    assert {room: int(floor) for floor, room in rows} == floors()

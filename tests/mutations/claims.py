@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, fails
-from .mutation import Edit, Hunt, Mutation
+from .mutation import Edit, FileEdit, Hunt, Mutation
 
 _CLAIMS = "tests/store/test_store_claims.py"
-_ADVANCE = "store/claims.py"
 ALL: tuple[Mutation, ...] = (
     Mutation(
         name="boot-decided",
@@ -14,10 +13,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I4", "22"),
         edits=(
             Edit(
-                file=_ADVANCE,
-                old="WHERE id = :id AND revision = :revision AND boot_decided IS NOT :boot\n"
-                "               AND on_boot",
-                new="WHERE id = :id AND revision = :revision\n               AND on_boot",
+                function="_decide_boot", old="boot_decided IS NOT :boot AND on_boot", new="on_boot"
             ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_two_engines_decide_a_boot_once"),
@@ -28,9 +24,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17", "5"),
         edits=(
             Edit(
-                file="planning/corrections.py",
-                old="    return is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)\n",
-                new="    return True\n",
+                function="is_trusted",
+                old="is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)",
+                new="True",
             ),
         ),
         hunt=Hunt(tests=(CLOCKS,), says=fails("I17")),
@@ -40,22 +36,28 @@ ALL: tuple[Mutation, ...] = (
         guard="the row that makes a fire unique",
         proves=("I2", "I4", "22"),
         edits=(
-            Edit(
+            FileEdit(
                 file="store/migrations/0004_leaner_runs.sql",
-                old="    UNIQUE (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt),\n",
+                old=(
+                    "    UNIQUE (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt),\n"
+                ),
                 new="",
             ),
             Edit(
-                file="store/row_batches.py",
-                old="                   ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at,"
-                " fire_key, attempt)\n                       DO NOTHING\n",
-                new="",
+                function="RowBatch._insert",
+                old=(
+                    "ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, "
+                    "attempt) DO NOTHING RETURNING"
+                ),
+                new="RETURNING",
             ),
             Edit(
-                file="store/skipped_rows.py",
-                old="           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key,"
-                " attempt) DO NOTHING\n",
-                new="",
+                function="INSERT",
+                old=(
+                    "ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, "
+                    "attempt) DO NOTHING RETURNING"
+                ),
+                new="RETURNING",
             ),
         ),
         hunt=Hunt(tests=(CLOCKS,), says=fails("I[124]")),
@@ -67,10 +69,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I4", "22"),
         edits=(
             Edit(
-                file=_ADVANCE,
-                old="WHERE id = :id AND next_plan_at = :plan AND next_run_at = :run\n"
-                "               AND revision",
-                new="WHERE id = :id AND revision",
+                function="_advance_all",
+                old="next_plan_at = :plan AND next_run_at = :run AND revision",
+                new="revision",
             ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_the_second_engine_loses"),
@@ -79,7 +80,9 @@ ALL: tuple[Mutation, ...] = (
         name="advance-by-revision",
         guard="the revision that a claim must still find",
         proves=("I15", "13", "26"),
-        edits=(Edit(file=_ADVANCE, old="AND revision = :revision AND enabled", new="AND enabled"),),
+        edits=(
+            Edit(function="_advance_all", old="revision = :revision AND enabled", new="enabled"),
+        ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_an_edit_between_look_and_claim_wins"),
     ),
     Mutation(
@@ -88,9 +91,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I4", "22"),
         edits=(
             Edit(
-                file=_ADVANCE,
-                old="ours = [one for one in decisions if one.plan.due.schedule_id in advanced]",
-                new="ours = list(decisions)",
+                function="claim_due",
+                old="[one for one in decisions if one.plan.due.schedule_id in advanced]",
+                new="list(decisions)",
             ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_the_second_engine_loses"),
@@ -101,9 +104,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I15", "4"),
         edits=(
             Edit(
-                file="planning/catch_up.py",
-                old="if due.plan_ms <= due.decided_until_ms or is_done:",
-                new="if is_done:",
+                function="plan_fire",
+                old="due.plan_ms <= due.decided_until_ms or is_done:",
+                new="is_done:",
             ),
         ),
         # The unique row holds too, as long as there is one: the plan is asked for itself.
@@ -118,22 +121,28 @@ ALL: tuple[Mutation, ...] = (
         proves=("I5", "15", "16"),
         edits=(
             Edit(
-                file=_ADVANCE,
-                old="    decided = tuple(writer.decided)\n",
-                new="    decided = tuple(writer.decided)\n    database.on_granted(granted)\n",
+                function="_batch_of",
+                old=("tuple(writer.decided)\n    replaced"),
+                new=("tuple(writer.decided)\n    database.on_granted(granted)\n    replaced"),
             ),
             Edit(
-                file="engine/claim.py",
-                old="        self._runners.start(self._complete(batch, seat))\n",
-                new="",
+                function="Claimer.start",
+                old=(
+                    "self._runners.start(self._complete(batch, seat))\n"
+                    "    self._batches.append(batch)"
+                ),
+                new="self._batches.append(batch)",
             ),
             Edit(
-                file="engine/claim.py",
-                old="        return Seat(\n",
-                new="        from edgecron.store.connection import Database\n"
-                "        Database.on_granted = staticmethod(lambda granted: self._runners.start(\n"
-                "            self._complete(ClaimBatch(granted=granted), self.seat())))\n"
-                "        return Seat(\n",
+                function="Claimer.seat",
+                old="return",
+                new=(
+                    "from edgecron.store.connection import Database\n"
+                    "    Database.on_granted = staticmethod(lambda granted: "
+                    "self._runners.start(self._complete(ClaimBatch(granted=granted), "
+                    "self.seat())))\n"
+                    "    return"
+                ),
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, CUTS), says=fails("I5") + "|AssertionError: lost"),

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .mutation import Edit
+from .mutation import AnyEdit
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "edgecron"
 
 
 @contextmanager
-def a_copy(edits: Sequence[Edit] = ()) -> Iterator[Path]:
-    """A folder with the package, edited, and with the tests as they are. Raises StaleAnchor."""
+def a_copy(edits: Sequence[AnyEdit] = ()) -> Iterator[Path]:
+    """A folder with the package, edited, and with the tests as they are. Raises StaleEdit."""
     with TemporaryDirectory(prefix="mutation-") as folder:
         root = Path(folder).resolve()
         # Nothing compiled comes along: it may be of the same second and size as what is edited.

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from .hunts import CRASHES, EVERY_CALL, POLICIES, fails
-from .mutation import Edit, Hunt, Mutation
-
-_ENDING = "store/ends.py"
-_AFTER = "store/follow_ups.py"
+from .mutation import Edit, FileEdit, Hunt, Mutation
 
 # The trigger of the database, and what it is told from a planted one by.
-_NO_TRIGGER = tuple(
-    Edit(
-        file=file,
-        old="WHEN OLD.status NOT IN ('queued', 'running') AND (\n",
-        new="WHEN OLD.status NOT IN ('queued', 'running') AND FALSE AND (\n",
-    )
-    for file in ("store/migrations/0004_leaner_runs.sql", "store/migrate.py")
+_WHEN = "WHEN OLD.status NOT IN ('queued', 'running') AND"
+_NO_TRIGGER = (
+    FileEdit(
+        file="store/migrations/0004_leaner_runs.sql", old=f"{_WHEN} (", new=f"{_WHEN} FALSE AND ("
+    ),
+    Edit(function="OWN_TRIGGERS", old=f"{_WHEN} (", new=f"{_WHEN} FALSE AND ("),
 )
 
 ALL: tuple[Mutation, ...] = (
@@ -25,11 +21,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6", "29"),
         edits=(
             Edit(
-                file=_ENDING,
-                old="    WHERE id = :id AND lease_token = :token AND status = 'running'\n"
-                "    RETURNING id, lease_token, schedule_id",
-                new="    WHERE id = :id AND status = 'running'\n"
-                "    RETURNING id, :token, schedule_id",
+                function="_END",
+                old="lease_token = :token AND status = 'running' RETURNING id, lease_token,",
+                new="status = 'running' RETURNING id, :token,",
             ),
         ),
         hunt=Hunt(
@@ -43,13 +37,7 @@ ALL: tuple[Mutation, ...] = (
         guard="only what runs is ended, by the statement and by the database",
         proves=("I8", "29"),
         edits=(
-            Edit(
-                file=_ENDING,
-                old="    WHERE id = :id AND lease_token = :token AND status = 'running'\n"
-                "    RETURNING id, lease_token, schedule_id",
-                new="    WHERE id = :id AND lease_token = :token\n"
-                "    RETURNING id, lease_token, schedule_id",
-            ),
+            Edit(function="_END", old="AND status = 'running' RETURNING", new="RETURNING"),
             *_NO_TRIGGER,
         ),
         # A second end of a run writes its retry again, which the database refuses.
@@ -71,9 +59,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6",),
         edits=(
             Edit(
-                file=_ENDING,
-                old="    if outcome.state and outcome.status is Status.SUCCESS:\n",
-                new="    if outcome.state:\n",
+                function="_write_more",
+                old="outcome.state and outcome.status is Status.SUCCESS:",
+                new="outcome.state:",
             ),
         ),
         hunt=Hunt(tests=(CRASHES,), says=fails("I6")),
@@ -82,15 +70,7 @@ ALL: tuple[Mutation, ...] = (
         name="requeue-by-token",
         guard="the token of what is queued again",
         proves=("I3", "17"),
-        edits=(
-            Edit(
-                file=_ENDING,
-                old="WHERE id = :id AND lease_token = :token AND status = 'running'\n"
-                "               RETURNING schedule_id, cancel",
-                new="WHERE id = :id AND status = 'running'\n"
-                "               RETURNING schedule_id, cancel",
-            ),
-        ),
+        edits=(Edit(function="requeue", old="lease_token = :token AND status", new="status"),),
         hunt=Hunt(
             tests=("tests/store/test_store_ends.py",),
             says="test_what_was_claimed_anew_is_not_queued",
@@ -102,12 +82,12 @@ ALL: tuple[Mutation, ...] = (
         proves=("I9",),
         edits=(
             Edit(
-                file=_AFTER,
-                old="           SELECT schedule_id, revision, scope_kind, scope_id, plan_at,"
-                " fire_key, 'retry',\n",
-                new="           SELECT schedule_id, (SELECT s.revision FROM schedules AS s\n"
-                "                   WHERE s.id = schedule_id), scope_kind, scope_id, plan_at,"
-                " fire_key, 'retry',\n",
+                function="_retry",
+                old="SELECT schedule_id, revision,",
+                new=(
+                    "SELECT schedule_id, (SELECT s.revision FROM schedules AS s WHERE s.id "
+                    "= schedule_id),"
+                ),
             ),
         ),
         hunt=Hunt(tests=(POLICIES,), says="AssertionError: a revision changed"),
@@ -118,9 +98,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I12",),
         edits=(
             Edit(
-                file="planning/retry.py",
-                old="if ended.status is not Status.FAILED or failures > policy.retries:",
-                new="if ended.status is not Status.FAILED:",
+                function="plan_retry",
+                old="Status.FAILED or failures > policy.retries:",
+                new="Status.FAILED:",
             ),
         ),
         hunt=Hunt(tests=(POLICIES,), says=fails("I12")),
@@ -129,7 +109,7 @@ ALL: tuple[Mutation, ...] = (
         name="no-retry-of-the-unwanted",
         guard="what was cancelled is not tried again",
         proves=("I12", "26"),
-        edits=(Edit(file=_AFTER, old="    if row.is_unwanted:\n", new="    if False:\n"),),
+        edits=(Edit(function="_retry", old="row.is_unwanted:", new="False:"),),
         hunt=Hunt(
             tests=("tests/store/test_store_ends.py",), says="test_what_failed_before_it_could_be"
         ),
@@ -140,10 +120,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I12", "17"),
         edits=(
             Edit(
-                file="planning/retry.py",
-                old="return ended.finished_ms if policy.on_interrupt is OnInterrupt.RETRY"
-                " else None",
-                new="return ended.finished_ms",
+                function="plan_retry",
+                old=("ended.finished_ms if policy.on_interrupt is OnInterrupt.RETRY else None"),
+                new="ended.finished_ms",
             ),
         ),
         hunt=Hunt(tests=(POLICIES,), says=fails("I12")),
@@ -154,16 +133,18 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6", "15", "17"),
         edits=(
             Edit(
-                file="engine/finish.py",
-                old="        self._claimer.report()  # A run's start is reported before its end.\n",
-                new="        self._claimer.report()\n"
-                "        schedules = self._runners.settle(outcomes)\n",
+                function="Finishing.finish",
+                old=("self._claimer.report()\n    now_ms"),
+                new=(
+                    "self._claimer.report()\n"
+                    "    schedules = self._runners.settle(outcomes)\n"
+                    "    now_ms"
+                ),
             ),
             Edit(
-                file="engine/finish.py",
-                old="            written = self._store.finish(ended, now_ms=now_ms)\n"
-                "        schedules = self._runners.settle(outcomes)\n",
-                new="            written = self._store.finish(ended, now_ms=now_ms)\n",
+                function="Finishing.finish",
+                old=("schedules = self._runners.settle(outcomes)\n    rows"),
+                new="rows",
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, POLICIES), says=fails("I[346]")),

@@ -59,7 +59,7 @@ class Found:
 
 
 def hunt(mutation: Mutation) -> Found:
-    """Run the checker of a mutation on a copy that has it. Raises StaleAnchor."""
+    """Run the checker of a mutation on a copy that has it. Raises StaleEdit."""
     with a_copy(mutation.edits) as root:
         ran = run_tests(root, mutation.hunt.tests, is_long=mutation.hunt.is_long)
     failed = ran.failed

@@ -7,7 +7,6 @@ from .mutation import Edit, Hunt, Mutation
 
 _LIMITS = "tests/engine/test_engine_limits.py"
 _NO_LIMIT = f"{_LIMITS}::test_no_limit_is_ever_passed_whatever_comes_together"
-_LEDGER = "store/limits.py"
 
 ALL: tuple[Mutation, ...] = (
     Mutation(
@@ -16,9 +15,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("49",),
         edits=(
             Edit(
-                file=_LEDGER,
-                old="            self._places = seat.max_running - running\n",
-                new="            self._places = seat.max_running\n",
+                function="RunCounts.__init__",
+                old="seat.max_running - running",
+                new="seat.max_running",
             ),
         ),
         hunt=Hunt(tests=(CRASHES,), says="I7 an engine runs"),
@@ -27,13 +26,7 @@ ALL: tuple[Mutation, ...] = (
         name="group-limit",
         guard="what a group runs is counted in each claim",
         proves=("49",),
-        edits=(
-            Edit(
-                file=_LEDGER,
-                old="return {name: most - running for name, most, running in rows}",
-                new="return {name: most for name, most, running in rows}",
-            ),
-        ),
+        edits=(Edit(function="_count_group_places", old="- running for", new="for"),),
         hunt=Hunt(tests=(_NO_LIMIT, _LIMITS), says="test_(no_limit|a_group_s_limit)"),
     ),
     Mutation(
@@ -41,15 +34,11 @@ ALL: tuple[Mutation, ...] = (
         guard="what a schedule runs is counted before a queued row starts",
         proves=("I7", "28"),
         edits=(
+            Edit(function="may_start_queued", old="limit is None or taken < limit", new="True"),
             Edit(
-                file="planning/overlap.py",
-                old="    return limit is None or taken < limit\n",
-                new="    return True\n",
-            ),
-            Edit(
-                file="planning/overlap.py",
-                old="    return limit is not None and occupancy.running >= limit\n",
-                new="    return False\n",
+                function="is_full",
+                old="limit is not None and occupancy.running >= limit",
+                new="False",
             ),
         ),
         hunt=Hunt(tests=(CRASHES, POLICIES), says=fails("I7")),
@@ -59,12 +48,11 @@ ALL: tuple[Mutation, ...] = (
         guard="a fire looks at what is active of its schedule",
         proves=("I7",),
         edits=(
-            Edit(file="planning/overlap.py", old="    if active < limit:\n", new="    if True:\n"),
+            Edit(function="admit_fire", old="active < limit:", new="True:"),
             Edit(
-                file="planning/overlap.py",
-                old="return run_or_wait if active + occupancy.backfilling < limit"
-                " else Admission.QUEUE",
-                new="return run_or_wait",
+                function="admit_fire",
+                old=("run_or_wait if active + occupancy.backfilling < limit else Admission.QUEUE"),
+                new="run_or_wait",
             ),
         ),
         hunt=Hunt(tests=(CROWDS,), says=fails("I7")),
@@ -74,12 +62,7 @@ ALL: tuple[Mutation, ...] = (
         guard="a fire is active while its next attempt waits",
         proves=("I7",),
         edits=(
-            Edit(
-                file="planning/overlap.py",
-                old="        return self.running - self.backfilling + self.queued"
-                " + self.retrying\n",
-                new="        return self.running - self.backfilling + self.queued\n",
-            ),
+            Edit(function="Occupancy.active", old="self.queued + self.retrying", new="self.queued"),
         ),
         hunt=Hunt(
             tests=("tests/engine/test_engine_policies.py",),
@@ -92,16 +75,21 @@ ALL: tuple[Mutation, ...] = (
         proves=("28", "50"),
         edits=(
             Edit(
-                file="planning/overlap.py",
-                old="    if is_backfill and is_behind(cause=cause, occupancy=occupancy):\n"
-                "        return False\n",
-                new="",
+                function="may_start_queued",
+                old=(
+                    "if is_backfill and is_behind(cause=cause, occupancy=occupancy):\n"
+                    "        return False\n"
+                    "    is_own"
+                ),
+                new="is_own",
             ),
             Edit(
-                file="store/queue.py",
-                old="elif row.cause is Cause.BACKFILL and is_behind("
-                "cause=row.cause, occupancy=occupancy):",
-                new="elif False:",
+                function="_Filler._has_room",
+                old=(
+                    "row.cause is Cause.BACKFILL and is_behind(cause=row.cause, "
+                    "occupancy=occupancy):"
+                ),
+                new="False:",
             ),
         ),
         hunt=Hunt(
@@ -115,10 +103,12 @@ ALL: tuple[Mutation, ...] = (
         proves=("26",),
         edits=(
             Edit(
-                file="store/queue_order.py",
-                old="(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL\n"
-                "    AND (s.paused_until IS NULL OR s.paused_until <= :now)))",
-                new="TRUE",
+                function="_IS_OPEN",
+                old=(
+                    "\"(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL AND "
+                    '(s.paused_until IS NULL OR s.paused_until <= :now)))"'
+                ),
+                new="'TRUE'",
             ),
         ),
         hunt=Hunt(tests=(POLICIES,), says="held by a pause"),
@@ -129,10 +119,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17",),
         edits=(
             Edit(
-                file="store/queue.py",
-                old="        unmet = self._needs.find_unmet(row.needs, row.cause)\n"
-                "        if unmet is not None:\n",
-                new="        unmet = None\n        if unmet is not None:\n",
+                function="_Filler._start_or_owe",
+                old="self._needs.find_unmet(row.needs, row.cause)",
+                new="None",
             ),
         ),
         hunt=Hunt(tests=(NEEDS,), says="without a success of good|never"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .hunts import CUTS
 from .mutation import Edit, Hunt, Mutation
 
-_PROCESSES = "tests/engine/test_engine_processes.py"
 _FILE = "tests/store/test_sqlite_file.py"
 
 ALL: tuple[Mutation, ...] = (
@@ -13,13 +12,7 @@ ALL: tuple[Mutation, ...] = (
         name="synchronous",
         guard="a claim is on the disk when its COMMIT returns (synchronous=FULL)",
         proves=("16",),
-        edits=(
-            Edit(
-                file="store/database_file.py",
-                old='connection.execute("PRAGMA synchronous = FULL", can_cache=False)',
-                new='connection.execute("PRAGMA synchronous = NORMAL", can_cache=False)',
-            ),
-        ),
+        edits=(Edit(function="configure", old="FULL',", new="NORMAL',"),),
         hunt=Hunt(
             tests=(CUTS,), says="AssertionError: (lost|less than when a call had last returned)"
         ),
@@ -31,9 +24,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("51", "15"),
         edits=(
             Edit(
-                file="store/connection.py",
-                old='                    self._connection.execute("ROLLBACK")\n',
-                new='                    self._connection.execute("COMMIT")\n',
+                function="Database.transaction",
+                old="self._connection.execute('ROLLBACK')",
+                new="self._connection.execute('COMMIT')",
             ),
         ),
         hunt=Hunt(
@@ -47,9 +40,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("70",),
         edits=(
             Edit(
-                file="store/connection.py",
-                old="                self.check_version()\n                yield\n",
-                new="                yield\n",
+                function="Database.transaction",
+                old=("self.check_version()\n            yield"),
+                new="yield",
             ),
         ),
         hunt=Hunt(
@@ -63,9 +56,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I19", "62"),
         edits=(
             Edit(
-                file="store/database_file.py",
-                old="    os.fchmod(descriptor, 0o600)\n",
-                new="    os.fchmod(descriptor, 0o644)\n",
+                function="_create_file",
+                old="os.fchmod(descriptor, 384)",
+                new="os.fchmod(descriptor, 420)",
             ),
         ),
         hunt=Hunt(tests=(_FILE,), says="test_files_are_for_their_owner_alone"),

@@ -11,14 +11,19 @@ _GUARDIAN = "tests/supervisor/test_supervisor_guardian.py"
 _JOURNAL = "tests/supervisor/test_supervisor_journal.py"
 _OUTPUT = "tests/supervisor/test_supervisor_output.py"
 _PROCESS = "tests/supervisor/test_supervisor_process.py"
-_LOOP = "supervisor/loop.py"
 
 ALL: tuple[Mutation, ...] = (
     Mutation(
         name="revocation",
         guard="a supervisor starts no token that was revoked",
         proves=("I3", "17"),
-        edits=(Edit(file=_LOOP, old="            del fresh[token]\n", new=""),),
+        edits=(
+            Edit(
+                function="Supervisor._on_start",
+                old=("del fresh[token]\n        self._ledger.refuse([token],"),
+                new="self._ledger.refuse([token],",
+            ),
+        ),
         hunt=Hunt(
             tests=(f"{_CONTROL}::test_a_token_that_was_revoked_never_starts",),
             says="test_a_token_that_was_revoked_never_starts",
@@ -31,9 +36,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I3", "17"),
         edits=(
             Edit(
-                file=_LOOP,
-                old="dropped = [token for token in phases if self._starter.drop(token)]",
-                new="dropped = [token for token in phases if token in self._starter]",
+                function="Supervisor._revoke",
+                old="self._starter.drop(token)]",
+                new="token in self._starter]",
             ),
         ),
         hunt=Hunt(
@@ -47,10 +52,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I3",),
         edits=(
             Edit(
-                file=_LOOP,
-                old="            request.token: request for request in requests"
-                " if not self._is_known(request.token)\n",
-                new="            request.token: request for request in requests\n",
+                function="Supervisor._on_start",
+                old="requests if not self._is_known(request.token)}",
+                new="requests}",
             ),
         ),
         hunt=Hunt(
@@ -64,10 +68,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I3", "17", "18"),
         edits=(
             Edit(
-                file="supervisor/journal.py",
-                old="        self.write_backlog()\n"
-                '        self._append(encode_line(["token", list(tokens)]))\n',
-                new='        self._backlog.append(encode_line(["token", list(tokens)]))\n',
+                function="Journal.write_tokens",
+                old=("self.write_backlog()\n    self._append(encode_line(['token',"),
+                new="self._backlog.append(encode_line(['token',",
             ),
         ),
         hunt=Hunt(
@@ -84,9 +87,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I3", "18"),
         edits=(
             Edit(
-                file="supervisor/process.py",
-                old="guarded_pid = _fork_guarded() if guardian.become_subreaper() else None",
-                new="guarded_pid = None",
+                function="serve_detached",
+                old="_fork_guarded() if guardian.become_subreaper() else None",
+                new="None",
             ),
         ),
         hunt=Hunt(
@@ -98,13 +101,7 @@ ALL: tuple[Mutation, ...] = (
         name="lock-closed-in-commands",
         guard="no command inherits its supervisor's lock",
         proves=("38", "18"),
-        edits=(
-            Edit(
-                file="supervisor/process.py",
-                old="fcntl.fcntl(taken_fd, fcntl.F_DUPFD_CLOEXEC, above + 1)",
-                new="fcntl.fcntl(taken_fd, fcntl.F_DUPFD, above + 1)",
-            ),
-        ),
+        edits=(Edit(function="_hold_lock", old="fcntl.F_DUPFD_CLOEXEC,", new="fcntl.F_DUPFD,"),),
         hunt=Hunt(
             tests=(f"{_PROCESS}::test_no_command_holds_the_lock",),
             says="test_no_command_holds_the_lock",
@@ -116,9 +113,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("32", "33", "36"),
         edits=(
             Edit(
-                file="supervisor/spawn.py",
-                old="start_new_session=True,",
-                new="start_new_session=False,",
+                function="Spawner._popen",
+                old="start_new_session=True)",
+                new="start_new_session=False)",
             ),
         ),
         hunt=Hunt(
@@ -132,9 +129,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("16",),
         edits=(
             Edit(
-                file="supervisor/journal.py",
-                old='    if checksum != b"%08x" % zlib.crc32(text):\n        return None\n',
-                new="",
+                function="decode_line",
+                old=("if checksum != b'%08x' % zlib.crc32(text):\n        return None\n    entry"),
+                new="entry",
             ),
         ),
         hunt=Hunt(tests=(TORN_JOURNALS, _JOURNAL), says="test_.*journal"),
@@ -143,26 +140,14 @@ ALL: tuple[Mutation, ...] = (
         name="torn-line",
         guard="a journal that ends within a line is not intact",
         proves=("16", "17"),
-        edits=(
-            Edit(
-                file="supervisor/journal.py",
-                old='    is_intact = lines[-1] == b""\n',
-                new="    is_intact = True\n",
-            ),
-        ),
+        edits=(Edit(function="read_journal", old="lines[-1] == b''", new="True"),),
         hunt=Hunt(tests=(_JOURNAL,), says="test_.*"),
     ),
     Mutation(
         name="boot-of-a-journal",
         guard="what a journal of another boot says of processes is not believed",
         proves=("16", "20"),
-        edits=(
-            Edit(
-                file="supervisor/verdicts.py",
-                old="    is_same_boot = journal.boot_id == boot_id\n",
-                new="    is_same_boot = True\n",
-            ),
-        ),
+        edits=(Edit(function="judge", old="journal.boot_id == boot_id", new="True"),),
         hunt=Hunt(tests=(TORN_JOURNALS,), says="test_whatever_is_left_of_a_journal"),
     ),
     Mutation(
@@ -171,9 +156,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("20",),
         edits=(
             Edit(
-                file="supervisor/guardian.py",
-                old="        is_same = leader is None or leader.start_time == trace.start_time\n",
-                new="        is_same = True\n",
+                function="find_doomed",
+                old="leader is None or leader.start_time == trace.start_time",
+                new="True",
             ),
         ),
         hunt=Hunt(

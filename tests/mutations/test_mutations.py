@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mutations.copies import PACKAGE, a_copy
 from mutations.hunting import hunt_all
-from mutations.mutation import Edit, Mutation, StaleAnchor
+from mutations.mutation import Edit, Mutation, StaleEdit
 from mutations.table import ALL
 
 QUICK = [mutation for mutation in ALL if mutation.is_quick]
 OTHERS = [mutation for mutation in ALL if not mutation.is_quick]
 
 
-def test_the_source_still_has_what_each_mutation_takes_away() -> None:
-    stale = [
-        (mutation.name, edit.file, edit.old)
-        for mutation in ALL
-        for edit in mutation.edits
-        if (PACKAGE / edit.file).read_text(encoding="utf-8").count(edit.old) != 1
-    ]
+def test_each_mutation_still_fits_the_package() -> None:
+    stale = []
+    for mutation in ALL:
+        for edit in mutation.edits:
+            try:
+                edit.check(PACKAGE)
+            except StaleEdit as error:
+                stale.append(f"{mutation.name}: {error}")
 
     assert stale == []
     assert all(mutation.edits for mutation in ALL)
 
 
-def test_an_edit_that_fits_nowhere_or_twice_is_refused() -> None:
-    nowhere = Edit(file="model/choices.py", old="no such text", new="")
-    twice = Edit(file="model/choices.py", old="e", new="")
+@pytest.mark.parametrize(
+    ("function", "old"),
+    [("Overlap.no_such_method", "e"), ("plan_fire", "no such text"), ("plan_fire", "e")],
+)
+def test_an_edit_that_fits_nowhere_or_twice_is_refused(function: str, old: str) -> None:
+    edit = Edit(function=function, old=old, new="")
 
-    for edit in (nowhere, twice):
-        with pytest.raises(StaleAnchor), a_copy([edit]):
-            pass
+    with pytest.raises(StaleEdit), a_copy([edit]):
+        pass
+
+
+def test_an_edit_does_not_depend_on_the_layout_of_the_file(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        "class A:\n    def f(self,  x):\n        return (x\n            + 1)  # more\n"
+    )
+    edit = Edit(function="A.f", old="x + 1", new="x - 1")
+
+    edit.apply(tmp_path)
+
+    assert "return x - 1" in module.read_text()
 
 
 def test_names_are_names_of_one_mutation() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .hunts import CROWDS, LIVES, ORACLE, STORIES, fails
 from .mutation import Edit, Hunt, Mutation
 
-_CRON = "triggers/crontrigger.py"
-
 ALL: tuple[Mutation, ...] = (
     Mutation(
         name="own-instants",
@@ -14,19 +12,19 @@ ALL: tuple[Mutation, ...] = (
         proves=("1", "2"),
         edits=(
             Edit(
-                file=_CRON,
-                old="    def next_after_ms(self, ms: int) -> int | None:\n",
-                new="    def next_after_ms(self, ms: int) -> int | None:\n"
-                "        from datetime import UTC, datetime\n"
-                "        from zoneinfo import ZoneInfo\n"
-                "        from croniter import croniter\n"
-                "        zone = ZoneInfo(self.timezone or 'UTC')\n"
-                "        since = datetime.fromtimestamp(ms / 1000, UTC).astimezone(zone)\n"
-                "        has_seconds = len(self.text.split()) == 6\n"
-                "        found = croniter(self.text, since, second_at_beginning=has_seconds)\n"
-                "        return round(found.get_next(datetime).timestamp() * 1000)\n"
-                "\n"
-                "    def _next_after_ms(self, ms: int) -> int | None:\n",
+                function="CronTrigger.next_after_ms",
+                old="since = max(ms // 1000 + 1, _EARLIEST_S)",
+                new=(
+                    "from datetime import UTC, datetime\n"
+                    "    from zoneinfo import ZoneInfo\n"
+                    "    from croniter import croniter\n"
+                    "    zone = ZoneInfo(self.timezone or 'UTC')\n"
+                    "    since = datetime.fromtimestamp(ms / 1000, UTC).astimezone(zone)\n"
+                    "    has_seconds = len(self.text.split()) == 6\n"
+                    "    found = croniter(self.text, since, second_at_beginning=has_seconds)\n"
+                    "    return round(found.get_next(datetime).timestamp() * 1000)\n"
+                    "    since = max(ms // 1000 + 1, _EARLIEST_S)"
+                ),
             ),
         ),
         hunt=Hunt(
@@ -41,9 +39,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("1",),
         edits=(
             Edit(
-                file=_CRON,
-                old="wall = mark if since <= start else max(wall, mark)",
-                new="wall = max(wall, mark)",
+                function="CronTrigger.next_after_ms",
+                old="mark if since <= start else max(wall,",
+                new="max(wall,",
             ),
         ),
         hunt=Hunt(tests=(ORACLE,), says=r"assert \[[^\n]*\] == \["),
@@ -54,9 +52,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("2",),
         edits=(
             Edit(
-                file=_CRON,
-                old="wall = mark if since <= start else max(wall, mark)",
-                new="wall = mark if since <= start and mark < wall else wall",
+                function="CronTrigger.next_after_ms",
+                old="else max(wall, mark)",
+                new="and mark < wall else wall",
             ),
         ),
         hunt=Hunt(tests=(ORACLE,), says=r"assert \[[^\n]*\] == \["),
@@ -67,9 +65,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("1",),
         edits=(
             Edit(
-                file="triggers/days.py",
-                old="wanted | weekly if self.is_ored else wanted & weekly",
-                new="wanted & weekly",
+                function="DayRule._match_kind",
+                old="| weekly if self.is_ored else wanted &",
+                new="&",
             ),
         ),
         hunt=Hunt(
@@ -81,52 +79,28 @@ ALL: tuple[Mutation, ...] = (
         name="never-early",
         guard="nothing starts before it is due",
         proves=("I17",),
-        edits=(
-            Edit(
-                file="store/due.py",
-                old="AND next_run_at <= :now\n",
-                new="AND next_run_at <= :now + 500\n",
-            ),
-        ),
+        edits=(Edit(function="find_due", old="{_HELD[hold]}", new="+ 500 {_HELD[hold]}"),),
         hunt=Hunt(tests=(CROWDS,), says=fails("I17")),
     ),
     Mutation(
         name="queued-never-early",
         guard="nothing that is queued starts before it is due",
         proves=("I17",),
-        edits=(
-            Edit(
-                file="store/queue_order.py",
-                old="AND e.priority = :priority AND e.due_at <= :now\n",
-                new="AND e.priority = :priority AND e.due_at <= :now + 500\n",
-            ),
-        ),
+        edits=(Edit(function="_find_page", old=":now AND", new=":now + 500 AND"),),
         hunt=Hunt(tests=(STORIES, LIVES), says=fails("I17")),
     ),
     Mutation(
         name="range-before-the-fire",
         guard="a missed range ends before the fire that catches up",
         proves=("I15", "3"),
-        edits=(
-            Edit(
-                file="planning/catch_up.py",
-                old="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms",
-                new="last_missed_ms = fires[0].plan_ms if fires else latest_ms",
-            ),
-        ),
+        edits=(Edit(function="_missed", old="- 1 if", new="if"),),
         hunt=Hunt(tests=(CROWDS,), says=fails("I15")),
     ),
     Mutation(
         name="range-up-to-its-end",
         guard="a missed range takes in its last plan time",
         proves=("I15", "3"),
-        edits=(
-            Edit(
-                file="planning/catch_up.py",
-                old="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms",
-                new="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms - 1",
-            ),
-        ),
+        edits=(Edit(function="_missed", old="else latest_ms", new="else latest_ms - 1"),),
         hunt=Hunt(
             tests=("tests/planning/test_planning_model.py",),
             says="test_each_due_time_is_decided_once",
@@ -138,9 +112,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I11",),
         edits=(
             Edit(
-                file="planning/next_fire.py",
-                old='    return int.from_bytes(digest, "big") % (most_ms + 1)\n',
-                new="    from random import randrange\n\n    return randrange(most_ms + 1)\n",
+                function="jitter_of",
+                old="return int.from_bytes(digest, 'big') % (most_ms",
+                new=("from random import randrange\n    return randrange(most_ms"),
             ),
         ),
         hunt=Hunt(
