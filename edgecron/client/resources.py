@@ -27,7 +27,7 @@ from edgecron.base.errors import (
     ServerUnavailable,
 )
 from edgecron.base.values import NamedTuple
-from edgecron.client.json_forms import ABSENT, Form, check_object, form_of, hints_of, refuse
+from edgecron.client.json_forms import ABSENT, Form, Shape, check_object, form_of, hints_of, refuse
 
 API = "/api/v1"
 TIME_HEADER = "Edgecron-Time"
@@ -68,6 +68,9 @@ _MODULES = {
     "about": "edgecron.client.run_questions",
 }
 _PARAMETERS = {"id": "execution_id"}
+# The least and most of numbers in requests. `upcoming` fires are computed one by one.
+_BOUNDS: Mapping[str, tuple[int, int]] = {"upcoming": (0, 1_000), "limit": (0, 100_000)}
+_MOST_INTEGER = 2**63 - 1  # of SQLite
 # They answer null while there is nothing new. After so many seconds the server looks again.
 _PAUSES_S: Mapping[str, float] = {"await_printed": 0.1, "await_begun": 0.1, "await_change": 0.25}
 
@@ -201,10 +204,29 @@ def question(name: str) -> Question:
     return Question(
         resource=resource,
         function=found,
-        parameters={one: form_of(hints[one]) for one in names},
+        parameters={one: _bounded(one, form_of(hints[one])) for one in names},
         required=frozenset(names) - frozenset(found.__kwdefaults__ or ()),
         answer=form_of(hints["return"]),
     )
+
+
+def _bounded(name: str, form: Form) -> Form:
+    """Bound a number that a request gives: a large one must not cost the server memory or time."""
+    shape = _core(form.shape)
+    if shape.get("type") != "integer":
+        return form
+    least, most = _BOUNDS.get(name, (-_MOST_INTEGER - 1, _MOST_INTEGER))
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        decoded = form.decode(value, where, is_strict)
+        if decoded is not None and not least <= decoded <= most:
+            raise refuse(where, value, f"a number from {least} to {most}")
+        return decoded
+
+    bounded: Shape = {**shape, "minimum": least, "maximum": most}
+    if "anyOf" in form.shape:
+        bounded = {**form.shape, "anyOf": [bounded, *form.shape["anyOf"][1:]]}
+    return form._replace(decode=decode, shape=bounded)
 
 
 # Requests.

@@ -296,3 +296,19 @@ def test_a_crowd_leaves_nothing_behind(tmp_path: Path, caplog: pytest.LogCapture
 
     assert not [each for each in set(threading.enumerate()) - before if each.is_alive()]
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "schedules/a/outlook?upcoming=1000000000000",
+        "standings?limit=1000000000000",
+        "waiting-runs?limit=-1",
+        f"runs/1/chunks?position={2**63}",
+    ],
+)
+def test_a_number_that_would_cost_memory_or_time_is_refused(api: Api, path: str) -> None:
+    answer = api.ask("GET", f"/api/v1/{path}")
+
+    assert answer.status in (400, 422)
+    assert "expected a" in answer.json["error"]["message"]
