@@ -215,7 +215,7 @@ def _bounded(name: str, form: Form) -> Form:
     shape = _core(form.shape)
     if shape.get("type") != "integer":
         return form
-    least, most = _BOUNDS.get(name, (-_MOST_INTEGER - 1, _MOST_INTEGER))
+    least, most = _BOUNDS.get(name, (-_MOST_INTEGER, _MOST_INTEGER))
 
     def decode(value: Any, where: str, is_strict: bool) -> Any:
         decoded = form.decode(value, where, is_strict)

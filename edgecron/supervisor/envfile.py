@@ -46,11 +46,10 @@ def read_env_file(path: str) -> dict[str, str]:
 
 
 def _read_text(path: str) -> str:
-    # Non-blocking: a FIFO without a writer must not hold who reads.
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(fd, "rb") as env_file:
-            seen = os.fstat(fd)
+        # By an opener: `open` of a descriptor leaves that open if it is a folder's.
+        with open(path, "rb", opener=_open_at_once) as env_file:
+            seen = os.fstat(env_file.fileno())
             if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
                 message = f"environment file '{path}' is no file of at most 1 MiB"
                 raise EnvFileRefused("EINVAL", message)
@@ -59,3 +58,8 @@ def _read_text(path: str) -> str:
         code = errno.errorcode.get(error.errno or 0, "EIO")
         why = "is missing" if error.errno == errno.ENOENT else f"can't be read: {error.strerror}"
         raise EnvFileRefused(code, f"environment file '{path}' {why}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a FIFO without a writer holds nobody."""
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -330,7 +330,7 @@ def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Pla
     line = "            decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)"
     broken = copied_program(
         place.database.parent,
-        ("client/acting.py", re.escape(line), line.replace("fire,", "nothing,")),
+        ("client/runs.py", re.escape(line), line.replace("fire,", "nothing,")),
     )
 
     code, out, err = end_of(program(place, "run", "x", "--wait", package=broken))

@@ -43,6 +43,15 @@ COUNTS: dict[Names, dict[Op, int]] = {
 _LONG_LOG_PAGES = 10_000
 _STEP_MS = 1_000  # nobody sleeps for longer: somebody else may be at it
 
+_OF_THE_LOOP = frozenset(
+    {
+        EventKind.ENGINE_STARTED,
+        EventKind.ENGINE_STOPPED,
+        EventKind.DATABASE_TROUBLE,
+        EventKind.DATABASE_WELL,
+        EventKind.STATE_RESTORED,
+    }
+)
 REFUSED = Story(name="refused", tell=lambda world: None, specs=CORE)  # told by `live_through`
 
 Act = Callable[[Client], object]
@@ -74,7 +83,6 @@ class RefusingWorld(PoweredWorld):
         self.faults = faults
         self.on_since_ms: int | None = None
         self.healed_ms: int | None = None
-        self.told: list[Event] = []
         self.acts = list(ACTS)
         self.loop: Loop | None = None
         self.loop_since_ms = 0
@@ -95,6 +103,11 @@ class RefusingWorld(PoweredWorld):
             return super().step(key)
         except (EdgecronError, OSError):
             return True  # As its loop would outlive it.
+
+    @property
+    def told(self) -> list[Event]:
+        """What the loop told of itself; an engine that is stepped by hand tells of runs only."""
+        return [event for event in self.events if event.kind in _OF_THE_LOOP]
 
     # A sleeper, for the loop.
 

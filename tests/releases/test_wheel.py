@@ -19,6 +19,7 @@ from support.releasing import ROOT, build, tracked
 NAME = f"edgecron-{edgecron.__version__}"
 # Beside modules and migrations, these; whatever else gets in is to be thought about.
 DATA = {"edgecron/py.typed", "edgecron/tui/dashboard.tcss"}
+FOR_CONTRIBUTORS = {"edgecron/ARCHITECTURE.md"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 # No part of a program or of its tests, and larger than both.
 LEFT_OUT = "packaging/pictures/"
@@ -39,7 +40,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
     package = {name for name in held if name.startswith("edgecron/")}
     assert held - package == {f"{NAME}.dist-info/{name}" for name in ABOUT}
-    assert package == tracked("edgecron")
+    assert package == tracked("edgecron") - FOR_CONTRIBUTORS
     others = {name for name in package if not name.endswith(".py")}
     migrations = {f"edgecron/store/migrations/{name}" for name in SCRIPTS}
     assert migrations <= others
