@@ -8,6 +8,7 @@ not wake for them. `man 3 sd_notify` and `man 3 sd_watchdog_enabled` are the sou
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Protocol
 
@@ -35,8 +36,6 @@ class ServiceManager:
 
         Each message has a socket of its own, so that no forked child keeps one open.
         """
-        import socket  # Only a service manager needs it: an engine at rest does not load it.
-
         # Linux marks abstract names with a NUL.
         address = "\0" + self.address[1:] if self.address[0] == "@" else self.address
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 NOT_AT_REST = {
     *("textual", "rich", "asyncio", "croniter", "dateutil", "argparse", "subprocess", "tempfile"),
     *("dataclasses", "inspect", "ast", "dis", "logging", "traceback", "linecache", "tokenize"),
-    *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "socket", "contextvars"),
+    *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "contextvars"),
     *("shlex", "termios"),
     *("edgecron.client.local", "edgecron.formats.config", "edgecron.store.protocol"),
     "edgecron.embedding.run",
