@@ -28,7 +28,6 @@ TOP_LEVEL = {
     *("pyproject.toml", "edgecron", "tests", "packaging"),
     *("README.md", "CHANGELOG.md", "LICENSE"),
 }
-# To be mended: looking for the output files of a dead supervisor reads its journal.
 # The one place that expands cron texts, when a schedule is written.
 CRONITER_HOMES = {"edgecron.triggers.gate"}
 

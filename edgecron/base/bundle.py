@@ -26,9 +26,9 @@ SHARED = "program"  # the folder of all versions, in each place that the launche
 
 
 class Start(NamedTuple):
-    """How a process of this very program is started: what is to be run, with which descriptors.
+    """How to start another process of this program: its words and the descriptors it inherits.
 
-    `executable` is what is run instead of the first word, None where that is it.
+    `executable` is the file to execute; None if `argv[0]` is that file.
     """
 
     argv: list[str]
@@ -37,7 +37,10 @@ class Start(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """What the running program is of. `file` is '' where its file was removed or replaced."""
+    """The single binary that this process runs from.
+
+    `file` is its path, '' if the file was removed or replaced. `folder` is where it was unpacked.
+    """
 
     file: str
     folder: str
@@ -51,14 +54,14 @@ class Bundle(NamedTuple):
 
     @property
     def has_file(self) -> bool:
-        """Whether the file that it came in is still where it was."""
+        """Whether the binary's file is still at its path."""
         try:
             return os.path.samestat(os.stat(self.file), os.fstat(self.file_fd))
         except OSError:
             return False
 
     def start(self, *words: str) -> Start:
-        """The same version again, whatever becomes of the file that it came in."""
+        """How to start the same version again, even if the file at its path changes."""
         # Not by its path, where another may stand a moment later.
         held = f"/proc/self/fd/{self.file_fd}"
         argv = [self.file or "edgecron", *words]
@@ -85,9 +88,9 @@ def hint_for_extra(extra: str) -> str:
 
 
 def settle(environ: MutableMapping[str, str], *, folder: str) -> Bundle | None:
-    """Take over what the launcher left, so that nobody after us sees any of it.
+    """Take the launcher's variables out of the environment, so that no child sees them.
 
-    None where no launcher started this process.
+    Return the bundle; None if no launcher started this process.
     """
     global _bundle
     told = environ.pop(_VARIABLE, None)

@@ -30,7 +30,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Weakness(NamedTuple):
-    """What lets somebody else change a file: `path` is what `why` is said of, `mend` a command."""
+    """What lets another user change a file.
+
+    `path` is the file or folder at fault, `why` the reason, `mend` a command that mends it.
+    """
 
     path: Path
     why: str
@@ -49,12 +52,12 @@ def find_weakness(
     may_be_shared: bool = False,
     may_have_links: bool = False,
 ) -> Weakness | None:
-    """What lets others than `owners` change a file or folder, or what its name leads to.
+    """Find what lets users other than `owners` change a file or folder, or a link on its path.
 
-    The first from the root of the file system on; None where nothing does. What is missing, or
-    can't be looked at, is one with `must_exist` alone: else the folders that are there count.
-    With `may_be_shared` its own folder, or it, may be a sticky one, in which others have files,
-    too. With `may_have_links` it may have several names, which is no harm to who only reads it.
+    Return the first weakness from the root of the file system down; None if there is none. A part
+    that is missing or can't be read is a weakness only with `must_exist`; otherwise the existing
+    folders count. `may_be_shared`: the last folder may be sticky and shared, such as /tmp.
+    `may_have_links`: the file may have several names, which does not harm a reader.
     """
     left = 0
     for found, status, left in _steps(path):
@@ -74,7 +77,7 @@ def judge(
 ) -> Weakness | None:
     """What lets others change one file or folder, or a link to another.
 
-    `may_be_shared`: it may be everybody's where it is sticky.
+    `may_be_shared`: others may write into it if it is a sticky folder.
     """
     rights = _judge_rights(path, status, owners=owners, may_be_shared=may_be_shared)
     return rights or _judge_links(path, status)
@@ -93,7 +96,7 @@ def _judge_rights(
             mend=f"chown {'-h ' if stat.S_ISLNK(mode) else ''}root {_quoted(path)}",
         )
     if stat.S_ISLNK(mode):
-        return None  # Its own mode means nothing, and where it leads to is looked at.
+        return None  # A link's own mode means nothing; its target is checked separately.
     is_shared = may_be_shared and stat.S_ISDIR(mode) and mode & stat.S_ISVTX
     if mode & _OTHERS_WRITE and not is_shared:
         return Weakness(
@@ -201,10 +204,10 @@ def open_folder(folder: Path) -> Iterator[int]:
 def write_whole(
     path: Path, parts: Iterable[bytes], *, mode: int | None = None, owner: int | None = None
 ) -> None:
-    """Write a file so that no half of it is ever there; what is there keeps its mode by default.
+    """Write a whole file or nothing. An existing file keeps its mode unless `mode` is given.
 
-    A new file is nobody else's. `owner` is whose the present file may be besides root's, who
-    keeps it then. What is no regular file, such as /dev/stdout, is written into. Raises
+    A new file belongs to this user only. Root replaces an existing file only if it belongs to root
+    or to `owner`, who then keeps it. A special file, such as /dev/stdout, is written into. Raises
     InvalidInput if another user could lead root elsewhere, and OSError.
     """
     if os.fspath(path).startswith(_DESCRIPTORS):

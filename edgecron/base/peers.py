@@ -45,9 +45,9 @@ _MOST_BYTES = 8192
 
 
 def ask_rows(*, of: End, to: End) -> list[Row]:
-    """The socket whose own end is `of`, and whose other end is `to`; none where it is not there.
+    """Ask the kernel for the socket from end `of` to end `to`.
 
-    Nor where the kernel can't be asked.
+    Return no row if there is no such socket, or if the kernel can't be asked.
     """
     try:
         with socket.socket(_FAMILY, socket.SOCK_RAW, _SOCK_DIAG) as link:

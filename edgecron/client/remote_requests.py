@@ -13,10 +13,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from edgecron.base.checks import check_name
 from edgecron.base.errors import (
     AccessRefused,
     EdgecronError,
     InvalidInput,
+    InvalidName,
+    NotFound,
     QueryInterrupted,
     ServerLost,
     ServerUnavailable,
@@ -112,6 +115,17 @@ def _error_in(body: bytes) -> dict[str, Any] | None:
     return error if isinstance(error, dict) else None
 
 
+def _check_schedule(name: str) -> None:
+    """Raise NotFound for a name that no schedule can have, as on the machine of the database.
+
+    The server would refuse the path as wrong input.
+    """
+    try:
+        check_name(name, what="schedule name")
+    except InvalidName:
+        raise NotFound(f"there is no schedule {name!r}", hint="see: edgecron list") from None
+
+
 # Where the answer to what has a key is lost, it is asked again for so long, or as long as a lost
 # server is waited for.
 _KEYED_MS = 15_000
@@ -160,6 +174,8 @@ class Asking:
         self._line.interrupt()
 
     def _ask(self, name: str, /, **arguments: Any) -> Any:
+        if "name" in question(name).resource.path_words:
+            _check_schedule(arguments["name"])
         return self._read(name, self._line.ask(write_request(name, arguments)))
 
     def _status(self, part: str) -> Any:

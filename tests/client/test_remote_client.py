@@ -249,3 +249,14 @@ def test_the_time_is_the_server_s(remote: RemoteClient) -> None:
     told = remote.now()
 
     assert abs((told - before).total_seconds()) < 5
+
+
+@pytest.mark.parametrize("name", ["a b", "../status", "41", "-", "x" * 200])
+def test_a_name_that_no_schedule_can_have_is_not_found(
+    client: Client, remote: RemoteClient, name: str
+) -> None:
+    for one in (client, remote):
+        with pytest.raises(NotFound, match="there is no schedule"):
+            one.schedule(name)
+        with pytest.raises(NotFound, match="there is no schedule"):
+            one.pause(name)
