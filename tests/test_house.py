@@ -154,7 +154,7 @@ def test_sql_lies_in_the_store_alone() -> None:
 def test_the_search_for_sql_finds_the_store_s_own() -> None:
     texts = [
         node.value
-        for node in ast.walk(modules()["edgecron.store.due"])
+        for node in ast.walk(modules()["edgecron.store.sqlite.due"])
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 
@@ -222,7 +222,7 @@ def test_the_database_is_opened_in_one_place(module: str) -> None:
     }
 
     assert all(name.startswith("edgecron.store") for name in users)
-    assert openers <= {"edgecron.store.database_file"}
+    assert openers <= {"edgecron.store.sqlite.database_file"}
     assert module == "apsw" or not users
 
 

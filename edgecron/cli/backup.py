@@ -29,7 +29,7 @@ from edgecron.views.phrases import count_words, size_words
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
     from edgecron.client.backup import Backup
-    from edgecron.store.copies import Contents
+    from edgecron.store.sqlite.copies import Contents
 
 
 LIVES_LONG = True

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.cli.grammar import Kind
 from edgecron.cli.session import Session
-from edgecron.store.completion import glance_at_active_runs, glance_at_names, glance_at_runs
+from edgecron.store.sqlite.completion import glance_at_active_runs, glance_at_names, glance_at_runs
 from edgecron.triggers.zones import zone_names
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.client.restore import Restoration, Restored
-    from edgecron.store.copies import StoredCommand
+    from edgecron.store.sqlite.copies import StoredCommand
 
 USAGE = "FILE [--skip-missed] [--take-over] [--yes] [--json]"
 _MOST_NAMED = 5

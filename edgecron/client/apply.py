@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule
     from edgecron.planning.times import CompiledSpec
-    from edgecron.store.pending_apply import PendingApply
+    from edgecron.store.sqlite.pending_apply import PendingApply
 
 
 class Apply(Compiling):
@@ -97,7 +97,7 @@ class Apply(Compiling):
 
     def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
         from edgecron.client.apply_steps import apply_lock, steps_to_json
-        from edgecron.store.pending_apply import PendingApply
+        from edgecron.store.sqlite.pending_apply import PendingApply
 
         with apply_lock(self.path) as is_ours:
             # Everything that can be refused is refused before anything is written.
@@ -183,7 +183,7 @@ class Apply(Compiling):
         from edgecron.formats.document_plan import Action
         from edgecron.formats.document_writing import spec_table
         from edgecron.planning.next_fire import fresh_fire
-        from edgecron.store.schedule_changes import Retiming
+        from edgecron.store.sqlite.schedule_changes import Retiming
 
         now_ms = self._clock.now_ms()
         schedule, wanted = step.schedule, step.wanted

@@ -23,7 +23,7 @@ from edgecron.base.values import dataclass, replace
 from edgecron.formats.document_plan import Step
 from edgecron.planning.next_fire import Missed
 from edgecron.planning.times import CompiledSpec
-from edgecron.store.schedule_changes import Retiming
+from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput, Not
 from edgecron.base.files import check_folder, find_weakness, has_other_users
 from edgecron.base.paths import resolve_path, state_dir
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.store.copies import Contents, Progress, copy_database
+from edgecron.store.sqlite.copies import Contents, Progress, copy_database
 
 _AT_FDCWD = -100
 _NOREPLACE = 1

@@ -15,7 +15,7 @@ from edgecron.model.conditions import read_needs
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.times import CompiledSpec
-    from edgecron.store.schedule_changes import Retiming
+    from edgecron.store.sqlite.schedule_changes import Retiming
 
 
 class Compiling(OpenDatabase):

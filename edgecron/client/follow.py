@@ -24,7 +24,7 @@ from edgecron.supervisor.runner import THREADS
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.store.sqlite import SqliteStore
+    from edgecron.store.sqlite.store import SqliteStore
 
 # Between two looks at a run whose supervisor can't be listened to: so that the first byte of one
 # that starts, and the end of one that ends, are there at once, and a long wait costs little.

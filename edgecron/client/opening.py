@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Self
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.paths import database_path, state_dir
 from edgecron.base.units import from_ms
-from edgecron.store.forks import loading
+from edgecron.store.sqlite.forks import loading
 
 if TYPE_CHECKING:
     from edgecron.planning.retention import Retention
-    from edgecron.store.sqlite import SqliteStore
+    from edgecron.store.sqlite.store import SqliteStore
 
 
 BUSY_WAIT_S = 30.0  # for another's lock, before DatabaseBusy is raised
@@ -71,7 +71,7 @@ class OpenDatabase:
         """The open store."""
         if self._open_store is None:
             with loading:  # A fork while this thread imports leaves the child waiting forever.
-                from edgecron.store.sqlite import open_store
+                from edgecron.store.sqlite.store import open_store
 
             self._open_store = open_store(
                 self.path,

@@ -83,7 +83,7 @@ class Outlooks(ScheduleChanges, Runs):
 
     def behind(self, name: str | None = None, *, limit: int = 5) -> list[Behind]:
         """The schedules, or this one, that engines at work can't keep up with, the worst first."""
-        from edgecron.store.explanations import find_outrun
+        from edgecron.store.sqlite.explanations import find_outrun
         from edgecron.views.outlook import Behind
 
         now_ms, states = self._clock.now_ms(), self.engines()
@@ -165,7 +165,7 @@ class Outlooks(ScheduleChanges, Runs):
         A whole minute means all of it, else a second does. By what was recorded where something
         was, else by what the schedule said at that time.
         """
-        from edgecron.store.explanations import find_deciding
+        from edgecron.store.sqlite.explanations import find_deciding
         from edgecron.views.explanation import explain, last_of
 
         check_aware("the time", at)
@@ -191,7 +191,7 @@ class Outlooks(ScheduleChanges, Runs):
     def triggers_at(self, name: str, at: datetime) -> list[Trigger]:
         """The triggers that a schedule had at a time; none where they can't be read any more."""
         from edgecron.planning.times import load_triggers
-        from edgecron.store.explanations import find_revision
+        from edgecron.store.sqlite.explanations import find_revision
 
         schedule = self.store.get_schedule(name)
         found = find_revision(self.store, schedule.id, at_ms=to_ms(at))
@@ -202,8 +202,8 @@ class Outlooks(ScheduleChanges, Runs):
 
     def _words_at(self, schedule: Schedule, at_ms: int) -> Words:
         from edgecron.planning.times import load_timing
-        from edgecron.store.explanations import find_revision
-        from edgecron.store.rows import spec_of
+        from edgecron.store.sqlite.explanations import find_revision
+        from edgecron.store.sqlite.rows import spec_of
         from edgecron.views.explanation import Words
 
         found = find_revision(self.store, schedule.id, at_ms=at_ms)

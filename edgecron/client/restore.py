@@ -42,8 +42,8 @@ from edgecron.engine.health import find_holder
 from edgecron.engine.state_folder import find_foreign_owner
 from edgecron.model.choices import Reason
 from edgecron.planning.corrections import is_trusted, resolve_mark_ms
-from edgecron.store import copies
-from edgecron.store.copies import (
+from edgecron.store.sqlite import copies
+from edgecron.store.sqlite.copies import (
     Contents,
     Progress,
     StoredCommand,
@@ -53,7 +53,7 @@ from edgecron.store.copies import (
     read_contents,
     read_copy,
 )
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.holders import find_holders
 

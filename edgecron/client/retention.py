@@ -11,7 +11,7 @@ from edgecron.client.schedules import Schedules
 
 if TYPE_CHECKING:
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
-    from edgecron.store.damage import Orphans
+    from edgecron.store.sqlite.damage import Orphans
 
 
 _PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
@@ -44,8 +44,8 @@ class Retaining(Schedules):
         A dry run removes nothing, and says what would go. Raises NotFound.
         """
         from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
-        from edgecron.store.retention import prune
-        from edgecron.store.retention_rows import find_size
+        from edgecron.store.sqlite.retention import prune
+        from edgecron.store.sqlite.retention_rows import find_size
 
         schedule_id = None if name is None else self._past_id(name)
         retention = retention or self.retention
@@ -72,7 +72,7 @@ class Retaining(Schedules):
     def repair_orphans(self) -> list[Orphans]:
         """Repair rows that refer to what is missing, where that loses no history; what was
         repaired. Engines continue meanwhile."""
-        from edgecron.store.damage import Orphans, repair_orphans
+        from edgecron.store.sqlite.damage import Orphans, repair_orphans
 
         counts: dict[tuple[str, str], int] = {}
         for one in repair_orphans(self.store):
@@ -89,7 +89,7 @@ class Retaining(Schedules):
         Raises NotFound.
         """
         from edgecron.planning.retention import Forgotten
-        from edgecron.store.old_definitions import forget
+        from edgecron.store.sqlite.old_definitions import forget
 
         ids = self.store.find_ids_of_name(name) or [self._past_id(name)]
         found = [forget(self.store, one, is_trial=dry_run) for one in ids]
@@ -105,7 +105,7 @@ class Retaining(Schedules):
         All of it is written anew, once, under one lock: nothing else can be written meanwhile.
         Raises Conflict where an engine is alive, which must not wait so long.
         """
-        from edgecron.store.whole_file import compact
+        from edgecron.store.sqlite.whole_file import compact
 
         alive = [state for state in self.engines() if state.is_alive]
         if alive:

@@ -23,8 +23,8 @@ from edgecron.planning.times import (
     timing_of,
     upstreams_of,
 )
-from edgecron.store.schedule_changes import Retiming
-from edgecron.store.sqlite import SqliteStore
+from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.store.sqlite.store import SqliteStore
 
 
 def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:

@@ -173,7 +173,7 @@ class Runs(Schedules):
     def late_places(self) -> LatePlaces:
         """Which late runs hold the places for late runs, and how many wait for one."""
         from edgecron.planning.overlap import late_limit
-        from edgecron.store.explanations import find_late
+        from edgecron.store.sqlite.explanations import find_late
         from edgecron.views.outlook import LatePlaces
 
         held_by, waiting = find_late(self.store, now_ms=self._clock.now_ms())
@@ -184,7 +184,7 @@ class Runs(Schedules):
 
     def run_bounds(self) -> RunBounds:
         """The first and the last id of all runs."""
-        from edgecron.store.history import find_bounds
+        from edgecron.store.sqlite.history import find_bounds
 
         return find_bounds(self.store)
 
@@ -205,7 +205,7 @@ class Runs(Schedules):
         can't be read is named in the page, and the next run takes its place: less than `limit` is
         the end.
         """
-        from edgecron.store.history import Wanted, find_page
+        from edgecron.store.sqlite.history import Wanted, find_page
 
         wanted = Wanted(
             schedule_ids=schedule_ids,

@@ -38,7 +38,7 @@ class ScheduleChanges(Compiling, Schedules):
     def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
         """Make several schedules in one transaction: all, or none and an error."""
         from edgecron.planning.next_fire import fresh_fire
-        from edgecron.store.schedule_changes import Retiming
+        from edgecron.store.sqlite.schedule_changes import Retiming
 
         now_ms = self._clock.now_ms()
         made = []

@@ -35,7 +35,7 @@ class Statistics(Schedules):
         With `limit`, so many schedules, of names after one: their runs and no others are read.
         Removed schedules are among them. Raises NotFound.
         """
-        from edgecron.store.statistics import (
+        from edgecron.store.sqlite.statistics import (
             find_ended,
             find_ended_of,
             find_named_page,
@@ -79,7 +79,7 @@ class Statistics(Schedules):
 
         With `per_schedule` also how long and late the runs of each schedule were.
         """
-        from edgecron.store.statistics import (
+        from edgecron.store.sqlite.statistics import (
             count_active,
             find_by_schedule,
             find_durations,

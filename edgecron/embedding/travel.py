@@ -17,7 +17,7 @@ from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.run import Run
 from edgecron.embedding.travel_commands import Play, performer
 from edgecron.embedding.travel_engine import Driving, JourneyWaits, Setting
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -19,7 +19,7 @@ from edgecron.engine.step import Engine
 from edgecron.model.choices import ACTIVE, Reason, Status
 from edgecron.model.claim import Outcome, Output
 from edgecron.planning.retention import UNLIMITED
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 
 if TYPE_CHECKING:

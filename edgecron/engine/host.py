@@ -25,7 +25,7 @@ from edgecron.engine.step import Engine
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.supervisor.flags import Flag

@@ -1,4 +1,4 @@
 """The store: the only place that knows SQL.
 
-`sqlite` holds `SqliteStore`. `protocol.Store` is what an engine asks of a store.
+`protocol.Store` is what an engine asks of a store. `sqlite` keeps it in one SQLite file.
 """

@@ -19,7 +19,7 @@ from edgecron.model.choices import JobKind, Status
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
 from edgecron.planning.retention import UNLIMITED
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 
 

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from edgecron.client.doctor_files import check_host
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from support.cli import Edgecron, Said
 from support.processes import Daemon
 
@@ -22,7 +22,7 @@ from support.processes import Daemon
 HOST = """
 import sys
 from pathlib import Path
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 
 store = open_store(Path(sys.argv[1]), now_ms=0)
 if sys.argv[2] == "closes":

@@ -11,7 +11,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.units import parse_instant
 from edgecron.model.choices import Cause
 from edgecron.planning.next_fire import Fire
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from support.cli import Edgecron
 
 

@@ -15,7 +15,7 @@ import pytest
 from edgecron.model.choices import JobKind, Overlap, Status
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from edgecron.triggers import load_zone
 from edgecron.views.times import near_time
 from support.cli import Edgecron

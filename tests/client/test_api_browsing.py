@@ -24,8 +24,8 @@ from edgecron.model.listing import (
     standing_of,
     state_of,
 )
-from edgecron.store.connection import Database
-from edgecron.store.schedule_lines import find_order_of
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.schedule_lines import find_order_of
 from support.clock import FakeClock
 from support.offering import let_vanish
 from support.specs import make_spec

@@ -28,8 +28,8 @@ from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.forecast import UpcomingFire, in_order
 from edgecron.planning.next_fire import Due
-from edgecron.store.connection import Database
 from edgecron.store.contract import Decision, Seat
+from edgecron.store.sqlite.connection import Database
 from support.clock import FakeClock
 from support.specs import make_spec
 

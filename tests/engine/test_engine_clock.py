@@ -18,8 +18,8 @@ from edgecron.model.choices import CatchUp, Cause, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.planning.corrections import BUILT_MS, HOUR_MS, LARGE_MS
 from edgecron.planning.next_fire import RepeatedTimes
-from edgecron.store.connection import Database
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.store import open_store
 from edgecron.triggers import tzdata_version
 from support.clock import FakeClock
 from support.story import Story

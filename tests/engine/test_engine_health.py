@@ -16,7 +16,7 @@ from edgecron.engine.state_folder import count_unheard, engine_lock_path, ring_e
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from support.clock import FakeClock
 from support.processes import Daemon
 from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, resume, stop, stop_at_rest, wait_for_rest

@@ -11,7 +11,7 @@ import pytest
 from edgecron.engine.events import EventKind
 from edgecron.engine.recovery import Recovery
 from edgecron.engine.sleep import SAFETY_MS
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from simulation.world import SimEngines
 from support.story import Story
 

@@ -16,7 +16,7 @@ from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.options import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from support.killing import OPERATIONS, STEPS, Kill, Victim, run_until_quiet
 from support.processes import BOUND_S
 

@@ -12,7 +12,7 @@ import pytest
 from edgecron.model.choices import CatchUp, Cause, Overlap, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from support.story import Story
 
 HOUR_S = 3600

@@ -11,7 +11,7 @@ from edgecron.client.doctor_findings import Finding
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason
 from edgecron.model.listing import Idle, idle_words, standing_of
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from support.story import Story
 
 HOUR_S = 3600

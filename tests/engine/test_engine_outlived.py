@@ -19,7 +19,7 @@ from edgecron.engine.health import record_left_ends
 from edgecron.engine.host import EngineHost
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Stream
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from edgecron.supervisor import lock_is_held, lock_path
 from edgecron.supervisor.control import Control
 from support.crowd import COUNT, Crowd, name_of, printed

@@ -13,7 +13,7 @@ from edgecron.base.errors import Conflict
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from support.engines import Place
 from support.processes import Gate, ends, parent_of
 from support.program import PROGRAM

@@ -11,8 +11,8 @@ from edgecron.base.errors import DatabaseBusy
 from edgecron.base.units import format_ms, to_ms
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason, Status
-from edgecron.store.connection import Database
 from edgecron.store.contract import RunningRow
+from edgecron.store.sqlite.connection import Database
 from support.story import Story
 
 

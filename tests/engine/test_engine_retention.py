@@ -14,7 +14,7 @@ from edgecron.engine.events import EventKind
 from edgecron.model.choices import Status
 from edgecron.model.options import Policies
 from edgecron.planning.retention import Retention
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from simulation.world import World
 from support.story import START_MS, Story
 

@@ -22,7 +22,7 @@ from edgecron.engine.watchdog import FindNext
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.sqlite import SqliteStore
+from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.runner import Runner
 from simulation.world import SimEngines
 from support.sleepy import START_MS, ScriptedSleeper, Sleepy

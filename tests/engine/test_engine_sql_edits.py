@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.engine.sleep import WalWatch
 from edgecron.model.options import Policies
-from edgecron.store.rows import SPEC_COLUMNS
+from edgecron.store.sqlite.rows import SPEC_COLUMNS
 from support.engines import Place
 from support.sleepy import START_MS, Sleepy
 from support.story import Story

@@ -13,8 +13,8 @@ from edgecron.engine.events import EventKind
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.connection import Database
-from edgecron.store.sqlite import SqliteStore
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.store import SqliteStore
 from support.clock import FakeClock
 from support.story import START_MS, Story
 

@@ -14,7 +14,7 @@ from edgecron.base.errors import SchemaTooNew
 from edgecron.client import Client
 from edgecron.engine.step import Engine
 from edgecron.model.choices import Cause, OnShutdown, Status
-from edgecron.store.migrate import SCHEMA_VERSION
+from edgecron.store.sqlite.migrate import SCHEMA_VERSION
 from simulation.world import World
 from support.engines import Place
 from support.olddatabases import make_version_1

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from machine.plainbook import Book
 from machine.plainrows import Row, Schedule, Scope
 

@@ -37,7 +37,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I2", "I4", "22"),
         edits=(
             FileEdit(
-                file="store/migrations/0004_leaner_runs.sql",
+                file="store/sqlite/migrations/0004_leaner_runs.sql",
                 old=(
                     "    UNIQUE (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt),\n"
                 ),
@@ -137,7 +137,7 @@ ALL: tuple[Mutation, ...] = (
                 function="Claimer.seat",
                 old="return",
                 new=(
-                    "from edgecron.store.connection import Database\n"
+                    "from edgecron.store.sqlite.connection import Database\n"
                     "    Database.on_granted = staticmethod(lambda granted: "
                     "self._runners.start(self._complete(ClaimBatch(granted=granted), "
                     "self.seat())))\n"

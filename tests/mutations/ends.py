@@ -9,7 +9,9 @@ from .mutation import Edit, FileEdit, Hunt, Mutation
 _WHEN = "WHEN OLD.status NOT IN ('queued', 'running') AND"
 _NO_TRIGGER = (
     FileEdit(
-        file="store/migrations/0004_leaner_runs.sql", old=f"{_WHEN} (", new=f"{_WHEN} FALSE AND ("
+        file="store/sqlite/migrations/0004_leaner_runs.sql",
+        old=f"{_WHEN} (",
+        new=f"{_WHEN} FALSE AND (",
     ),
     Edit(function="OWN_TRIGGERS", old=f"{_WHEN} (", new=f"{_WHEN} FALSE AND ("),
 )

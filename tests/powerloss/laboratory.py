@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from powerloss.disk import Image, Loss, disks
 from powerloss.recorder import Found, Logged, Mark, Sync, SyncFailed
 from powerloss.world import seen_at

@@ -14,9 +14,9 @@ from edgecron.client import Client
 from edgecron.model.choices import CatchUp, OnInterrupt, Overlap, Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention, limits_at
-from edgecron.store.connection import Database
-from edgecron.store.retention import prune
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.retention import prune
+from edgecron.store.sqlite.store import open_store
 from powerloss.faults import Op
 from powerloss.laboratory import DATABASE, read_content
 from powerloss.world import PoweredWorld, Returned

@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.base.errors import EdgecronError
 from edgecron.client import Client
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from powerloss.faults import Duration, Faults, Op, Trouble
 from powerloss.recorder import recording
 from support.clock import FakeClock

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from edgecron.base.errors import EdgecronError
-from edgecron.store.migrate import SCHEMA_VERSION
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.migrate import SCHEMA_VERSION
+from edgecron.store.sqlite.store import open_store
 from powerloss.disk import Image, Loss
 from powerloss.laboratory import DATABASE, Bench, Cut, cuts, lay_out, read_content
 from powerloss.recorder import Logged, Mark

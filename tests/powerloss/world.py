@@ -15,7 +15,7 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Claim, Outcome
-from edgecron.store.sqlite import SqliteStore
+from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.remains import forget

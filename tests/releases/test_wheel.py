@@ -13,7 +13,7 @@ import pytest
 
 import edgecron
 from edgecron.cli.topics import TOPICS
-from edgecron.store.migrate import SCRIPTS
+from edgecron.store.sqlite.migrate import SCRIPTS
 from support.releasing import ROOT, build, tracked
 
 NAME = f"edgecron-{edgecron.__version__}"
@@ -42,7 +42,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert held - package == {f"{NAME}.dist-info/{name}" for name in ABOUT}
     assert package == tracked("edgecron") - FOR_CONTRIBUTORS
     others = {name for name in package if not name.endswith(".py")}
-    migrations = {f"edgecron/store/migrations/{name}" for name in SCRIPTS}
+    migrations = {f"edgecron/store/sqlite/migrations/{name}" for name in SCRIPTS}
     assert migrations <= others
     topics = {f"edgecron/cli/topics/{name}.md" for name in TOPICS}
     assert others - migrations - topics == DATA

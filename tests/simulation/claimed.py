@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch
+from edgecron.store.sqlite.connection import Database
 
 
 def check_claim(path: Path, batch: ClaimBatch, *, most: int, now_ms: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from simulation.world import World
 
 _STATUSES = ("success", "failed", "cancelled", "interrupted", "skipped")

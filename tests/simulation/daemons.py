@@ -22,7 +22,7 @@ from edgecron.model.engine import EngineInfo
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Retention
 from edgecron.store.contract import RunningRow
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.command_runner import CommandRunner
 from edgecron.supervisor.verdicts import Interrupted
 from simulation.links import Link

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from simulation.counted import check_counts
 from simulation.world import Body, World
 

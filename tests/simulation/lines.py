@@ -19,7 +19,7 @@ from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from simulation.daemons import BUSY_WAIT_S
 from simulation.machine import Machine
 from simulation.people import triggers_of

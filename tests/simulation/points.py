@@ -20,7 +20,7 @@ import pytest
 
 from edgecron.engine import health as peers
 from edgecron.engine import other_engines as adoption
-from edgecron.store import writer_queue
+from edgecron.store.sqlite import writer_queue
 from edgecron.supervisor import journal
 
 if TYPE_CHECKING:

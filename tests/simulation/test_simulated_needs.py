@@ -10,7 +10,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import CatchUp, Overlap
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from simulation.invariants import check
 from simulation.test_simulation import START_MS, model_of, quiesce, spec
 from simulation.world import World

@@ -14,7 +14,7 @@ import pytest
 from edgecron.model.choices import CatchUp, OnInterrupt, Overlap
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from simulation.accounts import check_account, check_next_times, check_unchanged
 from simulation.invariants import read_all
 from simulation.people import Life, People, Wanted, wish

@@ -24,10 +24,10 @@ from edgecron.model.claim import Claim, Outcome, Output
 from edgecron.model.reports import Reported
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
-from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, RunningRow
-from edgecron.store.retention import prune
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.retention import prune
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.runner import Lease
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict

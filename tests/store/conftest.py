@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from support.clock import FakeClock
 
 

@@ -13,8 +13,8 @@ from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire, FirePlan, next_fire
 from edgecron.planning.times import compile_spec, load_timing
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Granted, Seat
-from edgecron.store.schedule_changes import Retiming
-from edgecron.store.sqlite import SqliteStore
+from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.store.sqlite.store import SqliteStore
 from support.clock import FakeClock
 from support.specs import make_spec
 

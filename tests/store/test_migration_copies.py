@@ -16,13 +16,13 @@ import apsw
 import pytest
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
-from edgecron.store import whole_file
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite import whole_file
+from edgecron.store.sqlite.store import open_store
 from support.olddatabases import everything, make_version_1, version_of
 from support.places import fill, small_disk
 
 NOW_MS = 1_795_200_000_000
-migrate = import_module("edgecron.store.migrate")
+migrate = import_module("edgecron.store.sqlite.migrate")
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ KILLED = """
     import sys
     from pathlib import Path
     from importlib import import_module
-    from edgecron.store.connection import Database
+    from edgecron.store.sqlite.connection import Database
 
     def trace(_cursor, sql, _bindings):
         if sys.argv[2] in sql:
@@ -250,7 +250,7 @@ KILLED = """
 
     database = Database(Path(sys.argv[1]))
     database._connection.exec_trace = trace
-    import_module("edgecron.store.migrate").migrate(database, now_ms=0)
+    import_module("edgecron.store.sqlite.migrate").migrate(database, now_ms=0)
 """
 
 
@@ -276,7 +276,7 @@ def test_kill_9_half_way_leaves_all_as_it_was(old: Path, statement: str) -> None
 LOADED = """
     import sys
     from pathlib import Path
-    from edgecron.store.sqlite import open_store
+    from edgecron.store.sqlite.store import open_store
 
     open_store(Path(sys.argv[1]), now_ms=0)
     heavy = {"uuid", "importlib.resources", "filecmp", "pkgutil"}

@@ -14,14 +14,14 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from support.olddatabases import everything, make_version_1, version_of
 
 pytestmark = [pytest.mark.failure(68), pytest.mark.failure(15)]
 
 NOW_MS = 1_795_200_000_000
 FEW = 12  # of all writes, evenly spread
-migrate = import_module("edgecron.store.migrate")
+migrate = import_module("edgecron.store.sqlite.migrate")
 
 
 class WatchedFile(apsw.VFSFile):

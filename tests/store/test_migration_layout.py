@@ -11,11 +11,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from support.olddatabases import make_unreleased, make_version_1, script
 
 NOW_MS = 1_795_200_000_000
-migrate = import_module("edgecron.store.migrate")
+migrate = import_module("edgecron.store.sqlite.migrate")
 
 # Never edited: databases have run these. What is new takes a new file, and a line here.
 LANDED = {

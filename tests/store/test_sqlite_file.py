@@ -23,15 +23,15 @@ from edgecron.base.errors import (
     NotFound,
     SchemaTooNew,
 )
-from edgecron.store import database_file
-from edgecron.store.connection import Database
-from edgecron.store.database_file import APPLICATION_ID
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite import database_file
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.database_file import APPLICATION_ID
+from edgecron.store.sqlite.store import open_store
 from support.places import unwritable_folder
 
 NOW_MS = 1_795_161_600_000
 BOUND_S = 60.0
-migrate = import_module("edgecron.store.migrate")
+migrate = import_module("edgecron.store.sqlite.migrate")
 
 
 def mode_of(path: Path) -> int:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.store.connection import Database
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.store import SqliteStore, open_store
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 

@@ -15,8 +15,8 @@ import pytest
 
 from edgecron.base.errors import DatabaseGone, LogLost
 from edgecron.base.paths import state_dir
-from edgecron.store import wal
-from edgecron.store.sqlite import SqliteStore, open_store
+from edgecron.store.sqlite import wal
+from edgecron.store.sqlite.store import SqliteStore, open_store
 
 pytestmark = pytest.mark.failure(53)
 

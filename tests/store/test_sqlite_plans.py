@@ -11,15 +11,15 @@ from store_bench import Bench, OpenStore
 
 from edgecron.model.choices import Overlap, Status
 from edgecron.planning.retention import MIB, Retention, limits_at
-from edgecron.store import retention
 from edgecron.store.contract import Seat
-from edgecron.store.explanations import find_deciding, find_revision
-from edgecron.store.history import Wanted, find_page, find_page_ids
-from edgecron.store.needs import wake_for_success, wake_schedule
-from edgecron.store.overlap_replace import replace_oldest
-from edgecron.store.queue_order import Blocked
-from edgecron.store.sqlite import SqliteStore
-from edgecron.store.statistics import find_ended, find_output_sizes
+from edgecron.store.sqlite import retention
+from edgecron.store.sqlite.explanations import find_deciding, find_revision
+from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
+from edgecron.store.sqlite.needs import wake_for_success, wake_schedule
+from edgecron.store.sqlite.overlap_replace import replace_oldest
+from edgecron.store.sqlite.queue_order import Blocked
+from edgecron.store.sqlite.statistics import find_ended, find_output_sizes
+from edgecron.store.sqlite.store import SqliteStore
 from support.clock import FakeClock
 from support.offering import come
 from support.specs import make_spec

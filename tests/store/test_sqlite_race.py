@@ -9,7 +9,7 @@ import pytest
 from store_bench import Bench, OpenStore
 
 from edgecron.model.choices import Overlap
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.store import open_store
 from support.clock import FakeClock
 from support.specs import make_spec
 

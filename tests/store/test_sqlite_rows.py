@@ -14,7 +14,7 @@ from store_bench import Bench, outcome_of
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import CatchUp, Status
 from edgecron.model.claim import Output, OutputChunk, Stream
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 from support.specs import make_spec
 
 MINUTE = 60_000

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import DatabaseFull
-from edgecron.store.sqlite import open_store
-from edgecron.store.whole_file import compact
+from edgecron.store.sqlite.store import open_store
+from edgecron.store.sqlite.whole_file import compact
 from support.places import fill, small_disk
 
 MIB = 1024 * 1024
@@ -19,8 +19,8 @@ MIB = 1024 * 1024
 COMPACT = """
 import resource, sys
 from pathlib import Path
-from edgecron.store.sqlite import open_store
-from edgecron.store.whole_file import compact
+from edgecron.store.sqlite.store import open_store
+from edgecron.store.sqlite.whole_file import compact
 
 def most_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -24,7 +24,7 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.copies import read_copy
+from edgecron.store.sqlite.copies import read_copy
 from support.clock import FakeClock
 from support.places import fill, small_disk
 from support.specs import make_spec

@@ -14,10 +14,10 @@ from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Kind, Reason, Removed, Retention, limits_at, sum_of
 from edgecron.planning.times import compile_spec
-from edgecron.store import retention
-from edgecron.store.explanations import find_revision
-from edgecron.store.old_definitions import forget
-from edgecron.store.retention_rows import find_size
+from edgecron.store.sqlite import retention
+from edgecron.store.sqlite.explanations import find_revision
+from edgecron.store.sqlite.old_definitions import forget
+from edgecron.store.sqlite.retention_rows import find_size
 from support.specs import make_spec
 
 MINUTE_MS = 60_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from edgecron.store.migrate import new_uuid
+from edgecron.store.sqlite.migrate import new_uuid
 
 
 def test_a_new_name_is_a_random_uuid() -> None:

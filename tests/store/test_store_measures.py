@@ -20,9 +20,8 @@ from edgecron.model.measures import (
 )
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.contract import Granted
-from edgecron.store.retention import prune
-from edgecron.store.sqlite import open_store
-from edgecron.store.statistics import (
+from edgecron.store.sqlite.retention import prune
+from edgecron.store.sqlite.statistics import (
     count_active,
     find_by_schedule,
     find_durations,
@@ -30,6 +29,7 @@ from edgecron.store.statistics import (
     find_lock_failures,
     find_measured,
 )
+from edgecron.store.sqlite.store import open_store
 from support.specs import make_spec
 
 MINUTE_MS = 60_000

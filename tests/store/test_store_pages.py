@@ -10,7 +10,7 @@ from store_bench import Bench, OpenStore
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.model.listing import RunPage
 from edgecron.model.run import Execution
-from edgecron.store.history import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
+from edgecron.store.sqlite.history import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
 from support.clock import FakeClock
 from support.specs import make_spec
 

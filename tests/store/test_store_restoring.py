@@ -18,7 +18,7 @@ from edgecron.client.restore import Restored
 from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt, Reason, Status
 from edgecron.model.run import Execution
-from edgecron.store.migrate import SCHEMA_VERSION
+from edgecron.store.sqlite.migrate import SCHEMA_VERSION
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 from support.clock import FakeClock
 from support.olddatabases import make_version_1, version_of

@@ -19,9 +19,9 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
-from edgecron.store import retention_rows
-from edgecron.store.damage import repair_orphans
-from edgecron.store.retention import prune as prune_slices
+from edgecron.store.sqlite import retention_rows
+from edgecron.store.sqlite.damage import repair_orphans
+from edgecron.store.sqlite.retention import prune as prune_slices
 from support.clock import FakeClock
 from support.specs import make_spec
 

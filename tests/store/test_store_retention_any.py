@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from store_bench import Bench
 
 from edgecron.planning.retention import Retention, limits_at
-from edgecron.store.retention import prune
-from edgecron.store.sqlite import open_store
+from edgecron.store.sqlite.retention import prune
+from edgecron.store.sqlite.store import open_store
 from support.clock import FakeClock
 from support.specs import make_spec
 

@@ -14,7 +14,7 @@ from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire, next_fire
 from edgecron.planning.times import compile_spec
-from edgecron.store.schedule_changes import Retiming
+from edgecron.store.sqlite.schedule_changes import Retiming
 from support.clock import FakeClock
 from support.specs import make_spec, ms
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from edgecron.client import Client
-from edgecron.store.sqlite import SqliteStore
+from edgecron.store.sqlite.store import SqliteStore
 
 NOW_MS = 1_795_200_000_000
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.store.database_file import APPLICATION_ID
+from edgecron.store.sqlite.database_file import APPLICATION_ID
 
-migrate = import_module("edgecron.store.migrate")
+migrate = import_module("edgecron.store.sqlite.migrate")
 _ROWS = Path(__file__).parent.parent / "store"
 
 

@@ -23,7 +23,7 @@ print("ready", flush=True)
 SLEEPS = "sys.stdin.read()"  # as in a write to a log that nobody reads
 SPINS = "while True: pass"
 LOCKS = """
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 database = Database(folder.with_suffix(""))
 sys.stdin.readline()
 with database.transaction():

@@ -17,9 +17,9 @@ from edgecron.model.claim import OutputChunk
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.retention import UNLIMITED
-from edgecron.store.connection import Database
-from edgecron.store.migrate import migrate
-from edgecron.store.sqlite import SqliteStore
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.migrate import migrate
+from edgecron.store.sqlite.store import SqliteStore
 from edgecron.triggers.zones import load_zone
 from support.clock import FakeClock
 from support.household import (

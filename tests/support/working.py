@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import apsw
 
-from edgecron.store.connection import Database
+from edgecron.store.sqlite.connection import Database
 
 
 @dataclass(slots=True)

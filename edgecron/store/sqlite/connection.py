@@ -1,0 +1,314 @@
+"""Database: one SQLite connection with its transactions and its log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import apsw
+
+from edgecron.base.errors import DatabaseUnusable
+from edgecron.store.sqlite.database_file import (
+    MOUNTS,
+    check_sqlite_version,
+    configure,
+    identity_of,
+    look_at,
+    open_file,
+    prepare_file,
+)
+from edgecron.store.sqlite.forks import close_in_children, is_spoiled
+from edgecron.store.sqlite.sqlite_errors import emptied, gone, translated_errors
+from edgecron.store.sqlite.statements import Statements
+from edgecron.store.sqlite.wal import Logs, may_be_lost, refuse_lost_log
+from edgecron.store.sqlite.writer_queue import WriterQueue
+
+_LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
+_MORE_THAN_VERSIONS = 2**32  # that SQLite tells: they have 32 bits
+_LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
+
+
+class _Undone(Exception):
+    """Ends a rehearsal."""
+
+
+class Database(Statements):
+    """One connection, for one thread of one process."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_wait_s: float = 30.0,
+        must_exist: bool = False,
+        mounts: Path = MOUNTS,
+    ) -> None:
+        """Open the file, or create it with mode 0600 in a folder of mode 0700.
+
+        A writer waits up to `busy_wait_s` for another's lock, then DatabaseBusy is raised.
+        With `must_exist`, a missing file raises NotFound. What can't be trusted (a link, a
+        network file system, no database, a corrupt one, another program's) raises
+        DatabaseUnusable, and is left as it is. `mounts` is the system's table of mounts.
+        """
+        super().__init__(path)
+        self.seed = b""  # of jitter and H; `read_identity` reads it
+        self.uuid = ""
+        self.wal_pages = 0  # of the log, after our latest commit
+        self._data_version = -1
+        self._renewals = 0
+        self._is_together = False
+        self._was_locked = False
+        check_sqlite_version()
+        self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
+        if may_be_lost(path):
+            refuse_lost_log(path, patience_s=busy_wait_s)
+        self.identity = identity_of(path)
+        self._turns = WriterQueue(path, self.identity, most_s=busy_wait_s)
+        if is_spoiled(self.identity):
+            raise DatabaseUnusable(
+                f"database {path} was in use when this process was forked",
+                hint="fork before it is used, or start children anew, as 'spawn' does",
+            )
+        close_in_children(self)
+        with self.in_use:
+            self._open()
+
+    def _open(self) -> None:
+        with translated_errors(self.path):
+            self._connection = open_file(self.path)
+            try:
+                configure(self._connection, self.path, wait_for_lock=self._turns.nap)
+                # It may have waited for who put another file in its place: ours has no name then.
+                self.check_file()
+                self._logs = Logs(self.path, self._connection)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """Close the connection; harmless when it is closed already, or belongs to our parent."""
+        if os.getpid() != self._pid:
+            return
+        with self.in_use:
+            self._logs.prepare_close()
+            self._connection.close()
+        self._turns.give_away()
+
+    def leave_to_parent(self) -> bool:
+        """In a child: close our copy of the connection; whether that could be done.
+
+        SQLite must forget what it has locked as our parent, or it would take a lock of ours for
+        one of those. Not within a transaction: its end is the parent's alone. Nor if another
+        thread was in SQLite with it, which `in_use` does not tell of the garbage collector: the
+        child has inherited a lock that nobody releases.
+        """
+        try:
+            if not self._connection.in_transaction:
+                # The log is the parent's, and is still being written.
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._connection.close(True)
+                return True
+        except (AttributeError, apsw.ConnectionClosedError):  # not open yet, or any more
+            return True
+        except apsw.ThreadingViolationError:
+            pass
+        _LEFT_TO_PARENT.append(self._connection)
+        return False
+
+    def read_identity(self) -> None:
+        """Read the seed and the UUID of the database. Raises DatabaseUnusable if they are lost."""
+        row = self.row("SELECT seed, uuid FROM meta")
+        if row is None:
+            raise DatabaseUnusable(
+                f"database {self.path} has lost its seed", hint="restore a backup"
+            )
+        self.seed, self.uuid = bytes(row[0]), str(row[1])
+
+    @property
+    def lock_waits(self) -> int:
+        """How often another's lock was waited for, some milliseconds each time."""
+        return self._turns.waits
+
+    @property
+    def was_locked(self) -> bool:
+        """Whether the transaction that is open found another's lock when it began."""
+        return self._was_locked
+
+    @property
+    def change_mark(self) -> int:
+        """A number that changes when another connection commits, and with `renew`."""
+        self.check_file()
+        self._logs.check()
+        found = self.row("PRAGMA data_version")
+        assert found is not None
+        if found[0] != self._data_version:
+            with self.in_use, translated_errors(self.path):
+                self.check_version()
+            self._data_version = int(found[0])
+        # A new connection counts anew, from the same number as the one before it.
+        return self._data_version + self._renewals * _MORE_THAN_VERSIONS
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One `BEGIN IMMEDIATE`, committed at the end and rolled back by any exception.
+
+        Raises SchemaTooNew where a newer edgecron has migrated the database meanwhile. When COMMIT
+        itself raises, whether it happened is unknown to the caller.
+        """
+        if self._is_together:
+            yield
+            return
+        self._check_process()
+        self.check_file()
+        self._logs.check()
+        failures_before = self._turns.failures
+        with self._turns.turn(), self.in_use, translated_errors(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._was_locked = self._turns.failures > failures_before
+            changes_before = self._connection.total_changes()
+            try:
+                # Under the lock: what is written is of the schema that it is written to.
+                self.check_version()
+                yield
+                noted = self._note_lock_failures(changes_before)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        self._turns.failures -= noted
+
+    def _note_lock_failures(self, changes_before: int) -> int:
+        """Put down how often another's lock was found, where this transaction writes anyway; how
+        many were put down."""
+        failures = self._turns.failures
+        is_ours = self._version is not None  # else it may lack the column
+        if not failures or not is_ours or self._connection.total_changes() == changes_before:
+            return 0
+        self._connection.execute(
+            "UPDATE meta SET lock_failures = lock_failures + :count", {"count": failures}
+        )
+        return failures
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """The connection itself, for what is done with the whole file, which is the one we opened.
+
+        Raises DatabaseUnusable where this is another process, or the file another one.
+        """
+        self._check_process()
+        self.check_file()
+        self._logs.check()
+        return self._connection
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let the transactions within be one: committed at the end, all of them or none."""
+        with self.transaction():
+            self._is_together = True
+            try:
+                yield
+            finally:
+                self._is_together = False
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Undo all that is written within, for which no lock is waited.
+
+        It leaves nothing but pages in memory and statements compiled, for what is to be written
+        soon. Raises DatabaseBusy where somebody else is writing.
+        """
+        with self._turns.without_waiting(), suppress(_Undone), self.together():
+            yield
+            raise _Undone
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Wait so long for another's lock from now on."""
+        self._turns.wait_at_most(seconds)
+
+    @contextmanager
+    def waiting_at_most(self, seconds: float) -> Iterator[None]:
+        """Wait so long for another's lock, within."""
+        with self._turns.waiting_at_most(seconds):
+            yield
+
+    def keep_little(self) -> None:
+        """Keep few pages in memory: an engine reads the same few, and lives for months."""
+        with self.in_use:
+            self._connection.execute(f"PRAGMA cache_size = -{_LITTLE_KIB}", can_cache=False)
+
+    def forget_pages(self) -> None:
+        """Read every page anew from now on: what was read of the file may have healed since."""
+        self._check_process()
+        with self.in_use, translated_errors(self.path):
+            self._connection.execute("PRAGMA shrink_memory")
+
+    def checkpoint(self) -> bool:
+        """Move what the log holds into the database as far as readers allow; never waits.
+
+        Whether all of it was moved.
+        """
+        self._check_process()
+        self._logs.check()
+        # Busy: somebody else is at it.
+        with self.in_use, translated_errors(self.path), suppress(apsw.BusyError):
+            mode = apsw.SQLITE_CHECKPOINT_PASSIVE
+            in_log, moved = self._connection.wal_checkpoint(mode=mode)
+            return in_log == moved
+        return False
+
+    @property
+    def unmoved_bytes(self) -> int:
+        """How much of the log is not in the database yet; 0 while somebody moves it."""
+        self._check_process()
+        self._logs.check()
+        with self.in_use, translated_errors(self.path):
+            try:
+                in_log, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            except apsw.BusyError:
+                return 0
+        found = self.row("PRAGMA page_size")
+        return max(in_log - moved, 0) * (found[0] if found else 0)
+
+    def leave_checkpoints_to_others(self) -> None:
+        """Never checkpoint inside this connection's commits, which keeps their tail short.
+
+        From then on `wal_pages` counts.
+        """
+        self._connection.wal_autocheckpoint(0)
+        self._connection.set_wal_hook(self._note_wal)
+
+    def _note_wal(self, _connection: object, _name: str, pages: int) -> int:
+        self.wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def check_file(self) -> None:
+        """Raise DatabaseGone where the file was deleted, replaced or emptied meanwhile."""
+        # What is written to a deleted file is lost, and to a replaced one is a second history.
+        identity, is_emptied = look_at(self.path)
+        if identity != self.identity:
+            raise gone(self.path)
+        if is_emptied:
+            raise emptied(self.path)
+
+    @property
+    def has_lost_log(self) -> bool:
+        """Whether the log was deleted, or replaced, since the database was opened."""
+        return self._logs.are_lost
+
+    def renew(self) -> None:
+        """Open it anew where its log was deleted, with all that lay in it.
+
+        For the only connection of its process. Raises LogLost as long as somebody else has that
+        log open, and DatabaseGone where it is too late: another one has taken its place.
+        """
+        self._check_process()
+        self.check_file()
+        with self.in_use, translated_errors(self.path):
+            self._logs.save()
+            refuse_lost_log(self.path, patience_s=0)
+            self._open()
+        self._data_version = -1
+        self._renewals += 1

@@ -1,0 +1,337 @@
+"""Read and correct times that a wrong clock, a new time zone or SQL has left.
+
+A schedule's times change only if they are still as they were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.corrections import FIRST_MS, LARGE_MS, KeptTimes, Retimed
+from edgecron.planning.next_fire import Missed, NextFire
+from edgecron.store.contract import ClockMarks
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.skipped_rows import record_missed
+from edgecron.store.sqlite.statements import seldom
+
+ALL_IDS: range = range(1, 2**62)
+
+_SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_plan_at,
+        next_run_at, next_source, decided_until, trusted_until, paused_until, planned_count,
+        pruned_until, repeats_since, last_enqueued_at, NOT EXISTS (
+            SELECT 1 FROM schedule_revisions AS r
+            WHERE r.schedule_id = schedules.id AND r.revision = schedules.revision)
+    FROM schedules WHERE deleted_at IS NULL """
+_HAS_KIND = """EXISTS (SELECT 1 FROM json_each(compiled)
+    WHERE value ->> '$.kind' IN ({kinds}) {more})"""
+_CRON = _HAS_KIND.format(kinds="'cron'", more="")
+_LOCAL_CRON = _HAS_KIND.format(kinds="'cron'", more="AND value ->> '$.timezone' = 'local'")
+# The longest that a queued row waits for its due time: only a retry has one to come.
+_MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
+    (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
+     WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
+     ORDER BY r.revision DESC LIMIT 1),
+    (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id)))"""
+_CALENDAR = _HAS_KIND.format(kinds="'cron', 'at'", more="")
+
+
+def find_clock_marks(database: Database) -> ClockMarks:
+    """What the database remembers of clock and zones."""
+    row = database.row(
+        """SELECT trusted_high_at, tzdata_version, local_timezone, clock_set_at, clock_set_by_ms
+           FROM meta"""
+    )
+    assert row is not None
+    return ClockMarks(
+        trusted_high_ms=row[0],
+        tzdata_version=row[1],
+        local_timezone=row[2],
+        set_at_ms=row[3],
+        set_by_ms=row[4],
+    )
+
+
+def note_clock_set(database: Database, *, at_ms: int, by_ms: int) -> None:
+    """Record that the clock was set: when, by the new time, and by how much."""
+    with database.transaction():
+        database.change(
+            "UPDATE meta SET clock_set_at = :at, clock_set_by_ms = :by",
+            {"at": at_ms, "by": by_ms},
+        )
+
+
+def note_trusted(database: Database, mark_ms: int, *, was_ms: int | None) -> bool:
+    """Move the trusted mark; False where somebody else has meanwhile."""
+    with database.transaction():
+        changed = database.change(
+            "UPDATE meta SET trusted_high_at = :mark WHERE trusted_high_at IS :was",
+            {"mark": mark_ms, "was": was_ms},
+        )
+    return changed == 1
+
+
+def find_last_id(database: Database) -> int:
+    """The largest id of a schedule, 0 if there is none."""
+    [(last_id,)] = database.rows("SELECT coalesce(max(id), 0) FROM schedules")
+    return int(last_id)
+
+
+@seldom
+def find_misdated(
+    database: Database, *, now_ms: int, ahead_ms: int, ids: range = ALL_IDS
+) -> list[KeptTimes]:
+    """The schedules whose times a wrong clock has moved.
+
+    They are decided up to later than `ahead_ms`, or to when there was no edgecron, or go by a
+    clock that can't be trusted. One that a person had run early is decided into the future as
+    well, and is left out.
+    """
+    return _kept(
+        database,
+        """AND (trusted_until IS NOT NULL OR decided_until < :first
+               OR min(next_plan_at, next_run_at)
+                   > max(:now, coalesce(from_at, 0)) + after_end_ms + :large
+               OR (decided_until > :ahead AND NOT EXISTS (
+                   SELECT 1 FROM schedule_scopes AS c CROSS JOIN executions AS e
+                       ON e.schedule_id = c.schedule_id AND e.scope_kind = c.scope_kind
+                       AND e.scope_id = c.scope_id
+                   WHERE c.schedule_id = schedules.id AND e.plan_at = schedules.decided_until
+                       AND e.fire_key = '' AND coalesce(e.queued_at, e.finished_at) <= :now)))""",
+        {"now": now_ms, "ahead": ahead_ms, "first": FIRST_MS, "large": LARGE_MS},
+        ids=ids,
+    )
+
+
+# How far ahead of the clock a row may lie without saying that the clock was set back: an engine
+# claims functions up to 20 ms before their time, and a slewed clock is off by less than this.
+_AHEAD_MS = 1_000
+
+
+@seldom
+def find_set_back(
+    database: Database, *, read_now: Callable[[], int], ids: range = ALL_IDS
+) -> list[KeptTimes]:
+    """The schedules that were decided, made or changed by a clock that was set back since, by at
+    least a second, and that do not repeat what it repeats yet."""
+    written = database.rows(
+        """SELECT id, at FROM (
+               SELECT id, max(coalesce(last_enqueued_at, 0), coalesce(repeats_since, updated_at))
+                   AS at
+               FROM schedules WHERE next_plan_at IS NOT NULL AND id BETWEEN :first AND :last)
+           WHERE at > :now""",
+        {"now": read_now() + _AHEAD_MS, "first": ids.start, "last": ids.stop - 1},
+    )
+    # Read the clock again: what a peer has written since the first reading is not ahead.
+    now_ms = read_now()
+    ahead = {schedule_id for schedule_id, at_ms in written if at_ms > now_ms + _AHEAD_MS}
+    if not ahead:
+        return []
+    found = _kept(
+        database,
+        "AND next_plan_at IS NOT NULL AND decided_until > :now",
+        {"now": now_ms},
+        ids=ids,
+    )
+    return [kept for kept in found if kept.schedule_id in ahead]
+
+
+@seldom
+def find_intervals(
+    database: Database, *, now_ms: int, has_stepped: bool, ids: range = ALL_IDS
+) -> list[KeptTimes]:
+    """The schedules without calendar times that do not go by a clock that can't be trusted yet.
+
+    Those that do already, too, where it has stepped since.
+    """
+    return _kept(
+        database,
+        f"""AND next_plan_at IS NOT NULL AND paused_until IS NULL
+            AND (trusted_until IS NULL OR decided_until > :now OR :stepped)
+            AND NOT {_CALENDAR}""",
+        {"now": now_ms, "stepped": has_stepped},
+        ids=ids,
+    )
+
+
+@seldom
+def find_zoned(database: Database, *, only_local: bool, ids: range = ALL_IDS) -> list[KeptTimes]:
+    """The schedules that have calendar times to come: all, or those in the machine's own zone."""
+    return _kept(
+        database,
+        f"AND next_plan_at IS NOT NULL AND {_LOCAL_CRON if only_local else _CRON}",
+        {},
+        ids=ids,
+    )
+
+
+def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
+    """Enabled schedules without a next time of which nobody has found that they are done.
+
+    Not those whose next time counts from the end of a run that is active.
+    """
+    return _kept(
+        database,
+        """AND next_run_at IS NULL AND enabled AND trigger_error IS NULL
+           AND done_revision IS NOT revision
+           AND NOT (after_end_ms IS NOT NULL AND EXISTS (
+               SELECT 1 FROM executions AS e INDEXED BY executions_active
+               WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running')))""",
+        {"limit": limit},
+        limit="LIMIT :limit",
+    )
+
+
+@seldom
+def settle_timeless(
+    database: Database,
+    settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
+    *,
+    boot_id: str,
+    booted_ms: int,
+    now_ms: int,
+) -> list[bool]:
+    """Give schedules their missing next times, or record that they are done, in one transaction.
+
+    What they missed becomes a skipped row, and a boot at `booted_ms` that passed during a pause is
+    decided. False for a schedule that was changed meanwhile.
+    """
+    done = []
+    with database.transaction():
+        for change, missed, spec in settled:
+            kept = change.kept
+            is_ours = _retime_one(database, change)
+            done.append(is_ours)
+            if not is_ours:
+                continue
+            if change.next is None:
+                database.change(
+                    "UPDATE schedules SET done_revision = revision WHERE id = :id",
+                    {"id": kept.schedule_id},
+                )
+            if kept.is_switched:
+                database.change(
+                    """UPDATE schedules SET boot_decided = :boot
+                       WHERE id = :id AND on_boot AND updated_at >= :booted""",
+                    {"id": kept.schedule_id, "boot": boot_id, "booted": booted_ms},
+                )
+            if missed is not None:
+                for scope in spec.scopes:
+                    record_missed(
+                        database, kept.schedule_id, kept.revision, spec, scope, missed, now_ms
+                    )
+    return done
+
+
+def retime(
+    database: Database, changes: Sequence[Retimed], *, marks: ClockMarks | None
+) -> list[bool]:
+    """Give schedules other times, in one transaction; False for one that has moved on meanwhile.
+
+    `marks` are written where none has.
+    """
+    with database.transaction():
+        done = [_retime_one(database, change) for change in changes]
+        if marks is not None and all(done):
+            database.change(
+                "UPDATE meta SET tzdata_version = :tzdata, local_timezone = :local",
+                {"tzdata": marks.tzdata_version, "local": marks.local_timezone},
+            )
+    return done
+
+
+@seldom
+def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
+    """Let what was queued by a clock that was ahead wait from now on; how many rows.
+
+    That is what was queued later than `ahead_ms`, or waits beyond it for longer than its retries
+    ever do.
+    """
+    delay_ms = f"min(max(0, due_at - queued_at), {_MOST_DELAY_MS})"
+    with database.transaction():
+        return database.change(
+            f"""UPDATE executions INDEXED BY executions_queued
+               SET due_at = :now + {delay_ms}, queued_at = :now,
+                   wait_until = wait_until - due_at + :now + {delay_ms}
+               WHERE status = 'queued' AND (queued_at > :ahead OR (
+                   due_at > :ahead AND due_at > :ahead + {_MOST_DELAY_MS}))""",
+            {"now": now_ms, "ahead": ahead_ms},
+        )
+
+
+@seldom
+def bring_back_successes(database: Database, *, now_ms: int) -> int:
+    """Let the last successes of a clock that was ahead have ended now; how many."""
+    with database.transaction():
+        return database.change(
+            "UPDATE schedules SET last_success_at = :now WHERE last_success_at > :now",
+            {"now": now_ms},
+        )
+
+
+def _retime_one(database: Database, change: Retimed) -> bool:
+    kept, following = change.kept, change.next
+    changed = database.change(
+        """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
+               next_source = :next_source, decided_until = :decided, trusted_until = :trusted,
+               done_revision = iif(:next_plan IS NULL, done_revision, NULL),
+               repeats_since = :repeats,
+               last_enqueued_at = iif(:fired IS NULL, last_enqueued_at,
+                   min(last_enqueued_at, :fired))
+           WHERE id = :id AND revision = :revision AND next_plan_at IS :plan
+               AND next_run_at IS :run AND decided_until = :was AND trusted_until IS :was_trusted
+               AND (enabled AND trigger_error IS NULL) = :active AND deleted_at IS NULL""",
+        {
+            "id": kept.schedule_id,
+            "revision": kept.revision,
+            "plan": kept.next.plan_ms if kept.next else None,
+            "run": kept.next.due_ms if kept.next else None,
+            "was": kept.decided_until_ms,
+            "was_trusted": kept.trusted_until_ms,
+            "active": not kept.is_idle,
+            "next_plan": following.plan_ms if following else None,
+            "next_run": following.due_ms if following else None,
+            "next_source": following.source if following else None,
+            "decided": change.decided_until_ms,
+            "trusted": change.trusted_until_ms,
+            "repeats": change.repeats_since_ms,
+            "fired": change.last_fired_ms,
+        },
+    )
+    return changed == 1
+
+
+def _kept(
+    database: Database,
+    where: str,
+    params: dict[str, Any],
+    *,
+    ids: range | None = None,
+    limit: str = "",
+) -> list[KeptTimes]:
+    if ids is not None:
+        where = f"AND id BETWEEN :first_id AND :last_id {where}"
+        params = {**params, "first_id": ids.start, "last_id": ids.stop - 1}
+    return [
+        KeptTimes(
+            schedule_id=row[0],
+            revision=row[1],
+            name=row[2],
+            is_idle=not row[3],
+            next=(
+                None
+                if row[4] is None
+                else NextFire(plan_ms=row[4], due_ms=row[5], source=row[6] or "")
+            ),
+            decided_until_ms=row[7],
+            trusted_until_ms=row[8],
+            paused_until_ms=row[9],
+            planned_count=row[10],
+            pruned_until_ms=row[11],
+            repeats_since_ms=row[12],
+            last_fired_ms=row[13],
+            is_switched=bool(row[14]),
+        )
+        for row in database.rows(f"{_SELECT} {where} ORDER BY id {limit}", params)
+    ]

@@ -1,0 +1,222 @@
+"""Read what is due and what comes next, without a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgecron.base.errors import Unreadable
+from edgecron.model.choices import Hold
+from edgecron.model.engine import Offers
+from edgecron.planning.next_fire import Due
+from edgecron.store.contract import Subject
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.offers import among
+from edgecron.store.sqlite.queue_order import priorities
+
+MOST_UPCOMING = 1024  # so many are known beforehand of what is due at one instant: 1.4 KB each
+
+# What is held, as a condition on schedules.
+_HELD = {
+    Hold.NOTHING: "",
+    Hold.CALENDAR: "AND trusted_until IS NOT NULL",
+    Hold.ALL: "AND FALSE",
+}
+
+
+def find_due(
+    database: Database,
+    queues: tuple[str, ...],
+    *,
+    now_ms: int,
+    limit: int,
+    hold: Hold = Hold.NOTHING,
+    offers: Offers | None = None,
+) -> list[Due]:
+    """Schedules whose next fire may start, earliest first, at most `limit` per queue."""
+    found: list[Due] = []
+    for queue in queues:
+        offered, values = among(queue, offers)
+        sql = f"""SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
+                   planned_count, next_source, repeats_since
+               FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
+                   AND next_run_at <= :now
+                   {_HELD[hold]} {offered}
+               ORDER BY next_run_at LIMIT :limit"""
+        params = {"queue": queue, "now": now_ms, "limit": limit, **values}
+        try:
+            rows = database.rows(sql, params)
+        except Unreadable:
+            # It is the one text of these; of which trigger the time is, is known without it too.
+            rows = database.rows(sql.replace("next_source,", "NULL,"), params)
+        found.extend(
+            Due(
+                schedule_id=row[0],
+                revision=row[1],
+                plan_ms=row[2],
+                due_ms=row[3],
+                decided_until_ms=row[4],
+                paused_until_ms=row[5],
+                planned_count=row[6],
+                source=row[7],
+                repeats_since_ms=row[8],
+            )
+            for row in rows
+        )
+    if len(queues) > 1:
+        found.sort(key=lambda due: due.due_ms)
+    return found[:limit]
+
+
+def find_boot_due(
+    database: Database, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
+) -> list[tuple[int, int]]:
+    """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
+    found: list[tuple[int, int]] = []
+    for queue in queues:
+        offered, values = among(queue, offers)
+        found += database.rows(
+            f"""SELECT id, revision FROM schedules
+               WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
+                   AND queue = :queue AND trigger_error IS NULL {offered}""",
+            {"boot": boot_id, "queue": queue, **values},
+        )
+    return sorted(found)
+
+
+def is_used(database: Database, queue: str) -> bool:
+    """Whether a schedule of a queue has a time to come, fires on boot, or has a row that waits."""
+    [(found,)] = database.rows(
+        """SELECT EXISTS (SELECT 1 FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled)
+           OR EXISTS (SELECT 1 FROM schedules
+               WHERE queue = :queue AND on_boot AND enabled AND deleted_at IS NULL)
+           OR EXISTS (SELECT 1 FROM executions
+               WHERE queue = :queue AND status = 'queued')""",
+        {"queue": queue},
+    )
+    return bool(found)
+
+
+def next_due_ms(
+    database: Database,
+    queues: tuple[str, ...],
+    *,
+    now_ms: int,
+    hold: Hold = Hold.NOTHING,
+    offers: Offers | None = None,
+) -> int | None:
+    """The earliest of: a schedule is due, a queued row is due, a pause ends, the deadline comes of
+    what waits for a condition.
+
+    Queued rows that are due already wait for a place, not for a time.
+    """
+    times: list[int] = []
+    for queue in queues:
+        offered, values = among(queue, offers)
+        times.extend(
+            row[0]
+            for row in database.rows(
+                f"""SELECT min(next_run_at) FROM schedules
+                   WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
+                       {_HELD[hold]} {offered}
+                   UNION ALL
+                   SELECT min(paused_until) FROM schedules
+                   WHERE queue = :queue AND paused_until > :now""",
+                {"queue": queue, "now": now_ms, **values},
+            )
+            if row[0] is not None
+        )
+        times.extend(_queued_due_ms(database, queue, now_ms))
+        if hold is Hold.NOTHING:
+            times.extend(_deadline_ms(database, queue))
+    return min(times, default=None)
+
+
+def _deadline_ms(database: Database, queue: str) -> list[int]:
+    """When the first row of a queue has waited long enough for a condition."""
+    row = database.row(
+        """SELECT min(wait_until) FROM executions
+           WHERE queue = :queue AND wait_until IS NOT NULL""",
+        {"queue": queue},
+    )
+    return [] if row is None or row[0] is None else [row[0]]
+
+
+def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]:
+    """When the first queued row of each priority is due that is not yet."""
+    for priority in priorities(database, queue):
+        row = database.row(
+            """SELECT min(due_at) FROM executions
+               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NULL
+                   AND priority = :priority AND due_at > :now""",
+            {"queue": queue, "priority": priority, "now": now_ms},
+        )
+        if row is not None and row[0] is not None:
+            yield row[0]
+
+
+def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | None:
+    """The name of the schedule that fires next, and when; None where nothing is to come."""
+    found = [
+        (at_ms, name)
+        for queue in queues
+        for name, at_ms in database.rows(
+            """SELECT name, next_run_at FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
+                   AND vanished_at IS NULL
+               ORDER BY next_run_at LIMIT 1""",
+            {"queue": queue},
+        )
+    ]
+    if not found:
+        return None
+    at_ms, name = min(found)
+    return name, at_ms
+
+
+def find_subject(
+    database: Database, execution_id: int | None, schedule: str | None
+) -> Subject | None:
+    """The schedule of a run, or else of a name; None if there is no such run or schedule."""
+    if execution_id is not None:
+        row = database.row(
+            """SELECT s.id, e.priority, iif(s.enabled, s.next_run_at, NULL)
+               FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.id = :id""",
+            {"id": execution_id},
+        )
+    else:
+        row = database.row(
+            """SELECT id, priority, iif(enabled, next_run_at, NULL)
+               FROM schedules WHERE name = :name AND deleted_at IS NULL""",
+            {"name": schedule},
+        )
+    return None if row is None else Subject(*row)
+
+
+def upcoming(
+    database: Database, queues: tuple[str, ...], *, limit: int, offers: Offers | None = None
+) -> list[tuple[int, int]]:
+    """(id, revision) of the schedules that fire next; where more than `limit` of a queue are due
+    at one instant, of all of these, up to MOST_UPCOMING."""
+    found: list[tuple[int, int]] = []
+    for queue in queues:
+        rows = _next_of(database, queue, limit, offers)
+        if len(rows) == limit and rows[0][2] == rows[-1][2]:
+            more = _next_of(database, queue, MOST_UPCOMING, offers)
+            rows = [row for row in more if row[2] == rows[0][2]]
+        found.extend((row[0], row[1]) for row in rows)
+    return found
+
+
+def _next_of(
+    database: Database, queue: str, limit: int, offers: Offers | None
+) -> list[tuple[int, int, int]]:
+    offered, values = among(queue, offers)
+    return database.rows(
+        f"""SELECT id, revision, next_run_at FROM schedules
+           WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled {offered}
+           ORDER BY next_run_at LIMIT :limit""",
+        {"queue": queue, "limit": limit, **values},
+    )

@@ -1,0 +1,238 @@
+"""Read what explains a schedule: its active runs, what decided a past time, who can't keep up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgecron.base.units import from_ms as from_instant
+from edgecron.base.values import NamedTuple, dataclass
+from edgecron.model.choices import Cause
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule
+from edgecron.planning.overlap import Occupancy
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.limits import RunCounts
+from edgecron.store.sqlite.needs import Needs
+from edgecron.store.sqlite.revisions import columns_of
+from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of
+
+_MOST_SKIPPED = 2_000  # newest skipped rows that are looked at
+_FAST_MS = 1_000  # an interval shorter than this is shorter than the run of most commands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospects:
+    """What bears on a fire of this moment, and on the runs that are active.
+
+    `active` are the first of `active_count`, in the order in which they go on; `unmet` is the
+    text of a condition that a fire of the schedule's triggers would wait for, or None.
+    """
+
+    active: tuple[Execution, ...]
+    active_count: int
+    occupancies: Mapping[tuple[str, str], Occupancy]
+    is_group_full: bool
+    unmet: str | None
+
+
+def find_prospects(
+    database: Database, schedule: Schedule, *, most_active: int, now_ms: int
+) -> Prospects:
+    """How things stand for a schedule."""
+    group = schedule.spec.group
+    return Prospects(
+        active=tuple(_find_active(database, schedule.id, limit=most_active)),
+        active_count=_count_active(database, schedule.id),
+        occupancies=_find_occupancies(database, schedule),
+        is_group_full=group is not None and _is_group_full(database, group),
+        unmet=_find_unmet(database, schedule, now_ms=now_ms),
+    )
+
+
+def _find_occupancies(database: Database, schedule: Schedule) -> dict[tuple[str, str], Occupancy]:
+    """What is active of a schedule, in each of its scopes."""
+    counts = RunCounts(database, None, [schedule.id])
+    return {scope: counts.occupancy((schedule.id, *scope)) for scope in schedule.spec.scopes}
+
+
+def _find_unmet(database: Database, schedule: Schedule, *, now_ms: int) -> str | None:
+    """The text of a condition that a fire of a schedule would wait for now, or None."""
+    needs = Needs(database, now_ms=now_ms)
+    unmet = needs.find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE)
+    return None if unmet is None else unmet.text
+
+
+def _is_group_full(database: Database, group: str) -> bool:
+    """Whether as many run of a group as may."""
+    rows = database.rows(
+        """SELECT 1 FROM groups AS g
+           WHERE g.name = :group AND g.max_running <= (
+               SELECT count(*) FROM executions AS e INDEXED BY executions_active
+               CROSS JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+                   AND s.group_name = g.name)""",
+        {"group": group},
+    )
+    return bool(rows)
+
+
+def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Execution]:
+    """The active executions of a schedule, in the order in which they go on."""
+    columns = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
+    rows = database.rows(
+        f"""SELECT {columns}, s.name
+            FROM executions AS e INDEXED BY executions_active
+            CROSS JOIN schedules AS s ON s.id = e.schedule_id
+            WHERE e.schedule_id = :id AND e.status IN ('queued', 'running')
+            ORDER BY e.status != 'running', e.priority DESC, e.due_at, e.id LIMIT :limit""",
+        {"id": schedule_id, "limit": limit},
+    )
+    return [execution_of(row) for row in rows]
+
+
+def _count_active(database: Database, schedule_id: int) -> int:
+    """How many executions of a schedule are queued or running."""
+    [(count,)] = database.rows(
+        """SELECT count(*) FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :id AND status IN ('queued', 'running')""",
+        {"id": schedule_id},
+    )
+    return int(count)
+
+
+def find_late(database: Database, *, now_ms: int) -> tuple[list[tuple[int, str]], int]:
+    """The late runs that are running, as (id, schedule), and how many more are due and wait for a
+    place."""
+    running = database.rows(
+        """SELECT e.id, s.name FROM executions AS e INDEXED BY executions_active
+           CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+               AND e.cause IN ('catch_up', 'backfill')
+           ORDER BY e.id"""
+    )
+    [(waiting,)] = database.rows(
+        """SELECT count(*) FROM executions AS e INDEXED BY executions_active
+           CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status = 'queued' AND e.status IN ('queued', 'running')
+               AND e.cause IN ('catch_up', 'backfill')
+               AND e.waiting_for IS NULL AND e.due_at <= :now
+               AND s.enabled AND s.deleted_at IS NULL
+               AND (s.paused_until IS NULL OR s.paused_until <= :now)""",
+        {"now": now_ms},
+    )
+    return [(row[0], row[1]) for row in running], waiting
+
+
+def find_outrun(
+    database: Database, *, since_ms: int, least: int, schedule_id: int | None = None
+) -> list[tuple[int, str, str, int, int]]:
+    """(id, name, queue, skipped, from) of the schedules of which at least so many times since an
+    instant were skipped although engines were running, the most first.
+
+    These are times that an engine did not get to. They are also times that overlap skipped, if
+    runs are shorter than the interval and so waited for a place, or if no run can be as short.
+    """
+    return database.rows(
+        f"""SELECT s.id, s.name, s.queue, sum(r.missed_count) AS skipped, min(r.missed_from_at)
+           FROM (SELECT * FROM executions INDEXED BY {
+            "executions_unwell" if schedule_id is None else "executions_unwell_by_schedule"
+        }
+               WHERE status = 'skipped'
+                   AND status IN ('failed', 'skipped', 'cancelled', 'interrupted')
+                   {"" if schedule_id is None else "AND schedule_id = :schedule"}
+               ORDER BY id DESC LIMIT {_MOST_SKIPPED}) AS r
+           CROSS JOIN schedules AS s ON s.id = r.schedule_id
+           WHERE r.missed_to_at >= :since AND s.deleted_at IS NULL AND s.enabled
+               AND (r.reason = 'misfire' AND r.error_code = 'stalled'
+                   OR r.reason = 'overlap' AND r.missed_count > 1 AND (
+                       r.missed_to_at - r.missed_from_at < {_FAST_MS} * (r.missed_count - 1)
+                       OR s.run_count > 0 AND s.duration_sum_ms * (r.missed_count - 1)
+                           < s.run_count * (r.missed_to_at - r.missed_from_at)))
+           GROUP BY s.id HAVING skipped >= :least ORDER BY skipped DESC""",
+        {"since": since_ms, "least": least, "schedule": schedule_id},
+    )
+
+
+_NEAR = 100  # rows on either side among which a range that covers a time is looked for
+_LATE_MS = 86_400_000  # so long after its plan time a run that was started then is looked for
+_COLUMNS = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
+_FROM = f"""SELECT {_COLUMNS}, s.name
+    FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
+    WHERE e.schedule_id = :schedule AND e.scope_kind = :kind AND e.scope_id = :scope"""
+
+
+class StoredRevision(NamedTuple):
+    """What a schedule said from an instant on, as columns of its specification.
+
+    `is_newest`: it says that still. `is_removed`: retention has removed what it said then.
+    """
+
+    revision: int
+    at_ms: int
+    columns: dict[str, Any]
+    is_newest: bool
+    is_removed: bool = False
+
+
+def find_deciding(
+    database: Database,
+    schedule_id: int,
+    scope: tuple[str, str],
+    *,
+    from_ms: int,
+    to_ms: int,
+) -> list[Execution]:
+    """The executions planned or started from an instant to another, oldest first, and the ranges
+    that cover one of them."""
+    params = {"schedule": schedule_id, "kind": scope[0], "scope": scope[1], "to": to_ms}
+    limit = {"near": _NEAR}
+    before = _read(
+        database, "AND e.plan_at <= :to ORDER BY e.plan_at DESC LIMIT :near", params | limit
+    )
+    # A range may be called by its end.
+    after = _read(database, "AND e.plan_at > :to ORDER BY e.plan_at LIMIT :near", params | limit)
+    since, until = from_instant(from_ms), from_instant(to_ms)
+    found = [
+        run
+        for run in before
+        if run.plan_at >= since or (run.missed_to_at is not None and run.missed_to_at >= since)
+    ]
+    found += [
+        run for run in after if run.missed_from_at is not None and run.missed_from_at <= until
+    ]
+    if not found:
+        # Late, or moved by jitter or by hand: planned for an earlier time, and started then.
+        early = from_instant(from_ms - _LATE_MS)
+        found = [
+            run
+            for run in before
+            if run.plan_at >= early
+            and any(at is not None and since <= at <= until for at in (run.started_at, run.due_at))
+        ]
+    return sorted(found, key=lambda run: run.id)
+
+
+def _read(database: Database, more: str, params: dict[str, Any]) -> list[Execution]:
+    return [execution_of(row) for row in database.rows(f"{_FROM} {more}", params)]
+
+
+def find_revision(database: Database, schedule_id: int, *, at_ms: int) -> StoredRevision | None:
+    """What a schedule said at an instant; before it was made, what it said first.
+
+    None if nothing that it said was kept.
+    """
+    select = """SELECT revision, at, snapshot, known_until FROM schedule_revisions
+        WHERE schedule_id = :id"""
+    params = {"id": schedule_id}
+    newest = database.row(f"{select} ORDER BY revision DESC LIMIT 1", params)
+    row = database.row(
+        f"{select} AND at <= :at ORDER BY revision DESC LIMIT 1", params | {"at": at_ms}
+    )
+    if newest is None:
+        return None
+    if row is None:
+        row = database.row(f"{select} AND revision = 1", params)
+    if row is None or (row[3] is not None and at_ms >= row[3]):
+        return StoredRevision(0, at_ms, {}, is_newest=False, is_removed=True)
+    return StoredRevision(row[0], row[1], columns_of(row[2]), is_newest=row[0] == newest[0])

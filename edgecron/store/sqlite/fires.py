@@ -1,0 +1,280 @@
+"""Write what becomes of one schedule's fires and missed ranges, in each of its scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, Overlap, Reason, Status, WaitsFor
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.next_fire import Fire, Missed
+from edgecron.planning.overlap import Admission, running_limit
+from edgecron.store.contract import Broken, Decided, Granted, Seat
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.limits import RunCounts, ScopeKey
+from edgecron.store.sqlite.needs import Needs, deadline_ms
+from edgecron.store.sqlite.overlap_replace import (
+    count_late,
+    keep_turn,
+    note_covered,
+    replace_oldest,
+    replace_waiting,
+    take_over_catch_up,
+)
+from edgecron.store.sqlite.row_batches import RowBatch, shape_of
+from edgecron.store.sqlite.skipped_rows import (
+    fire_columns,
+    give_back_unmet,
+    is_of_slow_engine,
+    missed_fire,
+    overlapped,
+    record_held,
+    record_missed,
+)
+
+_SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
+
+
+class FireWriter:
+    """Inserts the rows of fires and missed ranges, and collects what was granted.
+
+    Rows of fires are put together and written at once, at the latest before anything that reads
+    what is active.
+    """
+
+    def __init__(
+        self, database: Database, seat: Seat | None, counts: RunCounts, *, now_ms: int, direct: bool
+    ) -> None:
+        self._database = database
+        self._seat = seat
+        self._counts = counts
+        self._now_ms = now_ms
+        self._direct = direct
+        self._needs = Needs(database, now_ms=now_ms)
+        self.has_replaced = False
+        # Replaced before they started: what follows is to be written.
+        self.withdrawn: list[int] = []
+        self.broken: list[Broken] = []
+        self._rows = RowBatch(database, now_ms=now_ms)
+
+    def flush(self) -> None:
+        """Write all rows now, for what reads or writes rows of the same schedules next."""
+        self._rows.write()
+
+    @property
+    def granted(self) -> list[Granted]:
+        """What was granted so far; all rows are written then."""
+        self._rows.write()
+        return self._rows.granted
+
+    @property
+    def decided(self) -> list[Decided]:
+        """What was decided so far; all rows are written then."""
+        self._rows.write()
+        return self._rows.decided
+
+    def write(
+        self,
+        schedule_id: int,
+        revision: int,
+        spec: ScheduleSpec,
+        *,
+        fires: Iterable[Fire] = (),
+        missed: Iterable[Missed] = (),
+    ) -> bool:
+        """Write one schedule's decision, once for each of its scopes.
+
+        Returns whether any of the fires will run: overlap can skip all of them.
+        """
+        fires, spans = tuple(fires), tuple(missed)
+        # What becomes of this range depends on what becomes of the fire that follows it.
+        slow = spans[-1] if fires and spans and is_of_slow_engine(spans[-1], fires[0]) else None
+        will_run = False
+        for scope in spec.scopes:
+            for span in spans if slow is None else spans[:-1]:
+                self._write_missed(schedule_id, revision, spec, scope, span)
+            for fire in fires:
+                before = slow if fire is fires[0] else None
+                if self._write_fire(schedule_id, revision, spec, scope, fire, before):
+                    will_run = True
+        return will_run
+
+    def _write_missed(
+        self,
+        schedule_id: int,
+        revision: int,
+        spec: ScheduleSpec,
+        scope: tuple[str, str],
+        span: Missed,
+    ) -> None:
+        self._rows.skip((schedule_id, *scope), revision, spec, missed_fire(span), span)
+
+    def write_held(self, schedule_id: int, revision: int, spec: ScheduleSpec, fire: Fire) -> None:
+        """Write that a pause left a fire out, once for each of its schedule's scopes."""
+        held = Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.PAUSED)
+        self._rows.write()
+        for scope in spec.scopes:
+            execution_id = record_missed(
+                self._database, schedule_id, revision, spec, scope, held, self._now_ms
+            )
+            if execution_id is None:
+                # Another end of the same plan time is recorded: this one has a row of its own.
+                columns = fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
+                execution_id = record_held(self._database, columns, held)
+            self._record_skipped((schedule_id, revision), execution_id, held, fire.cause)
+
+    def _write_fire(
+        self,
+        schedule_id: int,
+        revision: int,
+        spec: ScheduleSpec,
+        scope: tuple[str, str],
+        fire: Fire,
+        before: Missed | None,
+    ) -> bool:
+        """Write what becomes of one fire, and of the range that an engine was too slow for.
+
+        Returns False if overlap skips it.
+        """
+        key, policies = (schedule_id, *scope), spec.policies
+        unmet = self._needs.find_unmet(policies.needs, fire.cause) if policies.needs else None
+        direct = self._direct and unmet is None
+        taken = None
+        if unmet is None and self._takes_over(key, spec, fire):
+            taken = take_over_catch_up(
+                self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms
+            )
+        if taken is not None:
+            self._counts.count_anew(key)
+        if self._joins_catch_ups(key, spec, fire):
+            fire = fire._replace(cause=Cause.CATCH_UP, in_sequence=True)
+        admission = self._counts.admit(key, spec, fire, direct=direct)
+        if admission is Admission.SKIP:
+            span = overlapped(fire, before)
+            if before is not None:
+                # However late a slow engine is, its ranges share one row.
+                fire = fire._replace(cause=Cause.SCHEDULE)
+            if not fire.fire_key:
+                fire = fire._replace(plan_ms=span.from_ms, source=span.source)
+            self._rows.skip(key, revision, spec, fire, span)
+            return False
+        if before is not None:
+            self._write_missed(schedule_id, revision, spec, scope, before)
+        if taken is not None:
+            self._rows.write()
+            self._rows.decided.append(taken.skipped)
+            self.broken += give_back_unmet(
+                self._database, taken.skipped.execution_id, now_ms=self._now_ms
+            )
+        waiting: tuple[str | None, int | None] = (None, None)
+        if unmet is not None:
+            waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))
+        seat = self._seat if admission is Admission.RUN else None
+        shape = shape_of(revision, spec, fire, seat=seat, waiting=waiting)
+        waits_for: WaitsFor | None = WaitsFor.CONDITION
+        if unmet is None:
+            waits_for = self._waits_for(admission, key, spec, fire)
+        if admission is not Admission.REPLACE:
+            self._rows.put(key, shape, waits_for)
+            if taken is not None:
+                for execution_id in self._rows.write():
+                    note_covered(self._database, execution_id, taken)
+            return True
+        self._rows.write()
+        self._rows.put(key, shape, waits_for)
+        # Where there is none, this fire was decided already: the row says so, and nothing runs.
+        for execution_id in self._rows.write():
+            new = self._rows.decided.pop()
+            self._replace(key, spec, by=execution_id, is_owed=unmet is not None)
+            self._rows.decided.append(new)  # after what made room for it
+        return True
+
+    def _takes_over(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
+        """Whether a fire is live, and could meet only a waiting catch-up of its schedule."""
+        if fire.fire_key or not _may_be_skipped(spec, fire, CatchUp.ONCE):
+            return False
+        occupancy = self._counts.occupancy(key)
+        return occupancy.queued == 1 and occupancy.active == 1 and not occupancy.backfilling
+
+    def _joins_catch_ups(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
+        """Whether a live fire meets missed times that run in sequence, and runs after them.
+
+        Else overlap would skip it because of times that catch_up=all is to run.
+        """
+        if not _may_be_skipped(spec, fire, CatchUp.ALL):
+            return False
+        occupancy = self._counts.occupancy(key)
+        limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
+        if occupancy.active < limit:
+            return False
+        late = count_late(self._database, key)
+        return late < MAX_CATCH_UP and (late > 0 or occupancy.catching_up > 0)
+
+    def _waits_for(
+        self, admission: Admission, key: ScopeKey, spec: ScheduleSpec, fire: Fire
+    ) -> WaitsFor | None:
+        if admission is Admission.RUN:
+            return None
+        if admission is Admission.REPLACE:
+            return WaitsFor.REPLACED_RUN
+        policies = spec.policies
+        is_unlimited = running_limit(policies.overlap, policies.max_running) is None
+        if is_unlimited and not fire.in_sequence:
+            return WaitsFor.PLACE  # Others of it keep it from nothing.
+        occupancy = self._counts.occupancy(key)
+        is_alone = occupancy.active == 1 and not occupancy.backfilling
+        return WaitsFor.PLACE if is_alone else WaitsFor.EARLIER_RUN
+
+    def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int, is_owed: bool) -> None:
+        """End the oldest that are active, so that the new one gets their place.
+
+        One that waits for a condition replaces what waits, too; what runs when that has come true.
+        """
+        limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
+        count = self._counts.occupancy(key).active - limit
+        if spec.policies.catch_up is CatchUp.ALL:
+            # Those run in sequence, and overlap discards none of them.
+            count -= count_late(self._database, key)
+        replace = replace_waiting if is_owed else replace_oldest
+        withdrawn = replace(
+            self._database,
+            key,
+            count=count,
+            by=by,
+            spares_late=spec.policies.catch_up is CatchUp.ALL,
+            now_ms=self._now_ms,
+        )
+        self._rows.decided.extend(withdrawn)
+        keep_turn(self._database, by, withdrawn)
+        self.withdrawn.extend(one.execution_id for one in withdrawn)
+        self._counts.count_anew(key)
+        self.has_replaced = self.has_replaced or not is_owed
+
+    def _record_skipped(
+        self,
+        schedule: tuple[int, int],
+        execution_id: int | None,
+        span: Missed,
+        cause: Cause = Cause.SCHEDULE,
+    ) -> None:
+        if execution_id is not None:
+            self._rows.decided.append(
+                Decided(
+                    execution_id=execution_id,
+                    schedule_id=schedule[0],
+                    revision=schedule[1],
+                    plan_ms=span.from_ms,
+                    status=Status.SKIPPED,
+                    reason=span.reason,
+                    cause=cause,
+                    missed_from_ms=span.from_ms,
+                    missed_to_ms=span.to_ms,
+                    missed_count=span.count,
+                )
+            )
+
+
+def _may_be_skipped(spec: ScheduleSpec, fire: Fire, catch_up: CatchUp) -> bool:
+    """Whether overlap can skip a live fire of a schedule that catches up in this way."""
+    is_live = fire.cause is Cause.SCHEDULE and not fire.in_sequence
+    policies = spec.policies
+    return is_live and policies.catch_up is catch_up and policies.overlap in _SKIPPING

@@ -1,0 +1,339 @@
+"""Write what follows the end of an attempt, in the same transaction.
+
+That is its retry; or, if its fire has ended too, the fires of the schedules that come after it, and
+its own schedule's next time after the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from edgecron.base.errors import SENSELESS, InvalidInput
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, from_ms
+from edgecron.base.values import dataclass
+from edgecron.model.choices import Cause, OnInterrupt, Reason, Status
+from edgecron.model.claim import Outcome
+from edgecron.planning.next_fire import Fire, jitter_of
+from edgecron.planning.retry import EndedAttempt, RetryPolicy, plan_retry
+from edgecron.store.contract import Broken, Decided, Ended
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.fires import FireWriter
+from edgecron.store.sqlite.limits import RunCounts
+from edgecron.store.sqlite.needs import wake_for_success
+from edgecron.store.sqlite.offers import take_after
+from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
+from edgecron.store.sqlite.rows import spec_of
+from edgecron.store.sqlite.skipped_rows import count_planned
+
+# What `after NAME:WHAT` follows.
+_ENDS = {
+    Status.SUCCESS: ("success", "any"),
+    Status.FAILED: ("failure", "any"),
+    Status.INTERRUPTED: ("failure", "any"),
+    Status.CANCELLED: ("any",),
+    Status.SKIPPED: ("any",),  # given up after it had waited: what was left out was no run
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EndedRow:
+    """The row of an attempt that has just ended, and what its schedule is now."""
+
+    execution_id: int
+    schedule_id: int
+    schedule: str
+    revision: int
+    scope: tuple[str, str]
+    plan_ms: int
+    fire_key: str
+    attempt: int
+    max_attempts: int
+    status: Status
+    finished_ms: int
+    is_removed: bool
+    after_end_ms: int | None
+    reason: Reason | None
+    is_unwanted: bool  # its end was asked for
+    has_started: bool
+
+
+def follow_up(database: Database, outcome: Outcome, *, now_ms: int) -> Ended:
+    """Write what follows an end that was just written; both for the log."""
+    row = _read(database, outcome.execution_id, now_ms)
+    if row.status is Status.SUCCESS and not row.is_removed:
+        wake_for_success(database, row.schedule)
+    retry = None if row.is_removed else _retry(database, row, now_ms)
+    if retry is not None:
+        return Ended(reason=row.reason, decided=(retry,))
+    return _end_fire(database, row, now_ms)
+
+
+def follow_up_withdrawn(database: Database, execution_id: int, *, now_ms: int) -> Ended:
+    """Write what follows the end of a fire that was cancelled or given up before it started."""
+    return _end_fire(database, _read(database, execution_id, now_ms), now_ms)
+
+
+def follow_up_replaced(database: Database, writer: FireWriter, *, now_ms: int) -> Ended:
+    """Write what follows the ends of fires that others have replaced before they started."""
+    writer.flush()
+    ends = []
+    while writer.withdrawn:
+        ends.append(follow_up_withdrawn(database, writer.withdrawn.pop(0), now_ms=now_ms))
+    return Ended(
+        reason=Reason.REPLACED,
+        decided=tuple(one for ended in ends for one in ended.decided),
+        has_replaced=any(ended.has_replaced for ended in ends),
+        broken=tuple(one for ended in ends for one in ended.broken),
+    )
+
+
+def _end_fire(database: Database, row: _EndedRow, now_ms: int) -> Ended:
+    decided, has_replaced, broken = _start_downstream(database, row, now_ms)
+    if row.after_end_ms is not None and not row.is_removed:
+        _set_after_end(database, row, row.after_end_ms)
+    return Ended(
+        reason=row.reason, decided=tuple(decided), has_replaced=has_replaced, broken=tuple(broken)
+    )
+
+
+def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
+    [row] = database.rows(
+        """SELECT e.id, e.schedule_id, s.name, e.revision, e.scope_kind, e.scope_id, e.plan_at,
+               e.fire_key, e.attempt, e.max_attempts, e.status, e.finished_at,
+               s.deleted_at IS NOT NULL, s.after_end_ms, e.reason,
+               e.cancel_requested_at IS NOT NULL, e.started_at IS NOT NULL
+           FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
+        {"id": execution_id},
+    )
+    # By a clock that went back since, what follows would wait for a time that is far away.
+    finished_ms = min(row[11], now_ms)
+    return _EndedRow(
+        execution_id=row[0],
+        schedule_id=row[1],
+        schedule=row[2],
+        revision=row[3],
+        scope=(row[4], row[5]),
+        plan_ms=row[6],
+        fire_key=row[7],
+        attempt=row[8],
+        max_attempts=row[9],
+        status=Status(row[10]),
+        finished_ms=finished_ms,
+        is_removed=bool(row[12]),
+        after_end_ms=row[13],
+        reason=None if row[14] is None else Reason(row[14]),
+        is_unwanted=bool(row[15]),
+        has_started=bool(row[16]),
+    )
+
+
+def _retry(database: Database, row: _EndedRow, now_ms: int) -> Decided | None:
+    """Queue the next attempt, where there is one; it keeps the revision of its fire, but where
+    its program runs it in another way by now."""
+    if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
+        return None
+    if row.is_unwanted:
+        return None  # It failed, or died, before it could be ended as it was to be.
+    ended = EndedAttempt(
+        schedule=row.schedule,
+        plan_ms=row.plan_ms,
+        fire_key=row.fire_key,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        interrupted_before=_count_interrupted(database, row),
+        status=row.status,
+        finished_ms=row.finished_ms,
+    )
+    due_ms = _plan_retry(database, row, ended)
+    if due_ms is None:
+        return None
+    queued = database.returning(
+        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
+               cause, trigger_text, payload, due_at, attempt, max_attempts, queue, priority,
+               status, queued_at)
+           SELECT schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, 'retry',
+               trigger_text, payload, :due, attempt + 1, max_attempts, queue, priority, 'queued',
+               :now
+           FROM executions WHERE id = :id RETURNING id, queue""",
+        {"id": row.execution_id, "due": due_ms, "now": now_ms},
+    )
+    assert queued is not None
+    return Decided(
+        execution_id=queued[0],
+        schedule_id=row.schedule_id,
+        revision=take_after(database, *queued, revision=row.revision),
+        plan_ms=row.plan_ms,
+        status=Status.QUEUED,
+        cause=Cause.RETRY,
+        due_ms=due_ms,
+        attempt=row.attempt + 1,
+    )
+
+
+def _count_interrupted(database: Database, row: _EndedRow) -> int:
+    [(count,)] = database.rows(
+        """SELECT count(*) FROM executions
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND plan_at = :plan AND fire_key = :fire_key AND attempt < :attempt
+               AND status = 'interrupted'""",
+        {
+            "schedule": row.schedule_id,
+            "kind": row.scope[0],
+            "scope": row.scope[1],
+            "plan": row.plan_ms,
+            "fire_key": row.fire_key,
+            "attempt": row.attempt,
+        },
+    )
+    return int(count)
+
+
+def _plan_retry(database: Database, row: _EndedRow, ended: EndedAttempt) -> int | None:
+    """When the next attempt is due, if there is one, by the policy of the revision; by that of the
+    schedule as it is where that is not on record, or makes no sense."""
+    for find in (_find_snapshot, _find_columns):
+        try:
+            due_ms = plan_retry(_policy_of(find(database, row)), ended, seed=database.seed)
+            if due_ms is not None:
+                from_ms(due_ms)  # There is such an instant.
+        except SENSELESS:  # An end that can't be written would hold up all others.
+            continue
+        return due_ms
+    return None
+
+
+def _policy_of(columns: Mapping[str, Any]) -> RetryPolicy:
+    return RetryPolicy(
+        retries=int(columns["retries"]),
+        delay_s=float(columns["retry_delay_s"]),
+        factor=float(columns["retry_factor"]),
+        max_delay_s=float(columns["retry_max_delay_s"]),
+        on_interrupt=OnInterrupt(columns["on_interrupt"]),
+    )
+
+
+def _find_snapshot(database: Database, row: _EndedRow) -> dict[str, Any]:
+    [(snapshot,)] = database.rows(
+        """SELECT snapshot FROM schedule_revisions
+           WHERE schedule_id = :id AND revision <= :revision
+           ORDER BY revision DESC LIMIT 1""",
+        {"id": row.schedule_id, "revision": row.revision},
+    )
+    return columns_of(snapshot)
+
+
+def _find_columns(database: Database, row: _EndedRow) -> dict[str, Any]:
+    names = ("retries", "retry_delay_s", "retry_factor", "retry_max_delay_s", "on_interrupt")
+    [found] = database.rows(
+        """SELECT retries, retry_delay_s, retry_factor, retry_max_delay_s, on_interrupt
+           FROM schedules WHERE id = :id""",
+        {"id": row.schedule_id},
+    )
+    return dict(zip(names, found, strict=True))
+
+
+def _start_downstream(
+    database: Database, row: _EndedRow, now_ms: int
+) -> tuple[list[Decided], bool, list[Broken]]:
+    """Queue the fires of the schedules that come after this one, as overlap lets them.
+
+    What was decided, whether any of it replaces what runs, and the followers that can't be read.
+    """
+    followers = database.rows(
+        """SELECT s.id, s.revision, u.ends,
+               NOT s.enabled OR (s.paused_until IS NOT NULL AND s.paused_until > :now),
+               (s.from_at > :now OR s.until_at < :now OR s.planned_count >= s.max_runs) IS TRUE
+           FROM schedule_upstreams AS u JOIN schedules AS s ON s.id = u.schedule_id
+           WHERE u.upstream = :name AND s.deleted_at IS NULL
+               AND u.ends IN (SELECT value FROM json_each(:ends))
+           ORDER BY u.schedule_id""",
+        {"name": row.schedule, "now": now_ms, "ends": json.dumps(_ends_of(row))},
+    )
+    # By id, those that are within their bounds: revision, which ends, whether a pause holds them.
+    wanted = {row[0]: row[1:4] for row in followers if not row[4]}
+    decided: list[Decided] = []
+    has_replaced = False
+    broken: list[Broken] = []
+    for schedule_id, revision, columns, scopes in find_compiled(
+        database, [(id_, follower[0]) for id_, follower in wanted.items()]
+    ):
+        _, ends, is_held = wanted[schedule_id]
+        # In the same scope, where the follower has it; a run of any scope is one to all others.
+        try:
+            spec = spec_of(columns, (row.scope,) if row.scope in scopes else scopes)
+        except InvalidInput as error:
+            # It is shown as broken, and the others are followed.
+            note_broken(
+                database, schedule_id, revision=revision, error=error.message, now_ms=now_ms
+            )
+            broken.append(Broken(_name_of(database, schedule_id), error.message))
+            continue
+        fire = Fire(
+            plan_ms=row.plan_ms,
+            due_ms=now_ms,
+            cause=Cause.AFTER,
+            source=f"after {row.schedule}" + ("" if ends == "success" else f":{ends}"),
+            fire_key=f"after:{row.execution_id}",
+        )
+        writer = FireWriter(
+            database, None, RunCounts(database, None, [schedule_id]), now_ms=now_ms, direct=False
+        )
+        if is_held:
+            writer.write_held(schedule_id, revision, spec, fire)
+        elif writer.write(schedule_id, revision, spec, fires=(fire,)):
+            count_planned(database, schedule_id)
+        replaced = follow_up_replaced(database, writer, now_ms=now_ms)
+        decided += [*writer.decided, *replaced.decided]
+        broken += [*writer.broken, *replaced.broken]
+        has_replaced = has_replaced or writer.has_replaced or replaced.has_replaced
+    return decided, has_replaced, broken
+
+
+def _name_of(database: Database, schedule_id: int) -> str:
+    [(name,)] = database.rows("SELECT name FROM schedules WHERE id = :id", {"id": schedule_id})
+    return str(name)
+
+
+def _ends_of(row: _EndedRow) -> tuple[str, ...]:
+    """What this end is to those that follow: of a retry that never came, the failure before it."""
+    if row.status is Status.CANCELLED and row.attempt > 1 and not row.has_started:
+        return _ENDS[Status.FAILED]
+    return _ENDS[row.status]
+
+
+def _set_after_end(database: Database, row: _EndedRow, after_end_ms: int) -> None:
+    """The schedule's next time after its end, unless one of another trigger comes earlier.
+
+    Not while another of its fires goes on: in the last one's end it is set. A time after an
+    earlier end gives way, but not to that of a backfill, which keeps nothing back. As an identity
+    it is later than all that is decided, also where a fire was moved and ran before its time.
+    """
+    [(name, jitter_s, decided_until_ms)] = database.rows(
+        "SELECT name, jitter_s, decided_until FROM schedules WHERE id = :id",
+        {"id": row.schedule_id},
+    )
+    at_ms = row.finished_ms + min(after_end_ms, MAX_DURATION_MS)
+    plan_ms = max(at_ms, decided_until_ms + 1)
+    jitter_ms = round(jitter_s * 1000)
+    database.change(
+        """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source
+           WHERE id = :id AND enabled AND trigger_error IS NULL
+               AND (next_plan_at IS NULL OR next_run_at > :at
+                    OR (next_source = :source AND NOT :is_backfill))
+               AND (paused_until IS NULL OR paused_until <= :at)
+               AND (until_at IS NULL OR until_at >= :at)
+               AND (max_runs IS NULL OR planned_count < max_runs)
+               AND NOT EXISTS (SELECT 1 FROM executions AS e INDEXED BY executions_active
+                   WHERE e.schedule_id = :id AND e.status IN ('queued', 'running')
+                   AND (e.status = 'running' OR e.cause != 'backfill'))""",
+        {
+            "id": row.schedule_id,
+            "at": at_ms,
+            "is_backfill": row.fire_key.startswith("backfill:"),
+            "plan": plan_ms,
+            "run": at_ms + jitter_of(name, plan_ms, seed=database.seed, most_ms=jitter_ms),
+            "source": f"every {format_duration_ms(after_end_ms)} after end",
+        },
+    )

@@ -1,0 +1,394 @@
+"""Read runs, also those of removed schedules, in pages with the newest first.
+
+Pages are keyset pages, never OFFSET. An index finds the wanted runs if one fits; else the query
+walks back through all runs, and takes longer the rarer they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from edgecron.base.errors import Unreadable
+from edgecron.base.units import to_ms
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import Cause, Status
+from edgecron.model.listing import RunBounds, RunPage
+from edgecron.model.run import Execution
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of
+from edgecron.store.sqlite.sqlite_errors import unreadable
+from edgecron.store.sqlite.statements import Params
+
+COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
+# CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
+_JOIN = "CROSS JOIN schedules AS s ON s.id = e.schedule_id"
+_UNWELL = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.INTERRUPTED)
+_KINS = ((Status.QUEUED, Status.RUNNING), _UNWELL)
+# Of so many schedules each is looked at by itself, in 10 ms; of more, some soon turn up.
+MOST_APART = 1000
+
+
+class Wanted(NamedTuple):
+    """Which executions are wanted; what is empty, or None, lets every one through.
+
+    Of `reasons`, None is an execution without one. Of no schedules, `()`, there are none.
+    """
+
+    schedule_ids: Sequence[int] | None = None
+    statuses: tuple[Status, ...] = ()
+    causes: tuple[str, ...] = ()
+    reasons: tuple[str | None, ...] = ()
+    before_id: int | None = None
+    after_id: int | None = None
+
+
+def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
+    """A page of the wanted runs, newest first: those next to `after_id`, else the newest.
+
+    A run that can't be read is named in the page, and the next run takes its place.
+    """
+    try:
+        return RunPage(_find_page(database, wanted, limit=limit), [])
+    except Unreadable:
+        pass
+    is_upwards = wanted.after_id is not None
+    found: list[Execution] = []
+    unreadable: list[int] = []
+    while len(found) < limit:
+        ids = find_page_ids(database, wanted, limit=limit)
+        for each in reversed(ids) if is_upwards else ids:
+            try:
+                found += map(execution_of, _rows_of(database, [each]))
+            except Unreadable:
+                unreadable.append(each)
+            if len(found) == limit:
+                break
+        if len(ids) < limit:
+            break
+        if is_upwards:
+            wanted = wanted._replace(after_id=ids[0])
+        else:
+            wanted = wanted._replace(before_id=ids[-1])
+    return RunPage(_newest_first(found), unreadable)
+
+
+def _find_page(database: Database, wanted: Wanted, *, limit: int) -> list[Execution]:
+    kinds = _kinds(wanted)
+    if len(kinds) == 1 and not _is_of_some(wanted):
+        rows = _walk(database, COLUMNS, kinds[0], wanted, limit=limit)
+    else:
+        rows = _rows_of(database, find_page_ids(database, wanted, limit=limit))
+    return _newest_first(execution_of(row) for row in rows)
+
+
+def find_page_ids(database: Database, wanted: Wanted, *, limit: int) -> list[int]:
+    """The ids of such a page, newest first."""
+    ids: list[int] = []
+    for statuses in _kinds(wanted):
+        if _is_of_some(wanted):
+            ids += _walk_some(database, statuses, wanted, limit=limit)
+        else:
+            ids += [row[0] for row in _walk(database, "e.id", statuses, wanted, limit=limit)]
+    # Of what each kind has, the page is what lies nearest to where it begins.
+    ids.sort(reverse=wanted.after_id is None)
+    return sorted(ids[:limit], reverse=True)
+
+
+def find_bounds(database: Database) -> RunBounds:
+    """The first and the last id of all executions."""
+    [(first, last)] = database.rows(
+        """SELECT coalesce((SELECT min(id) FROM executions), 0),
+               coalesce((SELECT max(id) FROM executions), 0)"""
+    )
+    return RunBounds(first, last)
+
+
+def _rows_of(database: Database, ids: list[int]) -> list[tuple[Any, ...]]:
+    return database.rows(
+        f"""SELECT {COLUMNS} FROM executions AS e {_JOIN}
+            WHERE e.id IN (SELECT value FROM json_each(:ids))""",
+        {"ids": json.dumps(ids)},
+    )
+
+
+def _newest_first(executions: Iterable[Execution]) -> list[Execution]:
+    return sorted(executions, key=lambda execution: -execution.id)
+
+
+def _kinds(wanted: Wanted) -> list[tuple[Status, ...]]:
+    """The statuses that are wanted, parted by how they are found; `()` is every one.
+
+    What is active, or went otherwise than well, is found status by status. Successes are found by
+    walking back through everything, and whatever is wanted beside them on the same way.
+    """
+    statuses = tuple(dict.fromkeys(wanted.statuses))
+    if wanted.reasons and None not in wanted.reasons:
+        # Nothing else has one.
+        statuses = tuple(status for status in statuses or _UNWELL if status in _UNWELL)
+    elif not statuses or Status.SUCCESS in statuses:
+        return [statuses]
+    return [(status,) for status in statuses]
+
+
+def _is_of_some(wanted: Wanted) -> bool:
+    ids = wanted.schedule_ids
+    return ids is not None and 1 < len(ids) <= MOST_APART
+
+
+def _walk(
+    database: Database,
+    columns: str,
+    statuses: tuple[Status, ...],
+    wanted: Wanted,
+    *,
+    limit: int,
+) -> list[tuple[Any, ...]]:
+    """Rows from where the page begins: of all schedules, of one, or of many."""
+    wheres, params = _wheres(statuses, wanted)
+    ids = wanted.schedule_ids
+    if ids is not None and len(ids) == 1:
+        wheres.append("e.schedule_id = :schedule")
+        params["schedule"] = ids[0]
+    elif ids is not None:
+        # The plus keeps SQLite from sorting all that they ever ran.
+        wheres.append("+e.schedule_id IN (SELECT value FROM json_each(:schedules))")
+        params["schedules"] = json.dumps(list(ids))
+    where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
+    index = _index(statuses, is_by_schedule="schedule" in params)
+    return database.rows(
+        f"""SELECT {columns} FROM executions AS e {index} {_JOIN if "s." in columns else ""}
+            {where} ORDER BY e.id {_direction(wanted)} LIMIT :limit""",
+        {**params, "limit": limit},
+    )
+
+
+def _walk_some(
+    database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int
+) -> list[int]:
+    """The ids of a page of some schedules."""
+    ids = wanted.schedule_ids or ()
+    if len(ids) > limit:
+        # The page is of those schedules whose own first ones are the first.
+        firsts = _walk_each(database, statuses, wanted, limit=limit, each=1)
+        wanted = wanted._replace(schedule_ids=[schedule_id for _, schedule_id in firsts])
+    found = _walk_each(database, statuses, wanted, limit=limit, each=limit)
+    return [execution_id for execution_id, _ in found]
+
+
+def _walk_each(
+    database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int, each: int
+) -> list[tuple[int, int]]:
+    """(id, schedule) of the page, were each schedule to have `each` rows at most."""
+    wheres, params = _wheres(statuses, wanted)
+    index, direction = _index(statuses, is_by_schedule=True), _direction(wanted)
+    return database.rows(
+        f"""SELECT found.id, found.schedule_id
+            FROM json_each(:schedules) AS j CROSS JOIN executions AS found
+            WHERE found.id IN (
+                SELECT e.id FROM executions AS e {index}
+                WHERE {" AND ".join(["e.schedule_id = j.value", *wheres])}
+                ORDER BY e.id {direction} LIMIT :each)
+            ORDER BY found.id {direction} LIMIT :limit""",
+        {
+            **params,
+            "schedules": json.dumps(list(wanted.schedule_ids or ())),
+            "each": each,
+            "limit": limit,
+        },
+    )
+
+
+def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], dict[str, Any]]:
+    """The conditions, but for the schedules, and their values."""
+    wheres: list[str] = []
+    params: dict[str, Any] = {}
+    if len(statuses) == 1:
+        wheres.append(f"e.status = {_listed(statuses)}")
+        # In the words of the indexes that have these only.
+        wheres += [f"e.status IN ({_listed(kin)})" for kin in _KINS if statuses[0] in kin]
+    elif statuses:
+        wheres.append(f"e.status IN ({_listed(statuses)})")
+    for column, values in (("cause", wanted.causes), ("reason", wanted.reasons)):
+        if values:
+            named = {f"{column}_{at}": value for at, value in enumerate(values)}
+            among = f"e.{column} IN ({', '.join(f':{name}' for name in named)})"
+            wheres.append(f"({among} OR e.{column} IS NULL)" if None in values else among)
+            params |= named
+    if wanted.before_id is not None:
+        wheres.append("e.id < :before")
+        params["before"] = wanted.before_id
+    if wanted.after_id is not None:
+        wheres.append("e.id > :after")
+        params["after"] = wanted.after_id
+    return wheres, params
+
+
+def _index(statuses: tuple[Status, ...], *, is_by_schedule: bool) -> str:
+    """What is to be used where SQLite might walk back through the past instead, or sort it."""
+    if len(statuses) == 1 and statuses[0] is Status.QUEUED:
+        name = "executions_active" if is_by_schedule else "executions_queued"
+    elif len(statuses) == 1 and statuses[0] is Status.RUNNING:
+        name = "executions_active"
+    elif len(statuses) == 1 and statuses[0] in _UNWELL:
+        name = "executions_unwell_by_schedule" if is_by_schedule else "executions_unwell"
+    elif is_by_schedule:
+        name = "executions_by_schedule"
+    else:
+        return ""
+    return f"INDEXED BY {name}"
+
+
+def _listed(statuses: tuple[Status, ...]) -> str:
+    return ", ".join(repr(status.value) for status in statuses)
+
+
+def _direction(wanted: Wanted) -> str:
+    return "DESC" if wanted.after_id is None else ""
+
+
+# CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
+_FROM = "FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"
+
+
+def find_execution(database: Database, execution_id: int) -> Execution | None:
+    """One execution, or None. Raises Unreadable."""
+    return _find_one(database, f"{_FROM} WHERE e.id = :id", {"id": execution_id})
+
+
+def find_executions(
+    database: Database,
+    *,
+    schedule_id: int | None = None,
+    former_ids: Sequence[int] = (),
+    statuses: tuple[Status, ...] = (),
+    causes: tuple[Cause, ...] = (),
+    before_id: int | None = None,
+    limit: int = 20,
+) -> RunPage:
+    """A page of executions, newest first; the next page is asked for before its last id.
+
+    Those of `former_ids` are among those of a schedule.
+    """
+    schedule_ids = None if schedule_id is None else (schedule_id, *former_ids)
+    wanted = Wanted(
+        schedule_ids=schedule_ids, statuses=statuses, causes=causes, before_id=before_id
+    )
+    return find_page(database, wanted, limit=limit)
+
+
+def find_waiting(database: Database, *, limit: int) -> list[Execution]:
+    """Executions that wait for a condition, those whose deadline comes first before the others."""
+    return _find_readable(
+        database,
+        """FROM executions AS e INDEXED BY executions_owed
+           CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.waiting_for IS NOT NULL ORDER BY e.wait_until, e.id LIMIT :limit""",
+        {"limit": limit},
+    )
+
+
+def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
+    """The newest execution of a schedule that was to run and did, or failed to; None: none.
+
+    Raises Unreadable.
+    """
+    return _find_one(
+        database,
+        f"""{_FROM} WHERE e.schedule_id = :schedule AND e.claimed_at IS NOT NULL
+            ORDER BY e.id DESC LIMIT 1""",
+        {"schedule": schedule_id},
+    )
+
+
+def find_next_attempt(database: Database, execution: Execution) -> Execution | None:
+    """The attempt of the same fire that follows an execution, or None where there is none.
+
+    Raises Unreadable.
+    """
+    return _find_one(
+        database,
+        f"""{_FROM} WHERE e.schedule_id = :schedule AND e.scope_kind = :scope_kind
+                AND e.scope_id = :scope_id AND e.plan_at = :plan AND e.fire_key = :fire_key
+                AND e.attempt = :attempt""",
+        {
+            "schedule": execution.schedule_id,
+            "scope_kind": execution.scope_kind,
+            "scope_id": execution.scope_id,
+            "plan": to_ms(execution.plan_at),
+            "fire_key": execution.fire_key,
+            "attempt": execution.attempt + 1,
+        },
+    )
+
+
+def find_later(
+    database: Database, schedule_id: int, *, after_id: int, limit: int
+) -> list[Execution]:
+    """The readable executions of a schedule after an id, oldest first."""
+    wanted = Wanted(schedule_ids=(schedule_id,), after_id=after_id)
+    return find_page(database, wanted, limit=limit).runs[::-1]
+
+
+def find_removed(database: Database, name: str) -> tuple[int, int] | None:
+    """(id, deleted_at) of the newest removed schedule of this name, or None."""
+    row = database.row(
+        """SELECT id, deleted_at FROM schedules WHERE name = :name AND deleted_at IS NOT NULL
+           ORDER BY id DESC LIMIT 1""",
+        {"name": name},
+    )
+    return None if row is None else (row[0], row[1])
+
+
+def find_removals(database: Database, name: str) -> list[tuple[int, int]]:
+    """(id, deleted_at) of every removed schedule of this name, the newest first."""
+    return database.rows(
+        """SELECT id, deleted_at FROM schedules INDEXED BY schedules_removed
+           WHERE deleted_at IS NOT NULL AND name = :name ORDER BY deleted_at DESC, id DESC""",
+        {"name": name},
+    )
+
+
+def is_removed(database: Database, execution_id: int) -> bool:
+    """Whether retention removed the execution of this id; no id is given twice."""
+    row = database.row(
+        """SELECT 1 WHERE :id BETWEEN 1 AND (SELECT max(id) FROM executions)
+               AND NOT EXISTS (SELECT 1 FROM executions WHERE id = :id)""",
+        {"id": execution_id},
+    )
+    return row is not None
+
+
+def count_active(database: Database) -> dict[Status, int]:
+    """How many executions are queued and running."""
+    rows = database.rows(
+        """SELECT status, count(*) FROM executions
+           WHERE status IN ('queued', 'running') GROUP BY status"""
+    )
+    return {Status(status): count for status, count in rows}
+
+
+def _find_one(database: Database, rest: str, params: Params) -> Execution | None:
+    """The execution that the rest of a statement finds, or None. Raises Unreadable, with its id."""
+    try:
+        row = database.row(f"SELECT {COLUMNS} {rest}", params)
+    except Unreadable as error:
+        found = database.row(f"SELECT e.id {rest}", params)
+        assert found is not None
+        raise unreadable(f"run {found[0]}", error) from error
+    return None if row is None else execution_of(row)
+
+
+def _find_readable(database: Database, rest: str, params: Params) -> list[Execution]:
+    """The readable executions among those that the rest of a statement finds, in its order."""
+    with suppress(Unreadable):
+        rows = database.rows(f"SELECT {COLUMNS} {rest}", params)
+        return [execution_of(row) for row in rows]
+    found: list[Execution] = []
+    for (execution_id,) in database.rows(f"SELECT e.id {rest}", params):
+        with suppress(Unreadable):
+            one = find_execution(database, execution_id)
+            found += [] if one is None else [one]
+    return found

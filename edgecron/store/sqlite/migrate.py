@@ -1,0 +1,233 @@
+"""Bring a database to this edgecron's schema, in one `BEGIN IMMEDIATE`.
+
+A script that has landed never changes, because databases have run it. Add a new script instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import apsw
+
+import edgecron
+from edgecron.base.errors import DatabaseUnusable
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.damage import find_orphans, is_repairable, orphan_words, repair
+from edgecron.store.sqlite.database_file import APPLICATION_ID
+from edgecron.store.sqlite.rows import SPEC_COLUMNS
+from edgecron.store.sqlite.sqlite_errors import too_new
+from edgecron.store.sqlite.whole_file import keep_copy, rebuilding
+
+
+def new_uuid() -> str:
+    """A random UUID, version 4. The module `uuid` makes the same, and loads 400 KB for it."""
+    digits = bytearray(os.urandom(16))
+    digits[6] = digits[6] & 0x0F | 0x40
+    digits[8] = digits[8] & 0x3F | 0x80
+    text = digits.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+SCRIPTS = (
+    "0001_foundation.sql",
+    "0002_needs_upstreams.sql",
+    "0003_retention.sql",
+    "0004_leaner_runs.sql",
+    "0005_own_payloads.sql",
+    "0006_measures.sql",
+    "0007_offers.sql",
+    "0008_revisions.sql",
+    "0009_sql_edits.sql",
+    "0010_next_times.sql",
+    "0011_undo.sql",
+    "0012_clock_sets.sql",
+    "0013_pending_apply.sql",
+    "0014_fences.sql",
+    "0015_imports.sql",
+    "0016_presence.sql",
+    "0017_rare_states.sql",
+    "0018_places.sql",
+    "0019_lock_failures.sql",
+    "0020_option_columns.sql",
+    "0021_former_queues.sql",
+    "0022_engine_zones.sql",
+)
+SCHEMA_VERSION = len(SCRIPTS)
+
+
+def _edited_trigger() -> str:
+    """The trigger that gives an edit by SQL a revision, for the columns that there are."""
+    listed = ", ".join(SPEC_COLUMNS)
+    snapshot = ", ".join(f"'{name}', {name}" for name in SPEC_COLUMNS)
+    return f"""CREATE TRIGGER schedules_edited AFTER UPDATE OF {listed} ON schedules
+WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
+BEGIN
+    UPDATE schedules SET revision = revision + 1,
+        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+    WHERE id = NEW.id;
+    INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+    SELECT id, revision, updated_at, 'sql', json_object({snapshot})
+    FROM schedules WHERE id = NEW.id;
+END"""
+
+
+_DROP_EDITED = "DROP TRIGGER IF EXISTS schedules_edited"
+# The triggers of edgecron, exactly as databases have them.
+OWN_TRIGGERS = (
+    """CREATE TRIGGER executions_final BEFORE UPDATE ON executions
+WHEN OLD.status NOT IN ('queued', 'running') AND (
+    OLD.status = 'skipped' AND NEW.status = 'skipped' AND NEW.reason = OLD.reason
+    AND NEW.plan_at = OLD.plan_at AND NEW.fire_key = OLD.fire_key
+    AND NEW.missed_count > OLD.missed_count AND NEW.missed_to_at > OLD.missed_to_at) IS NOT TRUE
+BEGIN
+    SELECT RAISE(ABORT, 'a terminal execution does not change');
+END""",
+    """CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
+WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
+BEGIN
+    UPDATE schedules SET revision = revision + 1,
+        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+        next_plan_at = iif(enabled, next_plan_at, NULL),
+        next_run_at = iif(enabled, next_run_at, NULL),
+        next_source = iif(enabled, next_source, NULL)
+    WHERE id = NEW.id;
+END""",
+    _edited_trigger(),
+)
+
+# What the second script brings, and what databases of version 1 have where a state of edgecron
+# that was never released has made them.
+_BROUGHT_BY_2 = """
+    SELECT 'meta.local_timezone', count(*) FROM pragma_table_info('meta')
+    WHERE name = 'local_timezone' UNION ALL
+    SELECT 'engines.supervisor_id', count(*) FROM pragma_table_info('engines')
+    WHERE name = 'supervisor_id' UNION ALL
+    SELECT 'schedules.after_end_ms', count(*) FROM pragma_table_info('schedules')
+    WHERE name = 'after_end_ms' UNION ALL
+    SELECT 'schedules.trusted_until', count(*) FROM pragma_table_info('schedules')
+    WHERE name = 'trusted_until' UNION ALL
+    SELECT 'schedule_upstreams', count(*) FROM sqlite_schema
+    WHERE name = 'schedule_upstreams' UNION ALL
+    SELECT 'executions_owed', count(*) FROM sqlite_schema WHERE name = 'executions_owed'"""
+
+
+def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> None:
+    """Create the schema in an empty database, or bring an older one up to date.
+
+    `seed` is that of a new one; None is a random one.
+    An older one is copied beforehand, beside it. Raises SchemaTooNew where a newer edgecron wrote
+    it, and DatabaseUnusable where it can't be copied or brought up to date: it is then as before.
+    """
+    if _version_of(database) != SCHEMA_VERSION:
+        with rebuilding(database), database.transaction():
+            _bring_up(database, now_ms=now_ms, seed=seed)
+    database.expect_version(SCHEMA_VERSION)
+
+
+def refuse_planted(database: Database) -> None:
+    """Raise DatabaseUnusable if somebody added or changed a trigger: our writes would run it."""
+    planted = database.rows(
+        """SELECT name FROM sqlite_schema WHERE type = 'trigger'
+           AND (sql IS NULL OR sql NOT IN (SELECT value FROM json_each(:ours)))""",
+        {"ours": json.dumps(OWN_TRIGGERS)},
+    )
+    if planted:
+        raise DatabaseUnusable(
+            f"database {database.path} holds the trigger {planted[0][0]!r},"
+            " which is not edgecron's",
+            hint="look at who made it, and drop it",
+        )
+
+
+def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
+    # Read again under the lock: another process may have migrated it meanwhile.
+    version = _version_of(database)
+    if version == SCHEMA_VERSION:
+        return
+    if version > 0:
+        # It differs with the columns that a version has, and is made again below.
+        database.change(_DROP_EDITED)
+        refuse_planted(database)
+        first_step = _first_step(database, version)
+        keep_copy(database, suffix=f".v{version}-backup")
+    else:
+        first_step = 1
+    try:
+        for step in range(first_step, SCHEMA_VERSION + 1):
+            database.change(_script(step))
+        database.change(_DROP_EDITED)
+        database.change(_edited_trigger())
+    except apsw.ConstraintError as error:
+        raise _refused(database, str(error)) from error
+    if version == 0:
+        _write_meta(database, now_ms=now_ms, seed=seed or os.urandom(16))
+    _repair_orphans(database)
+    database.change(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _repair_orphans(database: Database) -> None:
+    """Repair rows that refer to missing ones, if that loses no history; the copy still has them."""
+    orphans = find_orphans(database.rows)
+    lasting = [one for one in orphans if not is_repairable(one)]
+    if lasting:
+        raise _refused(database, orphan_words(lasting[0]))
+    for one in orphans:
+        repair(database, one)
+
+
+def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
+    database.change(f"PRAGMA application_id = {APPLICATION_ID}")
+    database.change(
+        """INSERT INTO meta (id, uuid, seed, created_at, created_by)
+           VALUES (1, :uuid, :seed, :now, :version)""",
+        {
+            "uuid": new_uuid(),
+            "seed": seed,
+            "now": now_ms,
+            "version": edgecron.__version__,
+        },
+    )
+
+
+def _version_of(database: Database) -> int:
+    """The schema version, 0 for an empty file."""
+    [(version,)] = database.rows("PRAGMA user_version")
+    if version > SCHEMA_VERSION:
+        raise too_new(database.path, version, known=SCHEMA_VERSION)
+    return int(version)
+
+
+def _first_step(database: Database, version: int) -> int:
+    """The first script that an older database lacks.
+
+    Raises DatabaseUnusable where it has only part of what one brings.
+    """
+    if version != 1:
+        return version + 1
+    brought = dict(database.rows(_BROUGHT_BY_2))
+    if not any(brought.values()):
+        return 2
+    lacking = [name for name, count in brought.items() if not count]
+    if lacking:
+        raise _refused(
+            database, f"it is of a state between two versions, and lacks {', '.join(lacking)}"
+        )
+    return 3
+
+
+def _refused(database: Database, why: str) -> DatabaseUnusable:
+    return DatabaseUnusable(
+        f"database {database.path} can't be brought to version {SCHEMA_VERSION}: {why}",
+        hint="it was left as it is; set it aside and add the schedules anew, or restore a backup",
+    )
+
+
+def _script(step: int) -> str:
+    # `importlib.resources` would cost four megabytes.
+    assert __spec__ is not None
+    loader: Any = __spec__.loader
+    folder = os.path.join(os.path.dirname(__file__), "migrations")
+    content: bytes = loader.get_data(os.path.join(folder, SCRIPTS[step - 1]))
+    return content.decode("utf-8")

@@ -1,0 +1,243 @@
+"""Make room for a newer fire: overlap `replace`, and a live fire that takes over a catch-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import COVERS_MARK, REPLACED_MARK, Cause, Reason, Status
+from edgecron.store.contract import Decided
+from edgecron.store.sqlite.connection import Database
+
+# id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
+_Row = tuple[int, str, int, int, str, int, int | None, int]
+
+
+def replace_oldest(
+    database: Database,
+    key: tuple[int, str, str],
+    *,
+    count: int,
+    by: int,
+    spares_late: bool = False,
+    now_ms: int,
+) -> list[Decided]:
+    """Withdraw the oldest active executions of a schedule and scope, but for the one they make
+    room for, inside the caller's transaction; those that never ran, for the log.
+
+    With `spares_late`, not what is caught up. What is queued is cancelled at once. What runs is
+    marked, and ended by whoever runs it: the newer one waits for that.
+    """
+    withdrawn = []
+    found = _find_oldest(database, key, by, spares_late=spares_late)
+    for row in found[: max(count, 0)]:
+        if row[1] == "queued":
+            withdrawn.append(_withdraw(database, key[0], row, now_ms))
+        else:
+            _mark_running(database, row[0], now_ms)
+    return withdrawn
+
+
+def replace_waiting(
+    database: Database,
+    key: tuple[int, str, str],
+    *,
+    count: int,
+    by: int,
+    spares_late: bool = False,
+    now_ms: int,
+) -> list[Decided]:
+    """As `replace_oldest`, but only what has not begun."""
+    found = _find_oldest(database, key, by, spares_late=spares_late)
+    waiting = [row for row in found if row[1] == "queued" and row[4] != "retry"]
+    return [_withdraw(database, key[0], row, now_ms) for row in waiting[: max(count, 0)]]
+
+
+class TakenOver(NamedTuple):
+    """A waiting catch-up that a live fire took over, and the missed range that goes with it."""
+
+    skipped: Decided
+    missed_from_ms: int
+    missed_count: int
+
+    @property
+    def flag(self) -> str:
+        """What is noted of the run that took it over; `covered_range` reads it."""
+        return f"{COVERS_MARK}{self.missed_count}:{self.missed_from_ms}"
+
+
+def take_over_catch_up(
+    database: Database, key: tuple[int, str, str], *, plan_ms: int, now_ms: int
+) -> TakenOver | None:
+    """Skip the waiting catch-up of a schedule and scope for its live fire at `plan_ms`, inside the
+    caller's transaction.
+
+    None if none waits for a place, if something else of it is active besides a backfill that
+    waits, or if the live fire has a row already and does not run.
+    """
+    names = {"schedule": key[0], "kind": key[1], "scope": key[2]}
+    active = database.rows(
+        """SELECT id, status, cause, waiting_for FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND status IN ('queued', 'running')
+               AND NOT (status = 'queued' AND fire_key GLOB 'backfill:*')""",
+        names,
+    )
+    if len(active) != 1 or active[0][1:] != ("queued", "catch_up", None):
+        return None
+    found = database.returning(
+        """UPDATE executions SET status = 'skipped', reason = 'misfire', finished_at = :now,
+               missed_from_at = plan_at, missed_to_at = plan_at, missed_count = 1,
+               error_code = iif(flags LIKE '["missed:%', substr(flags ->> 0, 8), NULL),
+               error_msg = 'the next run of its schedule covers it'
+           WHERE id = :id AND status = 'queued' AND attempt = 1 AND plan_at < :plan
+               AND NOT EXISTS (SELECT 1 FROM executions AS f WHERE f.schedule_id = :schedule
+                   AND f.scope_kind = :kind AND f.scope_id = :scope AND f.plan_at = :plan
+                   AND f.fire_key = '')
+           RETURNING revision, plan_at""",
+        {**names, "id": active[0][0], "plan": plan_ms, "now": now_ms},
+    )
+    if found is None:
+        return None
+    revision, missed_ms = found
+    database.change(
+        "UPDATE schedules SET skipped_count = skipped_count + 1 WHERE id = :schedule", names
+    )
+    range_before = database.row(
+        """SELECT missed_from_at, missed_count FROM executions
+           WHERE id = (SELECT max(id) FROM executions WHERE schedule_id = :schedule
+                   AND scope_kind = :kind AND scope_id = :scope AND id < :id)
+               AND status = 'skipped' AND fire_key = 'missed' AND missed_to_at < :missed""",
+        {**names, "id": active[0][0], "missed": missed_ms},
+    )
+    from_ms, count = range_before or (missed_ms, 0)
+    skipped = Decided(
+        execution_id=active[0][0],
+        schedule_id=key[0],
+        revision=revision,
+        plan_ms=missed_ms,
+        status=Status.SKIPPED,
+        reason=Reason.MISFIRE,
+        cause=Cause.CATCH_UP,
+        missed_from_ms=missed_ms,
+        missed_to_ms=missed_ms,
+        missed_count=1,
+    )
+    return TakenOver(skipped=skipped, missed_from_ms=from_ms, missed_count=count + 1)
+
+
+def note_covered(database: Database, execution_id: int, taken: TakenOver) -> None:
+    """Note of a new run which missed range it covers, inside the caller's transaction."""
+    database.change(
+        "UPDATE executions SET flags = json_array(:flag) WHERE id = :id",
+        {"id": execution_id, "flag": taken.flag},
+    )
+
+
+def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided]) -> None:
+    """Give a fire the turn of those that it has replaced while they waited.
+
+    At the end of the line it would itself be replaced before it is there: on an engine that is
+    always full none of them would ever run.
+    """
+    dues = [one.due_ms for one in withdrawn if one.due_ms is not None and one.cause != Cause.RETRY]
+    if dues:
+        database.change(
+            "UPDATE executions SET due_at = min(due_at, :due) WHERE id = :id AND status = 'queued'",
+            {"id": execution_id, "due": min(dues)},
+        )
+
+
+def ask_for_place(
+    database: Database, key: tuple[int, str, str], *, by: int, limit: int, now_ms: int
+) -> bool:
+    """Ask for the end of the oldest that run, so that one more can start; False: it was before.
+
+    For one that had to wait for a condition, which has come true.
+    """
+    running = [row for row in _find_oldest(database, key, by) if row[1] == "running"]
+    leaving = sum(row[6] is not None for row in running)
+    staying = [row for row in running if row[6] is None]
+    wanted = staying[: max(0, len(running) - leaving + 1 - limit)]
+    for row in wanted:
+        _mark_running(database, row[0], now_ms)
+    return bool(wanted)
+
+
+def count_late(database: Database, key: tuple[int, str, str]) -> int:
+    """How many that are caught up in sequence are active of a schedule and scope."""
+    [(count,)] = database.rows(
+        """SELECT count(*) FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND status IN ('queued', 'running') AND cause = 'catch_up'""",
+        {"schedule": key[0], "kind": key[1], "scope": key[2]},
+    )
+    return int(count)
+
+
+def _find_oldest(
+    database: Database, key: tuple[int, str, str], by: int, *, spares_late: bool = False
+) -> list[_Row]:
+    """What is active but for one, and for backfills: what is queued first, the oldest first."""
+    return database.rows(
+        """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
+           FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND status IN ('queued', 'running') AND id != :by
+               AND fire_key NOT GLOB 'backfill:*'
+               AND NOT (:spares_late AND cause = 'catch_up')
+           ORDER BY status != 'queued', id""",
+        {
+            "schedule": key[0],
+            "kind": key[1],
+            "scope": key[2],
+            "by": by,
+            "spares_late": spares_late,
+        },
+    )
+
+
+def _withdraw(
+    database: Database,
+    schedule_id: int,
+    row: _Row,
+    now_ms: int,
+) -> Decided:
+    execution_id, _, revision, plan_ms, cause, attempt, _, due_ms = row
+    _cancel_queued(database, schedule_id, execution_id, now_ms)
+    return Decided(
+        execution_id=execution_id,
+        schedule_id=schedule_id,
+        revision=revision,
+        plan_ms=plan_ms,
+        status=Status.CANCELLED,
+        reason=Reason.REPLACED,
+        cause=Cause(cause),
+        attempt=attempt,
+        due_ms=due_ms,
+    )
+
+
+def _cancel_queued(database: Database, schedule_id: int, execution_id: int, now_ms: int) -> None:
+    database.change(
+        """UPDATE executions SET status = 'cancelled', reason = 'replaced', finished_at = :now,
+               waiting_for = NULL, wait_until = NULL
+           WHERE id = :id AND status = 'queued'""",
+        {"id": execution_id, "now": now_ms},
+    )
+    database.change(
+        "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
+        {"id": schedule_id},
+    )
+
+
+def _mark_running(database: Database, execution_id: int, now_ms: int) -> None:
+    database.change(
+        """UPDATE executions SET flags = CASE
+                   WHEN flags LIKE '%"' || :mark || '"]' THEN flags
+                   WHEN json_valid(flags) THEN json_insert(flags, '$[#]', :mark)
+                   ELSE json_array(:mark) END,
+               cancel_requested_at = coalesce(cancel_requested_at, :now)
+           WHERE id = :id AND status = 'running'""",
+        {"id": execution_id, "mark": REPLACED_MARK, "now": now_ms},
+    )

@@ -1,0 +1,277 @@
+"""Give free places to queued rows, in the order of `queue_order`."""
+
+from __future__ import annotations
+
+import os
+
+from edgecron.model.choices import Cause, Hold, Overlap
+from edgecron.model.claim import Upstream
+from edgecron.planning.overlap import (
+    LATE_CAUSES,
+    is_behind,
+    is_full,
+    may_start_queued,
+    running_limit,
+)
+from edgecron.store.contract import STALE_MS, Broken, ClaimBatch, Decided, Granted, QueuedRow, Seat
+from edgecron.store.sqlite.claims import give_fences
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
+from edgecron.store.sqlite.late_order import LateKey, find_next_late
+from edgecron.store.sqlite.limits import RunCounts, has_place
+from edgecron.store.sqlite.needs import (
+    Needs,
+    deadline_ms,
+    give_up,
+    give_up_expired,
+    is_any_expired,
+    owe,
+)
+from edgecron.store.sqlite.overlap_replace import ask_for_place
+from edgecron.store.sqlite.queue_order import Blocked, has_waiting, walk_queued
+from edgecron.store.sqlite.skipped_rows import give_back_unmet
+
+# In sequence, asked for by a person, or begun before: these replace nothing when they start.
+_REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.BACKFILL, Cause.MANUAL, Cause.RETRY})
+
+
+def claim_queued(
+    database: Database, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING
+) -> ClaimBatch:
+    """Give free places to queued rows; see `Store.claim_queued`."""
+    if not _has_work(database, seat, now_ms, hold):
+        return ClaimBatch()
+    with database.transaction():
+        return fill(database, seat=seat, now_ms=now_ms, hold=hold)
+
+
+def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBatch:
+    """Give free places to queued rows, inside the caller's transaction."""
+    may_give_up = _may_give_up(seat, hold)
+    filler = _Filler(database, seat, now_ms, may_give_up=may_give_up)
+    if may_give_up and _has_expired(database, seat, now_ms):
+        filler.give_up()
+    filler.fill()
+    return ClaimBatch(
+        granted=give_fences(database, filler.granted, now_ms=now_ms),
+        decided=tuple(filler.decided),
+        has_replaced=filler.has_replaced,
+        broken=tuple(filler.broken),
+    )
+
+
+def _may_give_up(seat: Seat, hold: Hold) -> bool:
+    return hold is Hold.NOTHING and seat.only is None
+
+
+def _has_work(database: Database, seat: Seat, now_ms: int, hold: Hold) -> bool:
+    """Whether anything is to be given up, or waits for a place that is free."""
+    if _may_give_up(seat, hold) and _has_expired(database, seat, now_ms):
+        return True
+    return has_place(database, seat) and has_waiting(database, seat, now_ms)
+
+
+def has_queued(database: Database) -> bool:
+    """Whether any execution waits for a place or for its time, and not for a condition."""
+    return bool(
+        database.rows(
+            """SELECT 1 FROM executions
+               WHERE status = 'queued' AND waiting_for IS NULL LIMIT 1"""
+        )
+    )
+
+
+def _has_expired(database: Database, seat: Seat, now_ms: int) -> bool:
+    return any(is_any_expired(database, queue, now_ms=now_ms) for queue in seat.queues)
+
+
+class _Filler:
+    """One transaction's walk over what is queued: what it started, and what it decided."""
+
+    def __init__(self, database: Database, seat: Seat, now_ms: int, *, may_give_up: bool) -> None:
+        self._database = database
+        self._seat = seat
+        self._now_ms = now_ms
+        self._may_give_up = may_give_up
+        self._needs = Needs(database, now_ms=now_ms)
+        self._counts = RunCounts(database, seat)
+        self._blocked = Blocked()
+        self._stuck_late: set[LateKey] = set()
+        self.granted: list[Granted] = []
+        self.decided: list[Decided] = []
+        self.has_replaced = False
+        self.broken: list[Broken] = []
+        self._has_followers = False  # rows that the walk may have passed already
+
+    def give_up(self) -> None:
+        """Decide what has waited for a condition until its deadline."""
+        for queue in self._seat.queues:
+            for one in give_up_expired(self._database, queue, self._needs):
+                self._note(one)
+
+    def fill(self) -> None:
+        """Start what may, until all places are taken."""
+        self._walk()
+        while self._has_followers or self._has_other_late_runs():
+            self._has_followers = False
+            self._walk()
+
+    def _has_other_late_runs(self) -> bool:
+        """Whether places for late runs are left, because some that were next could not start."""
+        if not self._blocked.late or self._counts.late_places <= 0:
+            return False
+        # If one could not start, none of the same schedule, scope and cause can.
+        started = {grant.execution_id for grant in self.granted}
+        self._stuck_late |= {key for id_, key in self._blocked.late.items() if id_ not in started}
+        self._blocked.late = self._find_next_late()
+        return bool(self._blocked.late)
+
+    def _find_next_late(self) -> dict[int, LateKey]:
+        # A late run that can't start must not have the turn of one that can.
+        self._blocked.find_all_keys(self._database)
+        return find_next_late(
+            self._database,
+            self._seat.queues,
+            now_ms=self._now_ms,
+            limit=self._counts.late_places,
+            full=self._blocked.keys,
+            stuck=self._stuck_late,
+        )
+
+    def _is_next_late(self, row: QueuedRow) -> bool:
+        if self._seat.only is not None:
+            return True
+        if self._blocked.late is None:
+            self._blocked.late = self._find_next_late()
+        return row.execution_id in self._blocked.late
+
+    def _walk(self) -> None:
+        counts, only = self._counts, self._seat.only
+        rows = walk_queued(
+            self._database,
+            self._seat.queues,
+            now_ms=self._now_ms,
+            counts=counts,
+            blocked=self._blocked,
+            offers=self._seat.offers,
+        )
+        for row in rows if counts.places > 0 else ():
+            if only is not None and row.execution_id != only:
+                continue
+            if self._has_room(row):
+                self._start_or_owe(row)
+            if counts.places <= 0:
+                break
+
+    def _has_room(self, row: QueuedRow) -> bool:
+        """Whether a row may run beside what runs; what holds more than it is noted."""
+        counts = self._counts
+        occupancy = counts.occupancy(row.key)
+        if counts.is_group_full(row.group):
+            assert row.group is not None
+            self._blocked.groups.add(row.group)
+        elif row.cause in LATE_CAUSES and counts.late_places <= 0:
+            self._blocked.causes |= LATE_CAUSES
+        elif row.cause in LATE_CAUSES and not self._is_next_late(row):
+            return False
+        elif is_full(overlap=row.overlap, max_running=row.max_running, occupancy=occupancy):
+            self._blocked.keys.add(row.key)
+            self._ask_for_place(row)
+        elif row.cause is Cause.BACKFILL and is_behind(cause=row.cause, occupancy=occupancy):
+            self._blocked.backfills.add(row.key)
+        else:
+            return may_start_queued(
+                overlap=row.overlap,
+                max_running=row.max_running,
+                cause=row.cause,
+                occupancy=occupancy,
+                is_backfill=row.is_backfill,
+            )
+        return False
+
+    def _ask_for_place(self, row: QueuedRow) -> None:
+        """Replace what runs, where that had to wait for a condition."""
+        is_replacing = row.overlap is Overlap.REPLACE and row.cause not in _REPLACE_NOTHING
+        if not is_replacing or not row.needs or self._needs.find_unmet(row.needs, row.cause):
+            return
+        limit = running_limit(row.overlap, row.max_running) or 1
+        if ask_for_place(
+            self._database, row.key, by=row.execution_id, limit=limit, now_ms=self._now_ms
+        ):
+            self.has_replaced = True
+
+    def _start_or_owe(self, row: QueuedRow) -> None:
+        """Judge what a row needs once more, right before it starts."""
+        unmet = self._needs.find_unmet(row.needs, row.cause)
+        if unmet is not None:
+            until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
+            if self._may_give_up and until_ms <= self._now_ms:
+                self._note(give_up(self._database, row, unmet, now_ms=self._now_ms))
+            else:
+                self._note(owe(self._database, row, unmet, until_ms=until_ms))
+            return
+        grant = _start_queued(self._database, row, self._seat, self._now_ms)
+        if grant is not None:
+            self._counts.count_start(row.key, row.group, row.cause, is_backfill=row.is_backfill)
+            self.granted.append(grant)
+
+    def _note(self, one: Decided) -> None:
+        self.decided.append(one)
+        if one.reason is not None:  # It was given up, which ends its fire.
+            self.broken += give_back_unmet(self._database, one.execution_id, now_ms=self._now_ms)
+            ended = follow_up_withdrawn(self._database, one.execution_id, now_ms=self._now_ms)
+            self.decided.extend(ended.decided)
+            self.broken.extend(ended.broken)
+            self.has_replaced = self.has_replaced or ended.has_replaced
+            self._has_followers = self._has_followers or bool(ended.decided)
+
+
+def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -> Granted | None:
+    token = os.urandom(8).hex()
+    found = database.returning(
+        """UPDATE executions SET status = 'running', claimed_at = :now, heartbeat_at = :now,
+               stale_after = :stale, started_at = :now, fence = :now, engine_id = :engine,
+               supervisor_id = :supervisor, lease_token = :token
+           WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
+           RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload""",
+        {
+            "id": row.execution_id,
+            "now": now_ms,
+            "stale": now_ms + STALE_MS,
+            "engine": seat.engine_id,
+            "supervisor": seat.supervisor_id,
+            "token": token,
+        },
+    )
+    if found is None:
+        return None
+    return Granted(
+        execution_id=row.execution_id,
+        lease_token=token,
+        schedule_id=row.schedule_id,
+        revision=row.revision,
+        plan_ms=found[0],
+        due_ms=found[1],
+        fire_key=found[2],
+        cause=Cause(found[3]),
+        attempt=found[4],
+        max_attempts=found[5],
+        scope_kind=row.scope_kind,
+        scope_id=row.scope_id,
+        payload=found[6],
+        fence=now_ms,
+        upstream=_find_upstream(database, found[2]),
+    )
+
+
+def _find_upstream(database: Database, fire_key: str) -> Upstream | None:
+    """The run that a follow-up comes after; None for other fires, and if retention removed it."""
+    kind, _, upstream_id = fire_key.partition(":")
+    if kind != "after" or not upstream_id.isdecimal():
+        return None
+    row = database.row(
+        """SELECT s.name, e.id, e.status, e.reason, e.exit_code, coalesce(e.error_msg, e.error_code)
+           FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
+        {"id": int(upstream_id)},
+    )
+    return None if row is None else Upstream(*row)

@@ -1,0 +1,308 @@
+"""Read due queued rows in the order in which they get places.
+
+Order: by priority; then schedules without a running run first, so that a thousand scopes of one
+schedule delay no other; then by due time, then by id. Each page starts where the one before it
+ended. Rows that can't start, however many places are free, are left out of later pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
+from typing import Any
+
+from edgecron.base.errors import SENSELESS
+from edgecron.base.values import NamedTuple, dataclass, field
+from edgecron.model.choices import Cause, Overlap
+from edgecron.model.engine import Offers
+from edgecron.planning.overlap import Occupancy, is_full
+from edgecron.store.contract import QueuedRow, Seat
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.late_order import LateKey
+from edgecron.store.sqlite.limits import RunCounts, ScopeKey
+from edgecron.store.sqlite.offers import AMONG_OF_S, among
+from edgecron.store.sqlite.rows import needs_of
+from edgecron.store.sqlite.sqlite_errors import unreadable
+
+_FIRST_PAGE = 32  # few places are free, as a rule
+_MORE = 4  # than are free, in the first page
+_PAGE = 256
+_OF_EACH = 8  # rows of each schedule that are looked at behind a full first page
+# By the sets of `Blocked`. Only of those that hold something: to build the lists of all four takes
+# longer than to read a page.
+_BLOCKED = {
+    "causes": "AND e.cause NOT IN (SELECT value FROM json_each(:causes))",
+    "late": """AND (e.cause NOT IN ('catch_up', 'backfill')
+        OR e.id IN (SELECT value FROM json_each(:late)))""",
+    "keys": """AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
+        (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:keys))""",
+    "backfills": """AND (e.cause != 'backfill' OR (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
+        (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:backfills)))""",
+    "groups": """AND (s.group_name IS NULL
+        OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))""",
+}
+
+_ROW = """e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
+    e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
+    e.fire_key GLOB 'backfill:*'"""
+_IS_OPEN = """(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
+    AND (s.paused_until IS NULL OR s.paused_until <= :now)))"""
+
+_Placed = tuple[tuple[int, bool, int, int], QueuedRow]  # with its place in the order
+
+
+@dataclass(slots=True)
+class Blocked:
+    """What nothing more can start of while a transaction lasts."""
+
+    keys: set[ScopeKey] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    backfills: set[ScopeKey] = field(default_factory=set)  # whose next has to wait its turn
+    causes: set[Cause] = field(default_factory=set)
+    late: dict[int, LateKey] | None = None  # the late runs that are next, by id: all others wait
+    has_all_keys: bool = False
+
+    def find_all_keys(self, database: Database) -> None:
+        """Note at once the schedules and scopes of which as many run as may."""
+        self.keys.update(_find_full(database))
+        self.has_all_keys = True
+
+    def sql(self) -> str:
+        """What of it holds queued rows back, as conditions: nothing, as a rule."""
+        return " ".join(sql for name, sql in _BLOCKED.items() if getattr(self, name))
+
+    def params(self) -> dict[str, str]:
+        """The values of these conditions."""
+        held = {name: getattr(self, name) for name in _BLOCKED}
+        return {name: json.dumps(sorted(values)) for name, values in held.items() if values}
+
+    def holds(self, row: QueuedRow) -> bool:
+        is_behind = row.cause is Cause.BACKFILL and row.key in self.backfills
+        is_full = row.key in self.keys or row.group in self.groups
+        return is_full or is_behind or row.cause in self.causes
+
+
+def walk_queued(
+    database: Database,
+    queues: tuple[str, ...],
+    *,
+    now_ms: int,
+    counts: RunCounts,
+    blocked: Blocked,
+    offers: Offers | None,
+) -> Iterator[QueuedRow]:
+    """The queued rows of these queues that are due and that nothing in `blocked` holds; with
+    `offers`, of a program's those alone that are among them."""
+    look = _Look(database, now_ms=now_ms, offers=offers)
+    walks = [_walk(look, queue, counts, blocked) for queue in queues]
+    rows = walks[0] if len(walks) == 1 else merge(*walks, key=itemgetter(0))
+    for _, row in rows:
+        if not blocked.holds(row):
+            yield row
+
+
+def is_any_due(database: Database, queue: str, *, now_ms: int, offers: Offers | None) -> bool:
+    """Whether a queued row that is due waits for a place, likewise."""
+    look = _Look(database, now_ms=now_ms, offers=offers)
+    return any(
+        _find_page(look, queue, priority, None, Blocked(), limit=1)
+        for priority in priorities(database, queue)
+    )
+
+
+def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
+    """Whether a queued row that is due waits for a place of this engine's queues."""
+    return any(
+        is_any_due(database, queue, now_ms=now_ms, offers=seat.offers) for queue in seat.queues
+    )
+
+
+def priorities(database: Database, queue: str) -> Iterator[int]:
+    """The priorities of what is queued and waits for no condition, highest first."""
+    below = 2**62
+    while True:
+        row = database.row(
+            """SELECT max(priority) FROM executions
+               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NULL
+                   AND priority < :below""",
+            {"queue": queue, "below": below},
+        )
+        if row is None or row[0] is None:
+            return
+        below = int(row[0])
+        yield below
+
+
+class _Look(NamedTuple):
+    """Where and when it is looked for queued rows, and what is taken of a program's."""
+
+    database: Database
+    now_ms: int
+    offers: Offers | None
+
+
+def _walk(look: _Look, queue: str, counts: RunCounts, blocked: Blocked) -> Iterator[_Placed]:
+    # Nearly always the first rows may start.
+    first = min(_FIRST_PAGE, counts.places + _MORE)
+    for priority in priorities(look.database, queue):
+        size, seen, is_later = first, set[int](), False
+        page = _find_page(look, queue, priority, None, blocked, limit=size)
+        while True:
+            counts.look_at(row.key for row in page)
+            later = []  # rows of schedules that run something
+            for row in page:
+                if counts.has_running(row.schedule_id):
+                    later.append(row)
+                else:
+                    yield _placed(row, is_later=is_later)
+            if not is_later:
+                seen.update(row.schedule_id for row in page)
+                # If nothing is put off, the next page shows what is behind this one.
+                if len(page) == size and later:
+                    others = _find_others(look, queue, priority, seen, blocked)
+                    counts.look_at(row.key for row in others[:first])
+                    for row in others:
+                        if not counts.has_running(row.schedule_id):
+                            yield _placed(row, is_later=False)
+                is_later = bool(later)
+            for row in later:
+                yield _placed(row, is_later=True)
+            if len(page) < size:
+                break
+            size = _PAGE
+            # Many pages may hold what can't start; a few running rows tell which.
+            if not blocked.has_all_keys:
+                blocked.find_all_keys(look.database)
+            page = _find_page(look, queue, priority, page[-1], blocked, limit=size)
+
+
+def _placed(row: QueuedRow, *, is_later: bool) -> _Placed:
+    return (-row.priority, is_later, row.due_ms, row.execution_id), row
+
+
+def _find_others(
+    look: _Look, queue: str, priority: int, seen: set[int], blocked: Blocked
+) -> list[QueuedRow]:
+    """The first queued rows of each schedule other than those seen, by due time.
+
+    A seek for each schedule, however many rows are queued of those seen.
+    """
+    offered, values = among(queue, look.offers, sql=AMONG_OF_S)
+    rows = look.database.rows(
+        f"""WITH RECURSIVE waiting(id) AS (
+               SELECT min(schedule_id) FROM executions INDEXED BY executions_active
+               WHERE status = 'queued' AND status IN ('queued', 'running')
+               UNION ALL
+               SELECT (SELECT min(schedule_id) FROM executions INDEXED BY executions_active
+                   WHERE status = 'queued' AND status IN ('queued', 'running')
+                       AND schedule_id > waiting.id)
+               FROM waiting WHERE id IS NOT NULL)
+           SELECT {_ROW}
+           FROM waiting
+           CROSS JOIN schedules AS s ON s.id = waiting.id
+           CROSS JOIN executions AS e ON e.id IN (
+               SELECT id FROM executions INDEXED BY executions_active
+               WHERE status = 'queued' AND status IN ('queued', 'running')
+                   AND schedule_id = waiting.id AND queue = :queue AND waiting_for IS NULL
+                   AND priority = :priority AND due_at <= :now LIMIT {_OF_EACH})
+           WHERE waiting.id NOT IN (SELECT value FROM json_each(:seen))
+               {blocked.sql()} {offered}
+               AND {_IS_OPEN}
+           ORDER BY e.due_at, e.id LIMIT {_PAGE}""",
+        {
+            "queue": queue,
+            "priority": priority,
+            "now": look.now_ms,
+            "seen": json.dumps(sorted(seen)),
+            **blocked.params(),
+            **values,
+        },
+    )
+    return [_queued_row(row) for row in rows]
+
+
+def _find_full(database: Database) -> list[ScopeKey]:
+    """Schedules and scopes of which as many run as may.
+
+    But for those that replace what runs once their need is met: their rows must be seen.
+    """
+    # Counted here: to group them, SQLite would walk the whole history in the order of its keys.
+    running = Counter(
+        database.rows(
+            """SELECT e.schedule_id, e.scope_kind, e.scope_id, s.overlap, s.max_running
+               FROM executions AS e INDEXED BY executions_active
+               CROSS JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+                   AND NOT (s.overlap = 'replace' AND s.needs != '[]')"""
+        )
+    )
+    return [
+        row[:3]
+        for row, count in running.items()
+        if is_full(overlap=Overlap(row[3]), max_running=row[4], occupancy=Occupancy(running=count))
+    ]
+
+
+def _find_page(
+    look: _Look,
+    queue: str,
+    priority: int,
+    after: QueuedRow | None,
+    blocked: Blocked,
+    *,
+    limit: int,
+) -> list[QueuedRow]:
+    offered, values = among(queue, look.offers, sql=AMONG_OF_S)
+    rows = look.database.rows(
+        f"""SELECT {_ROW}
+           FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status = 'queued' AND e.queue = :queue AND e.waiting_for IS NULL
+               AND e.priority = :priority AND e.due_at <= :now
+               AND (e.due_at, e.id) > (:due, :id)
+               {blocked.sql()} {offered}
+               AND {_IS_OPEN}
+           ORDER BY e.due_at, e.id LIMIT :limit""",
+        {
+            "queue": queue,
+            "priority": priority,
+            "now": look.now_ms,
+            "due": after.due_ms if after else -(2**62),
+            "id": after.execution_id if after else 0,
+            "limit": limit,
+            **blocked.params(),
+            **values,
+        },
+    )
+    return [_queued_row(row) for row in rows]
+
+
+def _queued_row(row: tuple[Any, ...]) -> QueuedRow:
+    try:
+        return QueuedRow(
+            execution_id=row[0],
+            schedule_id=row[1],
+            revision=row[2],
+            scope_kind=row[3],
+            scope_id=row[4],
+            cause=Cause(row[5]),
+            priority=row[6],
+            due_ms=row[7],
+            overlap=_overlap_of(row[8]),
+            max_running=row[9],
+            group=row[10],
+            needs=needs_of(row[11]),
+            needs_deadline_s=row[12],
+            is_backfill=bool(row[13]),
+        )
+    except SENSELESS as error:
+        raise unreadable(f"run {row[0]}", error) from error
+
+
+def _overlap_of(stored: str) -> Overlap:
+    try:
+        return Overlap(stored)
+    except ValueError:
+        return Overlap.SKIP  # Once it has its place, that its schedule can't be read ends it.

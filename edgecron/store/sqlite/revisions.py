@@ -1,0 +1,180 @@
+"""Store what each schedule said at each revision, and where it came from.
+
+Engines run a fire as its revision said. Only a change of the definition stores a snapshot: a pause,
+a resume and a reschedule only raise the revision, and the newest earlier snapshot still holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from edgecron.base.errors import Unreadable
+from edgecron.model.choices import GLOBAL_SCOPE
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.store.contract import StoredSchedule
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.rows import spec_of
+
+
+def snapshot_of(schedule_id: str, revision: str) -> str:
+    """The revision of the snapshot that holds at a revision, in SQL; both names are SQL, too."""
+    return f"""(SELECT max(f.revision) FROM schedule_revisions AS f
+        WHERE f.schedule_id = {schedule_id} AND f.revision <= {revision})"""
+
+
+_FIND = f"""SELECT w.value ->> 0, w.value ->> 1, r.snapshot, (
+        SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
+        WHERE c.schedule_id = r.schedule_id)
+    FROM json_each(:wanted) AS w JOIN schedule_revisions AS r
+        ON r.schedule_id = w.value ->> 0
+            AND r.revision = {snapshot_of("w.value ->> 0", "w.value ->> 1")}"""
+_ORIGINS = f"""SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisions AS r
+        ON r.schedule_id = s.id AND r.revision = {snapshot_of("s.id", "s.revision")}
+    WHERE s.deleted_at IS NULL"""
+
+
+def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
+    """The schedules of these (id, revision) pairs, as an engine needs them."""
+    return [
+        StoredSchedule(
+            id=schedule_id,
+            revision=revision,
+            spec=spec_of(columns, scopes),
+            compiled=str(columns.get("compiled")),
+        )
+        for schedule_id, revision, columns, scopes in find_compiled(database, wanted)
+    ]
+
+
+def find_compiled(
+    database: Database, wanted: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, dict[str, Any], tuple[tuple[str, str], ...]]]:
+    """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots.
+
+    No columns of what can't be read: `spec_of` then says that of it, and of no other.
+    """
+    if not wanted:
+        return []
+    try:
+        rows = _find_snapshots(database, wanted)
+    except Unreadable:
+        if len(wanted) == 1:
+            return [(*wanted[0], {}, ())]
+        return [found for one in wanted for found in find_compiled(database, [one])]
+    return [
+        (row[0], row[1], columns_of(row[2]), tuple((k, i) for k, i in json.loads(row[3])))
+        for row in rows
+    ]
+
+
+def _find_snapshots(database: Database, wanted: Sequence[tuple[int, int]]) -> list[tuple[Any, ...]]:
+    return database.rows(
+        _FIND,
+        {"wanted": json.dumps(list(wanted))},
+    )
+
+
+def columns_of(snapshot: str) -> dict[str, Any]:
+    """The columns that a snapshot keeps; none of one that is no such thing."""
+    try:
+        found = json.loads(snapshot)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def find_origins(database: Database) -> dict[str, str]:
+    """What made each schedule say what it says now, by name: `cli`, `crontab` and the like."""
+    return dict(database.rows(_ORIGINS))
+
+
+def write_revision(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    columns: dict[str, Any],
+    origin: str,
+    now_ms: int,
+) -> None:
+    """Keep what a schedule said at a revision, inside the caller's transaction."""
+    database.change(
+        """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+           VALUES (:id, :revision, :now, :origin, :snapshot)""",
+        {
+            "id": schedule_id,
+            "revision": revision,
+            "now": now_ms,
+            "origin": origin,
+            "snapshot": json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
+        },
+    )
+
+
+def mark_broken(
+    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
+) -> bool:
+    """Stop a schedule whose stored trigger can't be read, and keep the reason with it."""
+    with database.transaction():
+        return note_broken(database, schedule_id, revision=revision, error=error, now_ms=now_ms)
+
+
+def note_broken(
+    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
+) -> bool:
+    """The same inside the caller's transaction; False where it is another revision by now."""
+    changed = database.change(
+        """UPDATE schedules SET trigger_error = :error, next_plan_at = NULL,
+               next_run_at = NULL, next_source = NULL, updated_at = :now
+           WHERE id = :id AND revision = :revision""",
+        {"id": schedule_id, "revision": revision, "error": error, "now": now_ms},
+    )
+    return changed == 1
+
+
+def find_imported(database: Database) -> list[tuple[int, str, str]]:
+    """(schedule, source, imprint) of every import, those of removed schedules as well."""
+    return database.rows(
+        "SELECT schedule_id, source, imprint FROM imported_entries ORDER BY schedule_id"
+    )
+
+
+def find_imported_before(database: Database) -> list[tuple[int, ScheduleSpec]]:
+    """The schedules that an older version imported, as their crontab lines said then."""
+    rows = database.rows(
+        """SELECT r.schedule_id, r.snapshot FROM schedule_revisions AS r
+           WHERE r.revision = 1 AND r.origin = 'crontab'
+               AND r.schedule_id NOT IN (SELECT schedule_id FROM imported_entries)
+           ORDER BY r.schedule_id"""
+    )
+    found = []
+    for schedule_id, snapshot in rows:
+        try:
+            found.append((schedule_id, spec_of(columns_of(snapshot), (GLOBAL_SCOPE,))))
+        except Unreadable:
+            continue  # Its line is taken for a new one.
+    return found
+
+
+def is_noted(database: Database, schedule_id: int) -> bool:
+    """Whether it is noted which line a schedule came from; else its first definition says so."""
+    row = database.row(
+        "SELECT 1 FROM imported_entries WHERE schedule_id = :id", {"id": schedule_id}
+    )
+    return row is not None
+
+
+def note_imported(database: Database, rows: Sequence[tuple[int, str, str]]) -> None:
+    """Keep the source and imprint of imported schedules; what was known of them is replaced."""
+    with database.transaction():
+        database.change_many(
+            """INSERT INTO imported_entries (schedule_id, source, imprint)
+               VALUES (:id, :source, :imprint)
+               ON CONFLICT (schedule_id) DO UPDATE
+                   SET source = excluded.source, imprint = excluded.imprint""",
+            [
+                {"id": schedule_id, "source": source, "imprint": imprint}
+                for schedule_id, source, imprint in rows
+            ],
+        )

@@ -1,0 +1,288 @@
+"""Turn rows into values and back. No other module knows how a value lies in columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any
+
+from edgecron.base.errors import SENSELESS
+from edgecron.base.units import from_ms, to_ms
+from edgecron.model.choices import Cause, JobKind, Reason, Status
+from edgecron.model.engine import EngineInfo
+from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionType, Policies
+from edgecron.model.reports import read_progress
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.store.sqlite.sqlite_errors import texts_of, unreadable
+
+# The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
+_JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)
+_PLAIN_JOB_COLUMNS = tuple(name for name in _JOB_COLUMNS if name != "env")
+_POLICY_COLUMNS = tuple(option.column for option in POLICIES)
+SPEC_COLUMNS = (
+    "name", "kind", "job", *_JOB_COLUMNS,
+    "triggers", "compiled", "on_boot", "timezone", "from_at", "until_at", "max_runs",
+    "after_end_ms", "queue", "group_name", "description", *_POLICY_COLUMNS,
+)  # fmt: skip
+KEPT_COLUMNS = (
+    "id", "enabled", "paused_until", "revision", "next_plan_at", "next_run_at", "next_source",
+    "decided_until", "trigger_error", "last_execution_id", "last_status", "last_run_at",
+    "last_success_at", "last_error", "run_count", "planned_count", "success_count", "failed_count",
+    "skipped_count", "cancelled_count", "interrupted_count", "created_at", "updated_at",
+    "pruned_until", "vanished_at",
+)  # fmt: skip
+EXECUTION_COLUMNS = (
+    "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key", "cause",
+    "trigger_text", "payload", "due_at", "attempt", "max_attempts", "priority", "status", "reason",
+    "flags", "waiting_for", "wait_until", "queued_at", "claimed_at", "engine_id", "supervisor_id",
+    "cancel_requested_at", "progress", "started_at", "finished_at", "duration_ms", "exit_code",
+    "result", "error_code", "error_msg", "missed_from_at", "missed_to_at", "missed_count",
+    "fence",
+)  # fmt: skip
+COUNTED = (
+    Status.SUCCESS,
+    Status.FAILED,
+    Status.SKIPPED,
+    Status.CANCELLED,
+    Status.INTERRUPTED,
+)
+_KINDS = {kind.value: kind for kind in JobKind}  # A choice called with a text takes longer.
+_STATUSES = {status.value: status for status in Status}
+_COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
+
+Columns = Mapping[str, Any]
+_policy_values = itemgetter(*_POLICY_COLUMNS)
+
+
+def spec_columns(
+    spec: ScheduleSpec, *, compiled: str, on_boot: bool, after_end_ms: int | None
+) -> dict[str, Any]:
+    """The columns of a specification; scopes and nothing else lie in a table of their own."""
+    job = spec.job
+    return {
+        "name": spec.name,
+        "kind": job.kind.value,
+        "job": _dump(job.argv) if job.kind is JobKind.COMMAND else job.argv[0],
+        **{option.column: _column(option, option.value_of(spec)) for option in JOB_OPTIONS},
+        "triggers": _dump(spec.triggers),
+        "compiled": compiled,
+        "on_boot": int(on_boot),
+        "timezone": spec.timezone,
+        "from_at": None if spec.from_at is None else to_ms(spec.from_at),
+        "until_at": None if spec.until_at is None else to_ms(spec.until_at),
+        "max_runs": spec.max_runs,
+        "after_end_ms": after_end_ms,
+        "queue": spec.queue,
+        "group_name": spec.group,
+        "description": spec.description,
+        **{option.column: _column(option, option.value_of(spec)) for option in POLICIES},
+    }
+
+
+def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
+    """The specification that `spec_columns` laid out; Unreadable where it makes no sense."""
+    try:
+        return _spec_of(columns, scopes)
+    except SENSELESS as error:
+        name = columns.get("name")
+        raise unreadable("schedule", error, name=name) from error
+
+
+def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
+    kind = _KINDS.get(columns["kind"]) or JobKind(columns["kind"])
+    job_text: str = columns["job"]
+    return ScheduleSpec(
+        name=columns["name"],
+        triggers=_texts_in(columns["triggers"]),
+        job=Job(
+            kind=kind,
+            argv=texts_of(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
+            env={} if columns["env"] == "{}" else _env_of(json.loads(columns["env"])),
+            **{name: columns[name] for name in _PLAIN_JOB_COLUMNS},
+        ),
+        timezone=columns["timezone"],
+        queue=columns["queue"],
+        group=columns["group_name"],
+        description=columns["description"],
+        policies=_policies_of(columns),
+        scopes=scopes,
+        from_at=_instant(columns["from_at"]),
+        until_at=_instant(columns["until_at"]),
+        max_runs=columns["max_runs"],
+    )
+
+
+def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedule:
+    """A schedule from SPEC_COLUMNS, KEPT_COLUMNS and the limit of its group, or Unreadable."""
+    spec = spec_of(columns, scopes)
+    try:
+        return _schedule_of(columns, spec)
+    except SENSELESS as error:
+        raise unreadable("schedule", error, name=spec.name) from error
+
+
+def _schedule_of(columns: Columns, spec: ScheduleSpec) -> Schedule:
+    return Schedule(
+        id=columns["id"],
+        spec=spec,
+        enabled=bool(columns["enabled"]),
+        paused_until=_instant(columns["paused_until"]),
+        revision=columns["revision"],
+        next_plan_at=_instant(columns["next_plan_at"]),
+        next_run_at=_instant(columns["next_run_at"]),
+        next_source=columns["next_source"],
+        decided_until=_instant(columns["decided_until"]),
+        trigger_error=columns["trigger_error"],
+        last_execution_id=columns["last_execution_id"],
+        last_status=_STATUSES.get(columns["last_status"]) or _status(columns["last_status"]),
+        last_run_at=_instant(columns["last_run_at"]),
+        last_success_at=_instant(columns["last_success_at"]),
+        last_error=columns["last_error"],
+        run_count=columns["run_count"],
+        planned_count=columns["planned_count"],
+        group_max_running=columns["group_max_running"],
+        counts={status: columns[name] for status, name in _COUNT_COLUMNS},
+        created_at=from_ms(columns["created_at"]),
+        updated_at=from_ms(columns["updated_at"]),
+        pruned_until=_instant(columns["pruned_until"]),
+        vanished_at=_instant(columns["vanished_at"]),
+        is_done=bool(columns["is_done"]),
+        is_active=bool(columns["is_active"]),
+        gone_upstreams=tuple((columns["gone_upstreams"] or "").split()),
+    )
+
+
+def execution_of(row: tuple[Any, ...]) -> Execution:
+    """An execution from EXECUTION_COLUMNS followed by its schedule's name, or Unreadable."""
+    try:
+        return _execution_of(row)
+    except SENSELESS as error:
+        raise unreadable(f"run {row[0]}", error) from error
+
+
+def _execution_of(row: tuple[Any, ...]) -> Execution:
+    columns = dict(zip((*EXECUTION_COLUMNS, "schedule"), row, strict=True))
+    for name in (
+        "plan_at", "due_at", "wait_until", "queued_at", "claimed_at", "cancel_requested_at",
+        "started_at", "finished_at", "missed_from_at", "missed_to_at",
+    ):  # fmt: skip
+        columns[name] = _instant(columns[name])
+    columns["progress"] = read_progress(columns["progress"])
+    columns["cause"] = Cause(columns["cause"])
+    columns["status"] = Status(columns["status"])
+    columns["reason"] = None if columns["reason"] is None else Reason(columns["reason"])
+    columns["flags"] = tuple(json.loads(columns["flags"] or "[]"))
+    return Execution(**columns)
+
+
+def engine_of(row: tuple[Any, ...]) -> EngineInfo:
+    """An engine, from its columns in the order of EngineInfo, or Unreadable."""
+    try:
+        return _engine_of(row)
+    except SENSELESS as error:
+        raise unreadable(f"engine {row[0]}", error) from error
+
+
+def _engine_of(row: tuple[Any, ...]) -> EngineInfo:
+    return EngineInfo(
+        id=row[0],
+        key=row[1],
+        pid=row[2],
+        boot_id=row[3],
+        queues=tuple(json.loads(row[4])),
+        offers=None if row[5] is None else texts_of(json.loads(row[5])),
+        version=row[6],
+        supervisor_id=row[7],
+        started_at=from_ms(row[8]),
+        stopped_at=_instant(row[9]),
+        max_running=row[10],
+        local_timezone=row[11],
+    )
+
+
+def needs_of(column: str) -> tuple[str, ...]:
+    """The texts of what a schedule needs; of what is no list of texts, as it stands there."""
+    if column == "[]":
+        return ()
+    try:
+        needs = json.loads(column)
+    except (ValueError, RecursionError):
+        return (column[:200],)
+    if not isinstance(needs, list):
+        return (column,)
+    return tuple(one if isinstance(one, str) else _dump(one) for one in needs)
+
+
+def ok_codes_of(column: str) -> tuple[int, ...]:
+    """The exit codes that are no failure; 0 where that can't be read, as where nothing is said."""
+    try:
+        return tuple(int(code) for code in json.loads(column))
+    except SENSELESS:
+        return (0,)
+
+
+def _policies_of(columns: Columns) -> Policies:
+    return _policies(*_policy_values(columns))
+
+
+@lru_cache(maxsize=256)  # Most schedules have the policies of others.
+def _policies(*values: Any) -> Policies:
+    return Policies(
+        **{
+            option.field or "": _value(option, value)
+            for option, value in zip(POLICIES, values, strict=True)
+        }
+    )
+
+
+def _column(option: Option, value: Any) -> Any:
+    """A value of an option as its column has it."""
+    match option.type:
+        case OptionType.CODES | OptionType.CONDITIONS:
+            return _dump(value)
+        case OptionType.VARIABLES:
+            return _dump(dict(value))
+        case OptionType.CHOICE:
+            return value.value
+        case OptionType.PRIORITY:
+            return int(value)
+    return value
+
+
+def _value(option: Option, column: Any) -> Any:
+    """The value of an option from its column. Raises what `SENSELESS` lists."""
+    match option.type:
+        case OptionType.CODES:
+            return tuple(int(code) for code in json.loads(column))
+        case OptionType.CONDITIONS:
+            return needs_of(column)
+        case OptionType.CHOICE:
+            return type(option.default_value)(column)
+    return column
+
+
+@lru_cache(maxsize=256)
+def _texts_in(column: str) -> tuple[str, ...]:
+    return texts_of(json.loads(column))
+
+
+def _env_of(stored: object) -> dict[str, str]:
+    if not isinstance(stored, dict):
+        raise TypeError("expected an object of variables")
+    texts_of(list(stored.values()))
+    return stored
+
+
+def _status(stored: str | None) -> Status | None:
+    return None if stored is None else Status(stored)
+
+
+def _instant(instant_ms: int | None) -> Any:
+    return None if instant_ms is None else from_ms(instant_ms)
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

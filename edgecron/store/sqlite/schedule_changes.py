@@ -1,0 +1,399 @@
+"""Create, change, pause, resume, reschedule, remove and restore schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from edgecron.base.errors import AlreadyExists
+from edgecron.base.units import to_ms
+from edgecron.base.values import dataclass
+from edgecron.model.engine import find_program
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.planning.next_fire import Missed, NextFire
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.manual_runs import cancel_removed
+from edgecron.store.sqlite.needs import wake_schedule
+from edgecron.store.sqlite.offers import take_along
+from edgecron.store.sqlite.revisions import write_revision
+from edgecron.store.sqlite.rows import spec_columns
+from edgecron.store.sqlite.skipped_rows import record_missed
+
+if TYPE_CHECKING:
+    from edgecron.planning.times import CompiledSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retiming:
+    """New times for a schedule: what was missed until now, and what comes next."""
+
+    next: NextFire | None
+    decided_until_ms: int
+    missed: Missed | None = None
+
+
+def insert_schedules(
+    database: Database,
+    made: Sequence[tuple[CompiledSpec, Retiming]],
+    *,
+    boot_id: str,
+    origin: str,
+    now_ms: int,
+) -> list[int]:
+    """Make schedules, all or none; their ids. AlreadyExists names the first that is there."""
+    with database.transaction():
+        return [
+            _insert_one(database, compiled, retiming, boot_id, origin, now_ms)
+            for compiled, retiming in made
+        ]
+
+
+def update_schedule(
+    database: Database,
+    schedule: Schedule,
+    compiled: CompiledSpec,
+    *,
+    retiming: Retiming | None,
+    boot_id: str,
+    origin: str,
+    now_ms: int,
+) -> bool:
+    """Change a schedule as it was read; False where somebody changed it meanwhile.
+
+    With `retiming` also where a time of it was decided; without, its next time stays as it is.
+    """
+    columns = _columns(compiled)
+    with database.transaction():
+        _need_group(database, compiled.spec.group)
+        if retiming is not None and _has_fired(database, schedule):
+            return False
+        if not _set_columns(database, schedule, columns, now_ms):
+            return False
+        database.change(
+            """UPDATE schedules SET boot_decided = iif(on_boot, coalesce(boot_decided, :boot),
+                   NULL) WHERE id = :id""",
+            {"id": schedule.id, "boot": boot_id},
+        )
+        if retiming is not None:
+            _retime(database, schedule, compiled.spec, retiming, now_ms)
+        _write_scopes(database, schedule.id, compiled.spec)
+        _write_upstreams(database, schedule.id, compiled)
+        queue, is_same_kind = compiled.spec.queue, compiled.spec.job.kind is schedule.spec.job.kind
+        if queue != schedule.spec.queue and is_same_kind:
+            _move_queued(database, schedule.id, queue)
+        wake_schedule(database, schedule.id)
+        write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
+        if queue == schedule.spec.queue and not is_same_kind and find_program(queue) is not None:
+            take_along(database, schedule.id, revision=schedule.revision + 1)
+    return True
+
+
+def _move_queued(database: Database, schedule_id: int, queue: str) -> None:
+    """Have what waits of a schedule run by who runs its fires.
+
+    In a queue where nobody looks for it any more it would wait for ever, and keep each fire back.
+    """
+    database.change(
+        """UPDATE executions SET queue = :queue
+           WHERE schedule_id = :id AND status = 'queued'""",
+        {"id": schedule_id, "queue": queue},
+    )
+
+
+def pause_schedule(
+    database: Database,
+    schedule: Schedule,
+    *,
+    until_ms: int | None,
+    following: NextFire | None,
+    now_ms: int,
+) -> bool:
+    """Hold what has not started: without end, or until an instant whose next fire is given."""
+    columns: dict[str, Any] = {
+        "enabled": 0 if until_ms is None else 1,
+        "paused_until": until_ms,
+        "next_plan_at": following.plan_ms if following else None,
+        "next_run_at": following.due_ms if following else None,
+        "next_source": following.source if following else None,
+    }
+    if following is not None:
+        columns["trigger_error"] = None  # Its times could be read.
+    with database.transaction():
+        return _set_columns(database, schedule, columns, now_ms)
+
+
+def resume_schedule(
+    database: Database, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
+) -> bool:
+    """Let a schedule fire again from now on; what passed meanwhile is one skipped range.
+
+    A boot that passed meanwhile is not caught up either.
+    """
+    with database.transaction():
+        if _has_fired(database, schedule):
+            return False
+        if not _set_columns(database, schedule, {"enabled": 1, "paused_until": None}, now_ms):
+            return False
+        database.change(
+            "UPDATE schedules SET boot_decided = :boot WHERE id = :id AND on_boot",
+            {"id": schedule.id, "boot": boot_id},
+        )
+        _retime(database, schedule, schedule.spec, retiming, now_ms)
+    return True
+
+
+def remove_schedule(
+    database: Database, schedule: Schedule, *, missed: Missed | None, now_ms: int
+) -> bool:
+    """Remove a schedule softly: what is queued is cancelled, what runs finishes.
+
+    `missed` is what was due and not decided yet.
+    """
+    with database.transaction():
+        if missed is not None and _has_fired(database, schedule):
+            return False
+        if not _set_columns(
+            database,
+            schedule,
+            {
+                "enabled": 0,
+                "next_plan_at": None,
+                "next_run_at": None,
+                "next_source": None,
+                "deleted_at": now_ms,
+                "removed_state": "enabled" if schedule.enabled else "paused",
+            },
+            now_ms,
+        ):
+            return False
+        if missed is not None:
+            _record_missed(database, schedule, schedule.spec, missed, now_ms)
+        cancel_removed(database, schedule.id, now_ms=now_ms)
+    return True
+
+
+def restore_removed(
+    database: Database,
+    schedule: Schedule,
+    *,
+    retiming: Retiming,
+    boot_id: str,
+    now_ms: int,
+) -> bool:
+    """Bring a removed schedule back, enabled or not as `schedule` is; False if it is there again.
+
+    Raises AlreadyExists if another schedule has its name by now.
+    """
+    with database.transaction():
+        try:
+            restored = database.change(
+                """UPDATE schedules SET deleted_at = NULL, removed_state = NULL,
+                       enabled = :enabled, revision = revision + 1, updated_at = :now,
+                       boot_decided = iif(on_boot, :boot, NULL)
+                   WHERE id = :id AND deleted_at IS NOT NULL AND revision = :revision""",
+                {
+                    "id": schedule.id,
+                    "enabled": int(schedule.enabled),
+                    "revision": schedule.revision,
+                    "boot": boot_id,
+                    "now": now_ms,
+                },
+            )
+        except apsw.ConstraintError as error:
+            if "schedules.name" not in str(error):
+                raise
+            raise AlreadyExists(
+                f"schedule {schedule.name!r} can't be restored: another one has its name now",
+                hint="give that one another name first",
+            ) from error
+        if restored:
+            _retime(database, schedule, schedule.spec, retiming, now_ms)
+    return restored == 1
+
+
+def remove_unreadable(database: Database, name: str, *, now_ms: int) -> bool:
+    """Remove a schedule without a look at what it says; False where there is none of that name."""
+    with database.transaction():
+        removed = database.returning(
+            """UPDATE schedules SET enabled = 0, paused_until = NULL, next_plan_at = NULL,
+                   next_run_at = NULL, next_source = NULL, deleted_at = :now
+               WHERE name = :name AND deleted_at IS NULL RETURNING id""",
+            {"name": name, "now": now_ms},
+        )
+        if removed is None:
+            return False
+        cancel_removed(database, removed[0], now_ms=now_ms)
+    return True
+
+
+def _insert_one(
+    database: Database,
+    compiled: CompiledSpec,
+    retiming: Retiming,
+    boot_id: str,
+    origin: str,
+    now_ms: int,
+) -> int:
+    spec = compiled.spec
+    columns = _columns(compiled)
+    following = retiming.next
+    kept = {
+        "next_plan_at": following.plan_ms if following else None,
+        "next_run_at": following.due_ms if following else None,
+        "next_source": following.source if following else None,
+        "decided_until": retiming.decided_until_ms,
+        "done_revision": None if following or compiled.timing.after_end_ms else 1,
+        # Made within this boot, it waits for the next one.
+        "boot_decided": boot_id if compiled.on_boot else None,
+        "created_at": now_ms,
+        "updated_at": now_ms,
+    }
+    _need_group(database, spec.group)
+    names = (*columns, *kept)
+    try:
+        row = database.returning(
+            f"""INSERT INTO schedules ({", ".join(names)})
+                VALUES ({", ".join(f":{name}" for name in names)}) RETURNING id""",
+            columns | kept,
+        )
+    except apsw.ConstraintError as error:
+        if "schedules.name" not in str(error):
+            raise
+        raise AlreadyExists(
+            f"schedule {spec.name!r} exists already",
+            hint=f"change it with: edgecron edit {spec.name}",
+        ) from error
+    assert row is not None
+    schedule_id = int(row[0])
+    _write_scopes(database, schedule_id, spec)
+    _write_upstreams(database, schedule_id, compiled)
+    write_revision(database, schedule_id, 1, columns, origin, now_ms)
+    return schedule_id
+
+
+def _has_fired(database: Database, schedule: Schedule) -> bool:
+    """Whether a time was decided since a schedule was read: it is then not among the missed.
+
+    An engine that decides one bumps no revision.
+    """
+    found = database.rows(
+        "SELECT 1 FROM schedules WHERE id = :id AND decided_until != :decided",
+        {"id": schedule.id, "decided": to_ms(schedule.decided_until)},
+    )
+    return bool(found)
+
+
+def _set_columns(
+    database: Database, schedule: Schedule, columns: dict[str, Any], now_ms: int
+) -> bool:
+    """Set columns of a schedule that is still as it was read; every change bumps the revision."""
+    assignments = ", ".join(f"{name} = :{name}" for name in columns)
+    try:
+        changed = database.change(
+            f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_,
+                    done_revision = iif(done_revision = revision, revision + 1, NULL)
+                WHERE id = :id_ AND revision = :revision_ AND deleted_at IS NULL""",
+            {**columns, "id_": schedule.id, "revision_": schedule.revision, "now_": now_ms},
+        )
+    except apsw.ConstraintError as error:
+        if "schedules.name" not in str(error):
+            raise
+        name = columns["name"]
+        raise AlreadyExists(
+            f"schedule {name!r} exists already", hint="choose another name, or remove that one"
+        ) from error
+    return changed == 1
+
+
+def _retime(
+    database: Database,
+    schedule: Schedule,
+    spec: ScheduleSpec,
+    retiming: Retiming,
+    now_ms: int,
+) -> None:
+    if retiming.missed is not None:
+        _record_missed(database, schedule, spec, retiming.missed, now_ms)
+    following = retiming.next
+    database.change(
+        """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source,
+               decided_until = :decided, trigger_error = NULL,
+               done_revision = iif(:plan IS NULL AND after_end_ms IS NULL, revision, NULL),
+               repeats_since = NULL
+           WHERE id = :id""",
+        {
+            "id": schedule.id,
+            "plan": following.plan_ms if following else None,
+            "run": following.due_ms if following else None,
+            "source": following.source if following else None,
+            "decided": retiming.decided_until_ms,
+        },
+    )
+
+
+def _record_missed(
+    database: Database, schedule: Schedule, spec: ScheduleSpec, missed: Missed, now_ms: int
+) -> None:
+    for scope in schedule.spec.scopes:
+        record_missed(database, schedule.id, schedule.revision + 1, spec, scope, missed, now_ms)
+
+
+def _need_group(database: Database, group: str | None) -> None:
+    if group is not None:
+        database.change(
+            "INSERT INTO groups (name) VALUES (:name) ON CONFLICT DO NOTHING", {"name": group}
+        )
+
+
+def _columns(compiled: CompiledSpec) -> dict[str, Any]:
+    return spec_columns(
+        compiled.spec,
+        compiled=compiled.compiled,
+        on_boot=compiled.on_boot,
+        after_end_ms=compiled.timing.after_end_ms,
+    )
+
+
+def _write_upstreams(database: Database, schedule_id: int, compiled: CompiledSpec) -> None:
+    database.change("DELETE FROM schedule_upstreams WHERE schedule_id = :id", {"id": schedule_id})
+    database.change_many(
+        """INSERT INTO schedule_upstreams (schedule_id, upstream, ends)
+           VALUES (:id, :upstream, :ends)""",
+        [
+            {"id": schedule_id, "upstream": upstream, "ends": ends}
+            for upstream, ends in compiled.upstreams
+        ],
+    )
+
+
+def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> None:
+    database.change("DELETE FROM schedule_scopes WHERE schedule_id = :id", {"id": schedule_id})
+    database.change_many(
+        """INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
+           VALUES (:id, :kind, :scope_id)""",
+        [{"id": schedule_id, "kind": kind, "scope_id": id_} for kind, id_ in spec.scopes],
+    )
+
+
+def reschedule(database: Database, schedule: Schedule, *, run_ms: int, now_ms: int) -> bool:
+    """Let the next fire of a schedule start at another time; its plan time stays what it is.
+
+    False where the schedule was changed, or that fire decided, since it was read.
+    """
+    assert schedule.next_plan_at is not None
+    with database.transaction():
+        changed = database.change(
+            """UPDATE schedules SET next_run_at = :run, revision = revision + 1, updated_at = :now
+               WHERE id = :id AND revision = :revision AND next_plan_at = :plan
+                   AND deleted_at IS NULL""",
+            {
+                "id": schedule.id,
+                "revision": schedule.revision,
+                "plan": to_ms(schedule.next_plan_at),
+                "run": run_ms,
+                "now": now_ms,
+            },
+        )
+    return changed == 1

@@ -1,0 +1,374 @@
+"""Read schedules."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from heapq import merge
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.errors import NotFound, Unreadable
+from edgecron.base.units import to_ms
+from edgecron.model.listing import SchedulePage
+from edgecron.model.measures import Recurrence
+from edgecron.model.schedule import Schedule
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
+from edgecron.store.sqlite.schedule_lists import IDLE_COLUMNS, page_where
+from edgecron.store.sqlite.sqlite_errors import unreadable
+
+if TYPE_CHECKING:
+    from edgecron.model.listing import Choice
+
+
+_IDLE_NAMES = ("is_done", "is_active", "gone_upstreams")
+_OWN_COLUMNS = (*(name for name in SPEC_COLUMNS if name != "compiled"), *KEPT_COLUMNS)
+_ALL_COLUMNS = (*_OWN_COLUMNS, *_IDLE_NAMES, "group_max_running")
+# Found by indexes alone, however many schedules there are.
+_NEED_A_LOOK = """
+    SELECT id FROM schedules INDEXED BY schedules_broken
+    WHERE trigger_error IS NOT NULL AND deleted_at IS NULL
+    UNION SELECT id FROM schedules INDEXED BY schedules_vanished
+    WHERE vanished_at IS NOT NULL AND deleted_at IS NULL
+    UNION SELECT id FROM schedules INDEXED BY schedules_without_time
+    WHERE next_run_at IS NULL AND enabled AND deleted_at IS NULL AND trigger_error IS NULL
+        AND done_revision IS NOT revision
+    UNION SELECT * FROM (SELECT schedule_id FROM schedule_upstreams LIMIT :most)
+    UNION SELECT * FROM (SELECT id FROM schedules
+        INDEXED BY schedules_of_programs
+        WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most)"""
+_FIRST_PAGE, _PAGE = 20, 500
+_BEFORE_ALL_MS = -(1 << 62)
+_SELECT = f"""SELECT {", ".join((*_OWN_COLUMNS, *IDLE_COLUMNS))},
+    (SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)
+    FROM schedules"""
+
+
+def find_upstreams(database: Database) -> list[tuple[str, str]]:
+    """(schedule, upstream) by name, of every schedule that comes after another one."""
+    return database.rows(
+        """SELECT s.name, u.upstream FROM schedule_upstreams AS u
+           JOIN schedules AS s ON s.id = u.schedule_id
+           WHERE s.deleted_at IS NULL ORDER BY s.name, u.upstream"""
+    )
+
+
+def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
+    """(schedule, texts of its conditions) by name, of every schedule that has conditions."""
+    rows = database.rows(
+        """SELECT name, needs FROM schedules
+           WHERE deleted_at IS NULL AND needs <> '[]' AND json_type(needs) = 'array'
+           ORDER BY name"""
+    )
+    return [(name, tuple(str(text) for text in json.loads(needs))) for name, needs in rows]
+
+
+def find_schedule(database: Database, name: str) -> Schedule | None:
+    """The schedule of this name, or None."""
+    found = _find(database, " WHERE name = :name AND deleted_at IS NULL", {"name": name})
+    return found[0] if found else None
+
+
+def get_schedule(database: Database, name: str) -> Schedule:
+    """The schedule of this name. Raises NotFound, which suggests a similar name."""
+    found = find_schedule(database, name)
+    if found is None:
+        from difflib import get_close_matches  # 2 ms, and few names are misspelled
+
+        close = get_close_matches(name, find_names(database), n=1)
+        raise NotFound(
+            f"there is no schedule {name!r}",
+            hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+        )
+    return found
+
+
+def find_id(database: Database, name: str) -> int | None:
+    """The id of the schedule of this name, also if its row can't be read; or None."""
+    row = database.row(
+        "SELECT id FROM schedules WHERE name = :name AND deleted_at IS NULL", {"name": name}
+    )
+    return None if row is None else int(row[0])
+
+
+def find_last_removed(database: Database, name: str | None) -> list[tuple[Schedule, str | None]]:
+    """What was removed last, of this name or at all, and whether it was `enabled` then.
+
+    Several if one change removed them together.
+    """
+    rows = database.rows(
+        """SELECT id, removed_state FROM schedules INDEXED BY schedules_removed
+           WHERE deleted_at IS NOT NULL AND (:name IS NULL OR name = :name)
+               AND deleted_at = (
+                   SELECT max(deleted_at) FROM schedules INDEXED BY schedules_removed
+                   WHERE deleted_at IS NOT NULL AND (:name IS NULL OR name = :name))
+           ORDER BY id DESC""",
+        {"name": name},
+    )
+    states = dict(rows if name is None else rows[:1])
+    found = _find(
+        database,
+        " WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY name",
+        {"ids": json.dumps(list(states))},
+    )
+    return [(schedule, states[schedule.id]) for schedule in found]
+
+
+def find_schedules(
+    database: Database,
+    choice: Choice | None = None,
+    *,
+    now_ms: int = 0,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[Schedule]:
+    """Schedules by name: all, a choice as of `now_ms`, or a page of either."""
+    where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
+    return _find(database, f" {where}", params)
+
+
+def find_each_schedule(
+    database: Database, *, most: int | None = None
+) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
+    """Every schedule that can be read, by name; and (id, why) of every one that can't.
+
+    If there are more than `most`, so many at most of those that need a look: they are broken, have
+    vanished or miss their next time, come after others, or are a program's.
+    """
+    where = "WHERE deleted_at IS NULL"
+    if most is not None and _count(database) > most:
+        where += f" AND id IN ({_NEED_A_LOOK}) ORDER BY name LIMIT :most"
+    found, bad = _find_readable(database, f" {where}", {"most": most})
+    return sorted(found, key=lambda schedule: schedule.name), bad
+
+
+def find_schedule_page(
+    database: Database, choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
+) -> SchedulePage:
+    """A page of schedules by name, as `find_schedules` finds them, with the unreadable ones."""
+    where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
+    found, bad = _find_readable(database, f" {where}", params)
+    ids = json.dumps([schedule_id for schedule_id, _ in bad])
+    names = database.rows(
+        """SELECT CAST(name AS BLOB) FROM schedules
+           WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY name""",
+        {"ids": ids},
+    )
+    return SchedulePage(found, [name.decode(errors="replace") for (name,) in names])
+
+
+def count_waiting(database: Database) -> dict[str, int]:
+    """By queue, how many schedules wait for an engine: for their next time, or the next boot."""
+    rows = database.rows(
+        """SELECT queue, count(*) FROM schedules INDEXED BY schedules_due
+           WHERE next_run_at IS NOT NULL AND enabled GROUP BY queue
+           UNION ALL
+           SELECT queue, count(*) FROM schedules INDEXED BY schedules_boot
+           WHERE on_boot AND enabled AND deleted_at IS NULL AND next_run_at IS NULL GROUP BY queue
+           UNION ALL
+           SELECT queue, -count(*) FROM schedules INDEXED BY schedules_vanished
+           WHERE vanished_at IS NOT NULL AND deleted_at IS NULL
+               AND enabled AND (next_run_at IS NOT NULL OR on_boot) GROUP BY queue"""
+    )
+    counts: Counter[str] = Counter()
+    for queue, count in rows:
+        counts[queue] += count
+    return {queue: count for queue, count in counts.items() if count}
+
+
+def _count(database: Database) -> int:
+    [(count,)] = database.rows("SELECT count(*) FROM schedules WHERE deleted_at IS NULL")
+    return int(count)
+
+
+def coming_schedules(
+    database: Database, *, matches: Callable[[str], bool] | None = None
+) -> Iterator[Schedule]:
+    """Every schedule with a next time, the earliest first, read page by page; with `matches`
+    those whose names do.
+
+    What is changed meanwhile may be seen as it was, or twice.
+    """
+    queues = database.rows(
+        """WITH RECURSIVE each (queue) AS (
+               SELECT min(queue) FROM schedules
+               WHERE next_run_at IS NOT NULL AND enabled
+               UNION ALL
+               SELECT (SELECT min(queue) FROM schedules
+                       WHERE queue > each.queue AND next_run_at IS NOT NULL AND enabled)
+               FROM each WHERE each.queue IS NOT NULL)
+           SELECT queue FROM each WHERE queue IS NOT NULL"""
+    )
+    return merge(
+        *(_coming_of(database, queue, matches) for (queue,) in queues),
+        key=lambda schedule: schedule.next_run_at or schedule.decided_until,
+    )
+
+
+def _coming_of(
+    database: Database, queue: str, matches: Callable[[str], bool] | None
+) -> Iterator[Schedule]:
+    run_ms, last_id, size = _BEFORE_ALL_MS, 0, _FIRST_PAGE
+    while True:
+        # All of a schedule is much, and of many a few are looked for.
+        page = database.rows(
+            """SELECT id, name, next_run_at FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
+                   AND (next_run_at, id) > (:run, :id)
+               ORDER BY next_run_at, id LIMIT :size""",
+            {"queue": queue, "run": run_ms, "id": last_id, "size": size},
+        )
+        wanted = [row[0] for row in page if matches is None or matches(row[1])]
+        # One that can't be read must not hide the others: `list` shows it as broken.
+        found, _ = _find_readable(
+            database,
+            """ WHERE id IN (SELECT value FROM json_each(:ids))
+                AND next_run_at IS NOT NULL AND enabled""",
+            {"ids": json.dumps(wanted)},
+        )
+        yield from sorted(found, key=lambda schedule: (schedule.next_run_at, schedule.id))
+        if len(page) < size:
+            return
+        (last_id, _, run_ms), size = page[-1], min(2 * size, _PAGE)
+
+
+def find_names(database: Database) -> list[str]:
+    """The names of all schedules."""
+    return [row[0] for row in database.rows("SELECT name FROM schedules WHERE deleted_at IS NULL")]
+
+
+def find_names_in_queue(database: Database, queue: str) -> list[str]:
+    """The names of the schedules of a queue."""
+    rows = database.rows(
+        "SELECT name FROM schedules WHERE queue = :queue AND deleted_at IS NULL", {"queue": queue}
+    )
+    return [row[0] for row in rows]
+
+
+def find_ids_of_name(database: Database, name: str) -> list[int]:
+    """The ids of all schedules of a name: the present one and those that were removed."""
+    rows = database.rows("SELECT id FROM schedules WHERE name = :name ORDER BY id", {"name": name})
+    return [row[0] for row in rows]
+
+
+def is_unchanged(database: Database, schedule: Schedule) -> bool:
+    """Whether a schedule is still there as it was read."""
+    found = database.rows(
+        """SELECT 1 FROM schedules
+           WHERE id = :id AND revision = :revision AND deleted_at IS NULL""",
+        {"id": schedule.id, "revision": schedule.revision},
+    )
+    return bool(found)
+
+
+def is_decided_early(database: Database, schedule: Schedule, *, now_ms: int) -> bool:
+    """Whether the time up to which a schedule is decided was decided before it came.
+
+    As of one that a person had run early; not by a clock that went back since.
+    """
+    found = database.rows(
+        """SELECT 1 FROM schedule_scopes AS c CROSS JOIN executions AS e
+               ON e.schedule_id = c.schedule_id AND e.scope_kind = c.scope_kind
+               AND e.scope_id = c.scope_id
+           WHERE c.schedule_id = :id AND e.plan_at = :decided AND e.plan_at > :now
+               AND e.fire_key = '' AND coalesce(e.queued_at, e.finished_at) <= :now LIMIT 1""",
+        {"id": schedule.id, "decided": to_ms(schedule.decided_until), "now": now_ms},
+    )
+    return bool(found)
+
+
+def has_active(database: Database, schedule: Schedule) -> bool:
+    """Whether a schedule has queued or running runs."""
+    found = database.rows(
+        """SELECT 1 FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :id AND status IN ('queued', 'running') LIMIT 1""",
+        {"id": schedule.id},
+    )
+    return bool(found)
+
+
+def compiled_of(database: Database, schedule: Schedule) -> str:
+    """The expanded triggers of a schedule, a JSON array."""
+    row = database.row("SELECT compiled FROM schedules WHERE id = :id", {"id": schedule.id})
+    assert row is not None
+    return str(row[0])
+
+
+def _find_readable(
+    database: Database, where: str, params: dict[str, Any]
+) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
+    """The schedules that can be read; and (id, why) of each that can't."""
+    with suppress(Unreadable):
+        return _find(database, where, params), []
+    found: list[Schedule] = []
+    bad: list[tuple[int, Unreadable]] = []
+    for (schedule_id,) in database.rows(f"SELECT id FROM schedules{where}", params):
+        try:
+            found += _find(database, " WHERE id = :id", {"id": schedule_id})
+        except Unreadable as error:
+            bad.append((schedule_id, error))
+    return found, bad
+
+
+def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
+    """Schedules. Raises Unreadable, with the name of the first that can't be read."""
+    try:
+        found = database.rows(_SELECT + where, params)
+    except Unreadable:
+        _raise_first_unreadable(database, where, params)
+        raise
+    rows = [dict(zip(_ALL_COLUMNS, row, strict=True)) for row in found]
+    scopes: dict[int, list[tuple[str, str]]] = {row["id"]: [] for row in rows}
+    for schedule_id, kind, scope_id in database.rows(
+        """SELECT schedule_id, scope_kind, scope_id FROM schedule_scopes
+           WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+           ORDER BY schedule_id, scope_kind, scope_id""",
+        {"ids": json.dumps(list(scopes))},
+    ):
+        scopes[schedule_id].append((kind, scope_id))
+    return [schedule_of(row, tuple(scopes[row["id"]])) for row in rows]
+
+
+def _raise_first_unreadable(database: Database, where: str, params: dict[str, Any]) -> None:
+    """Raise Unreadable, with its name, for the first of these schedules that can't be read."""
+    for schedule_id, name in database.rows(
+        f"SELECT id, CAST(name AS BLOB) FROM schedules{where}", params
+    ):
+        try:
+            database.rows(f"{_SELECT} WHERE id = :id", {"id": schedule_id})
+        except Unreadable as error:
+            raise unreadable("schedule", error, name=name.decode(errors="replace")) from error
+
+
+def find_recurring(
+    database: Database, *, after_id: int, limit: int
+) -> tuple[list[Recurrence], int | None]:
+    """The schedules after an id that have times to come, and the id after which the next page
+    begins; None: this is the last one."""
+    rows = database.rows(
+        """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
+               max_runs - planned_count, after_end_ms, jitter_s
+           FROM schedules
+           WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
+               AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)
+               AND vanished_at IS NULL
+           ORDER BY id LIMIT :limit""",
+        {"after": after_id, "limit": limit},
+    )
+    following = rows[-1][0] if len(rows) == limit else None
+    return [_recurrence_of(row) for row in rows], following
+
+
+def _recurrence_of(row: tuple[Any, ...]) -> Recurrence:
+    return Recurrence(
+        compiled=row[1],
+        next_plan_ms=row[2],
+        next_run_ms=row[3],
+        paused_until_ms=row[4],
+        until_ms=row[5],
+        runs_left=row[6],
+        after_end_ms=row[7],
+        jitter_ms=round(row[8] * 1000),
+    )

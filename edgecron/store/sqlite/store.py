@@ -1,0 +1,250 @@
+"""SqliteStore: the database as an engine and the client use it, over one connection.
+
+A method's line names the function that does the work, which takes the connection first. What only
+one command asks (prune, doctor, backup, statistics, the dashboard's pages) is a function of its
+module.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecron.store.sqlite import (
+    claims,
+    corrections,
+    due,
+    ends,
+    engines,
+    explanations,
+    history,
+    limits,
+    manual_runs,
+    outputs,
+    pending_apply,
+    queue,
+    revisions,
+    schedule_changes,
+    schedule_lists,
+    schedules,
+)
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.migrate import migrate, refuse_planted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from edgecron.planning.retention import Limits, Removed
+
+# 4 MB of log. With one, a thousand runs at once wrote a quarter of their bytes twice; with many,
+# readers would search long logs.
+_CHECKPOINT_PAGES = 4000
+
+
+def open_store(
+    path: Path,
+    *,
+    now_ms: int,
+    must_exist: bool = False,
+    busy_wait_s: float = 30.0,
+    seed: bytes | None = None,
+) -> SqliteStore:
+    """Open a database and bring it to this edgecron's schema; `Database` says what it refuses.
+
+    A new database gets this `seed`; None is a random one. Only tests give one.
+    """
+    store = SqliteStore(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
+    try:
+        with store.seldom():
+            migrate(store, now_ms=now_ms, seed=seed)
+            refuse_planted(store)
+            store.read_identity()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+class SqliteStore(Database):
+    """The store of one thread. It implements `protocol.Store`, and what only the client asks."""
+
+    _checkpointer: Database | None = None  # open while the log has pages to move
+    _has_hook = False  # on our connection, which then counts the pages of its log
+
+    def close(self) -> None:
+        """Close the connection; harmless if it is closed already, or belongs to our parent."""
+        self._close_checkpointer()
+        super().close()
+
+    def mend(self) -> bool:
+        """Recover from a deleted log without losing anything; whether there was something to mend.
+
+        Raises DatabaseUnusable as long as that is impossible.
+        """
+        if not self.has_lost_log:
+            self.forget_pages()
+            return False
+        self._close_checkpointer()
+        self.renew()
+        self.keep_little()
+        self._has_hook = False
+        return True
+
+    def tidy(self) -> None:
+        """Keep the log short, outside of any transaction, while the engine has time."""
+        if not self._has_hook:
+            self.leave_checkpoints_to_others()
+            self._has_hook = True
+        elif self.wal_pages >= _CHECKPOINT_PAGES:
+            self.move_log()
+            self.wal_pages = 0
+
+    def move_log(self) -> None:
+        """Move the log into the database as far as readers allow; never wait.
+
+        A second connection does it: this one's commits stay short.
+        """
+        if self._checkpointer is None:
+            self._checkpointer = Database(self.path, must_exist=True)
+            self._checkpointer.keep_little()
+        if self._checkpointer.checkpoint():
+            # It takes 0.2 MB, and is not needed again soon.
+            self._close_checkpointer()
+
+    def _close_checkpointer(self) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+            self._checkpointer = None
+
+    # Engines.
+
+    register_engine = engines.register_engine
+    note_offers = engines.note_offers
+    note_supervisor = engines.note_supervisor
+    note_zone = engines.note_zone
+    note_presence = engines.note_presence
+    find_presence = engines.find_presence
+    close_queues = engines.close_queues
+    retire_engine = engines.retire_engine
+    find_engines = engines.find_engines
+
+    # Due fires and their claims.
+
+    find_due = due.find_due
+    find_boot_due = due.find_boot_due
+    next_due_ms = due.next_due_ms
+    is_used = due.is_used
+    upcoming = due.upcoming
+    find_next = due.find_next
+    find_subject = due.find_subject
+    load_schedules = revisions.load_schedules
+    claim_due = claims.claim_due
+    claim_boot = claims.claim_boot
+    claim_queued = queue.claim_queued
+    has_queued = queue.has_queued
+    mark_broken = revisions.mark_broken
+
+    # Active runs and their ends.
+
+    finish = ends.finish
+    finish_and_fill = ends.finish_and_fill
+    find_running = ends.find_running
+    find_running_row = ends.find_running_row
+    find_cancelled = ends.find_cancelled
+    requeue = ends.requeue
+    adopt = ends.adopt
+    beat = ends.beat
+    request_cancel = ends.request_cancel
+    cancel_queued = manual_runs.cancel_queued
+    enqueue_fire = manual_runs.enqueue_fire
+    enqueue_once = manual_runs.enqueue_once
+    find_covered = manual_runs.find_covered
+    queue_backfill = manual_runs.queue_backfill
+
+    # Clock, zones and the times they moved.
+
+    find_clock_marks = corrections.find_clock_marks
+    note_clock_set = corrections.note_clock_set
+    note_trusted = corrections.note_trusted
+    find_last_schedule_id = corrections.find_last_id
+    find_misdated = corrections.find_misdated
+    find_intervals = corrections.find_intervals
+    find_zoned = corrections.find_zoned
+    find_set_back = corrections.find_set_back
+    find_timeless = corrections.find_timeless
+    settle_timeless = corrections.settle_timeless
+    retime = corrections.retime
+    bring_back_queued = corrections.bring_back_queued
+    bring_back_successes = corrections.bring_back_successes
+
+    # Schedules.
+
+    get_schedule = schedules.get_schedule
+    find_schedule = schedules.find_schedule
+    find_id = schedules.find_id
+    find_ids_of_name = schedules.find_ids_of_name
+    find_last_removed = schedules.find_last_removed
+    find_schedules = schedules.find_schedules
+    find_schedule_page = schedules.find_schedule_page
+    find_each_schedule = schedules.find_each_schedule
+    find_names = schedules.find_names
+    find_names_in_queue = schedules.find_names_in_queue
+    find_upstreams = schedules.find_upstreams
+    find_needs = schedules.find_needs
+    coming_schedules = schedules.coming_schedules
+    count_waiting = schedules.count_waiting
+    is_decided_early = schedules.is_decided_early
+    has_active = schedules.has_active
+    compiled_of = schedules.compiled_of
+    find_recurring = schedules.find_recurring
+    find_standings = schedule_lists.find_standings
+    count_schedules = schedule_lists.count_schedules
+    find_ailing = schedule_lists.find_ailing
+    find_prospects = explanations.find_prospects
+    find_origins = revisions.find_origins
+    find_removed = history.find_removed
+    find_removals = history.find_removals
+
+    # Changes of schedules.
+
+    insert_schedules = schedule_changes.insert_schedules
+    update_schedule = schedule_changes.update_schedule
+    pause_schedule = schedule_changes.pause_schedule
+    resume_schedule = schedule_changes.resume_schedule
+    reschedule = schedule_changes.reschedule
+    remove_schedule = schedule_changes.remove_schedule
+    restore_removed = schedule_changes.restore_removed
+    remove_unreadable = schedule_changes.remove_unreadable
+    set_group_limit = limits.set_group_limit
+    find_pending_apply = pending_apply.find_pending_apply
+    decide_apply = pending_apply.decide_apply
+    finish_apply = pending_apply.finish_apply
+    definitions = pending_apply.definitions
+    find_imported = revisions.find_imported
+    find_imported_before = revisions.find_imported_before
+    note_imported = revisions.note_imported
+
+    # Runs, what they printed and reported.
+
+    find_execution = history.find_execution
+    find_executions = history.find_executions
+    find_waiting = history.find_waiting
+    find_later = history.find_later
+    find_next_attempt = history.find_next_attempt
+    last_execution_of = history.last_execution_of
+    count_active = history.count_active
+    is_removed = history.is_removed
+    find_output = outputs.find_output
+    note_progress = outputs.note_progress
+    report_progress = outputs.report_progress
+    find_state = outputs.find_state
+    count_state = outputs.count_state
+
+    # Retention.
+
+    def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
+        """Begin an engine's retention pass: see `retention.begin_pruning`."""
+        # An engine prunes once an hour, and a command seldom: 3 ms of every start to load.
+        from edgecron.store.sqlite.retention import begin_pruning
+
+        return begin_pruning(self, limits)
