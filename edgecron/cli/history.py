@@ -23,12 +23,12 @@ from edgecron.base.errors import Unreadable, UsageError
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.screen import STATUS_STYLES, table
 from edgecron.cli.session import Session
-from edgecron.client.run_words import is_planned_earlier
 from edgecron.formats.option_texts import read_count
 from edgecron.model.choices import Cause, Status
 from edgecron.model.listing import RunPage
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import note_words, status_words
+from edgecron.views.run_words import is_planned_earlier
 from edgecron.views.times import local_time, near_time, short_duration
 
 if TYPE_CHECKING:

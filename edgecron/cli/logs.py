@@ -33,17 +33,12 @@ from edgecron.cli.run_output import (
 )
 from edgecron.cli.session import Session
 from edgecron.client.engine_words import stalled_engine_words
-from edgecron.client.run_words import (
-    PRINTS_ELSEWHERE,
-    end_words,
-    prints_elsewhere,
-    queued_words,
-    state_words,
-)
+from edgecron.client.sentences import end_words, prints_elsewhere, queued_words, state_words
 from edgecron.formats.option_texts import read_count, read_run_number
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution
 from edgecron.views.phrases import count_words
+from edgecron.views.run_words import PRINTS_ELSEWHERE
 from edgecron.views.times import near_time
 
 if TYPE_CHECKING:

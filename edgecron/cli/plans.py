@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.values import replace
 from edgecron.cli.screen import paint
-from edgecron.client.engine_words import reverting_words
 from edgecron.formats.document_plan import PRUNABLE, SECRET, Action, may_be_secret
 from edgecron.formats.document_writing import default_of
 from edgecron.formats.toml import write_value
 from edgecron.views.acts import kept_words
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import job_words, next_sentence
+from edgecron.views.schedule_words import reverting_words
 
 if TYPE_CHECKING:
     from edgecron.base.errors import InvalidDocument

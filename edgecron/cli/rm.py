@@ -14,8 +14,8 @@ from argparse import ArgumentParser, Namespace
 
 from edgecron.base.errors import Unreadable
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import reverting_words
 from edgecron.views.json_objects import schedule_object
+from edgecron.views.schedule_words import reverting_words
 
 USAGE = "NAME... [--yes] [--json]"
 

@@ -34,7 +34,7 @@ from edgecron.base.errors import EdgecronError, ServerLost, UsageError
 from edgecron.cli.logs import put_result
 from edgecron.cli.run_output import Printer, StreamPrinter, pieces_of, put_pieces
 from edgecron.cli.session import OWN_ERROR, Session
-from edgecron.client.run_words import blocking_words
+from edgecron.client.sentences import blocking_words
 from edgecron.model.choices import Reason, Status
 from edgecron.views.acts import fired_words
 from edgecron.views.json_objects import execution_object

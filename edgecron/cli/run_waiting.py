@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import DatabaseBusy, EdgecronError, NotSupported, ServerLost
 from edgecron.cli.engine_hosting import open_host, run_limits
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import (
-    absence_words,
-    removal_words,
-    runner_words,
-    stalled_engine_words,
-)
-from edgecron.client.outlook_words import find_active
-from edgecron.client.run_words import end_words, queued_words
+from edgecron.client.engine_words import absence_words, stalled_engine_words
+from edgecron.client.sentences import end_words, find_active, queued_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
+from edgecron.views.schedule_words import removal_words, runner_words
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Follower

@@ -22,17 +22,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.safetext import clean
 from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
-from edgecron.client.outlook_words import prospect_lines
-from edgecron.client.reason_words import run_sentence
-from edgecron.client.run_words import run_lines
-from edgecron.client.schedule_words import (
-    bound_lines,
-    job_lines,
-    policy_words,
-    record_lines,
-    state_lines,
-    trigger_lines,
-)
+from edgecron.client.sentences import prospect_lines, trigger_lines
 from edgecron.formats.option_texts import read_run_number
 from edgecron.views.json_objects import (
     MASK,
@@ -41,6 +31,14 @@ from edgecron.views.json_objects import (
     outlook_object,
     schedule_details,
     state_object,
+)
+from edgecron.views.run_words import run_lines, run_sentence
+from edgecron.views.schedule_words import (
+    bound_lines,
+    job_lines,
+    policy_words,
+    record_lines,
+    state_lines,
 )
 
 if TYPE_CHECKING:

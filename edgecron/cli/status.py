@@ -16,8 +16,6 @@ from edgecron.base.errors import NotFound
 from edgecron.base.units import format_ms, from_ms
 from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import runner_words
-from edgecron.client.outlook_words import late_words
 from edgecron.engine.health import EngineHealth
 from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.views.json_objects import execution_object, fire_object, instant, late_object
@@ -31,6 +29,7 @@ from edgecron.views.phrases import (
     size_words,
     status_words,
 )
+from edgecron.views.schedule_words import late_words, runner_words
 from edgecron.views.times import clock_set_words, distance, near_time
 
 if TYPE_CHECKING:

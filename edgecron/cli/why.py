@@ -22,13 +22,14 @@ from edgecron.base.errors import NotFound
 from edgecron.base.units import to_ms
 from edgecron.cli.screen import wrapped
 from edgecron.cli.session import Session
-from edgecron.client.outlook_words import prospect_sentences
-from edgecron.client.reason_words import MOST_RUNS, run_sentence, verdict_sentences
+from edgecron.client.sentences import prospect_sentences, verdict_sentences
+from edgecron.client.statistics import MOST_RUNS
 from edgecron.formats.option_texts import read_run_number, read_time
 from edgecron.model.listing import Idle
 from edgecron.triggers import clock_change_notes
 from edgecron.views.explanation import Verdict
 from edgecron.views.json_objects import execution_object, instant, outlook_object
+from edgecron.views.run_words import run_sentence
 from edgecron.views.times import local_time
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from edgecron.base.paths import state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.client import Client
 from edgecron.client.doctor_findings import Finding, problem, warning, well
-from edgecron.client.engine_words import absence_words, removal_words, runner_words
-from edgecron.client.outlook_words import behind_words
+from edgecron.client.engine_words import absence_words
 from edgecron.engine.health import EngineHealth, EngineState, find_holder
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
@@ -23,6 +22,7 @@ from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_path
 from edgecron.supervisor.runner import THREADS
+from edgecron.views.schedule_words import behind_words, removal_words, runner_words
 from edgecron.views.times import clock_set_words
 
 Command = Callable[[str], str]

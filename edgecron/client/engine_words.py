@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.model.engine import find_program
+from edgecron.model.choices import COMMAND_QUEUE
+from edgecron.views.schedule_words import removal_words, runner_words
+from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime, tzinfo
 
     from edgecron.client.protocol import Client
     from edgecron.engine.health import EngineState
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
-
-
-def runner_words(queue: str) -> str:
-    """Who runs what is in a queue: `an engine`, `the program 'app'`."""
-    from edgecron.model.choices import COMMAND_QUEUE
-
-    if queue == COMMAND_QUEUE:
-        return "an engine"
-    program = find_program(queue)
-    return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
 
 
 def absence_words(
@@ -34,8 +26,6 @@ def absence_words(
 
     `the program 'app' is not at work, and runs it when it starts`.
     """
-    from edgecron.model.choices import COMMAND_QUEUE
-
     queue = schedule.spec.queue
     if queue == COMMAND_QUEUE:
         return "no engine is at work, and nothing starts"
@@ -50,19 +40,10 @@ def absence_words(
     return f"{runner} is not at work, and runs {them} when it starts"
 
 
-def removal_words(name: str, *, command: Callable[[str], str]) -> str:
-    """What to do about a schedule that its program declares no more."""
-    return f"remove it: {command(f'rm {name}')}, or the program's scheduler.prune()"
-
-
 def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     """That nobody runs a schedule which no engine at work takes, since when, and what to do."""
-    from edgecron.model.choices import COMMAND_QUEUE
-
     since = None
     if schedule.vanished_at is not None:
-        from edgecron.views.times import distance, near_time
-
         time = near_time(schedule.vanished_at, zone=zone, now=now)
         since = f"{time} ({distance(schedule.vanished_at, now)})"
     words = absence_words(front.client(), schedule, since=since)
@@ -73,19 +54,9 @@ def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: da
     return words
 
 
-def reverting_words(schedule: Schedule) -> str | None:
-    """That a change by hand does not last; None where it does."""
-    queue = schedule.spec.queue
-    if find_program(queue) is None or schedule.vanished_at is not None:
-        return None
-    return f"{runner_words(queue)} brings this back to what its code says when it starts"
-
-
 def find_living(client: Client, schedule: Schedule | None) -> list[EngineState]:
     """The engines that are alive and take what there is of a schedule, stalled ones included; None
     is a command."""
-    from edgecron.model.choices import COMMAND_QUEUE
-
     queue = COMMAND_QUEUE if schedule is None else schedule.spec.queue
     offer = None if schedule is None else schedule.offer
     return [one for one in client.engines() if one.is_alive and one.info.takes(queue, offer)]

@@ -19,7 +19,7 @@ from edgecron.base.errors import (
 from edgecron.base.values import NamedTuple
 from edgecron.client.engine_words import absence_words
 from edgecron.client.protocol import Client
-from edgecron.client.run_words import blocking_words
+from edgecron.client.sentences import blocking_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule

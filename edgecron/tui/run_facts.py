@@ -7,9 +7,8 @@ from enum import Enum
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple, replace
-from edgecron.client.outlook_words import find_active, waits_words
 from edgecron.client.protocol import Client
-from edgecron.client.reason_words import run_sentence
+from edgecron.client.sentences import find_active
 from edgecron.formats.option_texts import is_secret_name
 from edgecron.model.choices import JobKind, Reason, Status, WaitsFor
 from edgecron.model.run import Execution
@@ -29,6 +28,8 @@ from edgecron.views.phrases import (
     range_words,
     status_words,
 )
+from edgecron.views.run_words import run_sentence
+from edgecron.views.schedule_words import waits_words
 from edgecron.views.times import full_time, local_time, near_time, short_duration
 
 _DONE, _LEFT = "━", "─"  # of the same height in every font

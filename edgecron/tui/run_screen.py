@@ -15,7 +15,6 @@ from textual.widgets import Input
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.safetext import clean
 from edgecron.client.protocol import Client
-from edgecron.client.run_words import no_output_words
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.bindings import bindings
 from edgecron.tui.facts import Facts
@@ -39,6 +38,7 @@ from edgecron.tui.run_facts import (
 )
 from edgecron.tui.status import Banner
 from edgecron.tui.text_line import LineInput, TextLine
+from edgecron.views.run_words import no_output_words
 
 _TICK_S = 1.0  # a duration is shown in seconds
 _MOST_SHORT = 6  # lines of the summary

@@ -7,9 +7,8 @@ from datetime import datetime, tzinfo
 from edgecron.base.errors import NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.values import dataclass
-from edgecron.client.outlook_words import idle_sentence, pause_lines, present_lines
 from edgecron.client.protocol import Client
-from edgecron.client.schedule_words import bound_lines, job_lines, record_lines, trigger_lines
+from edgecron.client.sentences import idle_sentence, trigger_lines
 from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.model.choices import Status
 from edgecron.model.listing import Recent, ScheduleLine, ScheduleState, standing_of, state_of
@@ -25,6 +24,13 @@ from edgecron.tui.schedule_list import last_spans, next_spans
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.views.outlook import Outlook
 from edgecron.views.phrases import is_overdue, moved_words
+from edgecron.views.schedule_words import (
+    bound_lines,
+    job_lines,
+    pause_lines,
+    present_lines,
+    record_lines,
+)
 from edgecron.views.times import distance, local_time, weekday_time
 
 UPCOMING = 10

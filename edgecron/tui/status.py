@@ -12,12 +12,12 @@ from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
-from edgecron.client.reason_words import run_sentence
 from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import count_words, error_words, folded, job_words, size_words
+from edgecron.views.run_words import run_sentence
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:

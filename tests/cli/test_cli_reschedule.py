@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 
 from edgecron.base.units import parse_instant
-from edgecron.client.reason_words import run_sentence
 from edgecron.model.options import Policies
+from edgecron.views.run_words import run_sentence
 from support.cli import Edgecron
 from support.story import Story
 

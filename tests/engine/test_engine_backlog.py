@@ -12,11 +12,11 @@ import pytest
 
 from edgecron.base.paths import state_dir
 from edgecron.base.units import format_ms, from_ms
-from edgecron.client.outlook_words import behind_words, late_words
 from edgecron.engine.state_folder import EngineFiles
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.supervisor.files import prepare_state_dir
+from edgecron.views.schedule_words import behind_words, late_words
 from support.story import START_MS, Story
 
 

@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from edgecron.client.reason_words import run_sentence
 from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason
 from edgecron.model.options import Policies
+from edgecron.views.run_words import run_sentence
 from support.story import Story
 
 HOUR_MS = 3_600_000

@@ -1,4 +1,4 @@
-"""Why, in plain sentences: of a run, and of a time that has none."""
+"""Say in words why a run started, how it ended, and what is known of it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.units import from_ms
-from edgecron.client.engine_words import absence_advice
+from edgecron.model.choices import ON_TIME_MS, Cause, JobKind, Status
 from edgecron.views.phrases import (
     count_words,
     covered_range,
+    failure_words,
+    flag_words,
+    progress_words,
     range_words,
     recorded_words,
+    size_words,
+    status_words,
     waiting_words,
 )
-from edgecron.views.times import full_time, near_time, short_duration
+from edgecron.views.times import local_time, near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.client.engine_words import FrontEnd
     from edgecron.model.run import Execution
     from edgecron.model.schedule import ScheduleSpec
-    from edgecron.views.explanation import Explanation
+
 
 MOST_RUNS = 5
 _NOT_RUN = {
@@ -56,8 +60,6 @@ def run_sentence(
 
     `spec` is what its schedule said when the run was decided; None if that is unknown.
     """
-    from edgecron.model.choices import Cause, Status
-
     because = f"because {_cause_words(run, spec, zone=zone, now=now)}"
     scope = f" ({run.scope_kind}:{run.scope_id})" if run.scope_id else ""
     subject = f"Run {run.id}{scope}"
@@ -87,90 +89,6 @@ def run_sentence(
     return (
         f"{began}; it {_PASSED[run.status.value]}{after}: {_reason_words(run, zone=zone, now=now)}."
     )
-
-
-def verdict_sentences(
-    front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime
-) -> list[str]:
-    """Why nothing is on record of a time: what it is for the schedule, and what is around it."""
-    from edgecron.views.explanation import Verdict
-
-    schedule = found.schedule
-    name, spec = schedule.name, schedule.spec
-
-    def shown(instant: datetime | None) -> str:
-        return "" if instant is None else full_time(instant, spec.timezone, zone=zone)
-
-    time = shown(found.plan_at or found.at)
-    made = shown(schedule.created_at)
-    by = "" if found.source is None else f" by {found.source!r}"
-    moved = ""
-    if found.due_at is not None and found.due_at != found.plan_at:
-        moved = f", and start at {shown(found.due_at)}"
-    until = schedule.paused_until
-    if until is None or not schedule.enabled:
-        end = f"; let it fire again: {front.command(f'resume {name}')}"
-    else:
-        end = f" until {shown(until)}"
-    did = "was" if found.at <= now else "is"
-    words = {
-        Verdict.BROKEN: f"It {did} not run: its triggers can't be read:"
-        f" {schedule.trigger_error or 'as they stood then'}.",
-        Verdict.NOT_MADE: f"It did not run at {time}: it was made later, at {made}.",
-        Verdict.NO_TIME: f"{time} {did} not one of its times.{_around(found, zone=zone)}",
-        Verdict.TOO_EARLY: f"{time} lies before --from, {shown(spec.from_at)}.",
-        Verdict.ENDED: f"{time} lies after --until, {shown(spec.until_at)}.",
-        Verdict.USED_UP: f"--max-runs, {spec.max_runs}, {did} reached before {time}.",
-        Verdict.HELD: f"{time} {did} left out: it is paused{end}.",
-        Verdict.VANISHED: f"It {did} not run at {time}:"
-        f" {absence_advice(front, schedule, zone=zone, now=now)}.",
-        Verdict.COMING: f"It will run: {time} is one of its times{by}{moved}.",
-        Verdict.DUE: f"{time} is one of its times{by}{moved}, has come, and was not decided yet.",
-        Verdict.FORGOTTEN: f"What became of {time} was removed by retention.",
-        Verdict.UNRECORDED: f"{time} is one of its times{by}, and nothing is on record of it: its"
-        " times were changed about then, or its history was removed.",
-    }
-    lines = [words[found.verdict]]
-    if found.verdict in (Verdict.NO_TIME, Verdict.UNRECORDED) and (
-        found.words.revision != schedule.revision
-    ):
-        lines.append(
-            f"That is by revision {found.words.revision} of"
-            f" {shown(found.words.written_at)}; it was changed since, to {schedule.revision}."
-        )
-    if found.verdict in (Verdict.DUE, Verdict.COMING):
-        lines += _engine_words(front, found, zone=zone, now=now)
-    return lines
-
-
-def _engine_words(front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime) -> list[str]:
-    """What stands in the way of what is due, or will be."""
-    client, schedule = front.client(), found.schedule
-    if not client.has_engine(schedule.spec.queue, offer=schedule.offer):
-        return [_sentence(absence_advice(front, found.schedule, zone=zone, now=now))]
-    if not client.clock_state().is_trusted:
-        return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
-    return []
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
-
-
-def _around(found: Explanation, *, zone: tzinfo) -> str:
-    timezone = found.schedule.spec.timezone
-    around = [
-        f"{word} is {full_time(instant, timezone, zone=zone)}"
-        for word, instant in (
-            ("the one before", found.previous_at),
-            ("the next one", found.next_at),
-        )
-        if instant is not None
-    ]
-    if not around:
-        triggers = " and ".join(found.schedule.spec.triggers)
-        return f" It has no times of its own: it runs {triggers}."
-    return f" Of those, {' and '.join(around)}."
 
 
 def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
@@ -245,3 +163,89 @@ def _waits(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     if run.due_at > now:
         return f"; it is due at {near_time(run.due_at, zone=zone, now=now)}"
     return ""
+
+
+PRINTS_ELSEWHERE = "what a function prints goes to its program's own output"
+
+
+def is_planned_earlier(execution: Execution) -> bool:
+    """Whether the plan time of a run says more than when it started: a run that was late, retried,
+    caught up or backfilled."""
+    if execution.attempt > 1 or execution.cause in (Cause.CATCH_UP, Cause.BACKFILL, Cause.RETRY):
+        return True
+    if execution.started_at is None or execution.cause is Cause.MANUAL:
+        return False
+    return (execution.started_at - execution.plan_at).total_seconds() * 1000 > ON_TIME_MS
+
+
+def run_lines(
+    execution: Execution, *, zone: tzinfo, now: datetime, mask: str | None
+) -> list[tuple[str, str]]:
+    """All that is known of a run, but for what it printed: (label, text).
+
+    `mask` stands for its payload; None shows the payload itself.
+    """
+
+    def time(at: datetime | None) -> str:
+        return "" if at is None else local_time(at, zone=zone)
+
+    waiting = ""
+    if execution.waiting_for is not None and execution.wait_until is not None:
+        until = execution.wait_until
+        waiting = waiting_words(execution.waiting_for, until, zone=zone, now=now)
+    took = "" if execution.duration_ms is None else short_duration(execution.duration_ms)
+    late_ms = 0.0
+    if execution.started_at is not None:
+        late_ms = (execution.started_at - execution.due_at).total_seconds() * 1000
+    late = f"  ({short_duration(int(late_ms))} after due)" if late_ms >= 1000 else ""
+    attempts = f"{execution.attempt} of {execution.max_attempts}"
+    lines = [
+        ("status", status_words(execution)),
+        ("cause", execution.cause.value.replace("_", " ")),
+        ("trigger", execution.trigger_text or ""),
+        ("scope", f"{execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""),
+        ("attempt", attempts if execution.max_attempts > 1 else ""),
+        ("plan", time(execution.plan_at)),
+        ("due", time(execution.due_at)),
+        ("started", f"{time(execution.started_at)}{late}" if execution.started_at else ""),
+        ("finished", time(execution.finished_at)),
+        ("took", took),
+        ("exit code", "" if execution.exit_code is None else str(execution.exit_code)),
+        ("error", recorded_words(execution, zone=zone, now=now)),
+        ("missed", range_words(execution, zone=zone, now=now) or ""),
+        ("waiting", waiting),
+        ("cancel", f"requested {time(execution.cancel_requested_at)}"),
+        ("progress", "" if execution.progress is None else progress_words(execution.progress)),
+        ("result", execution.result or ""),
+        ("payload", "" if execution.payload is None else mask or execution.payload),
+        ("flags", ", ".join(flag_words(execution))),
+        ("engine", "" if execution.engine_id is None else str(execution.engine_id)),
+        ("revision", str(execution.revision)),
+    ]
+    if execution.cancel_requested_at is None:
+        lines = [line for line in lines if line[0] != "cancel"]
+    return [(label, text) for label, text in lines if text]
+
+
+def no_output_words(
+    execution: Execution,
+    *,
+    spec: ScheduleSpec | None,
+    printed_bytes: int,
+    removed_at: datetime | None,
+    zone: tzinfo,
+) -> str:
+    """Why there is nothing to see of what a run printed that has ended.
+
+    `spec` is its schedule's when it was decided, None where that can't be read any more.
+    """
+    if execution.status is Status.INTERRUPTED:
+        return "was interrupted, and its output was lost with its supervisor"
+    if removed_at is not None:
+        when = local_time(removed_at, zone=zone)
+        return f"printed {size_words(printed_bytes)}, which retention has removed at {when}"
+    more = f"; {failure_words(execution)}" if execution.error_msg else ""
+    is_function = spec is not None and spec.job.kind is JobKind.CALLABLE
+    if is_function and execution.started_at is not None:
+        return f"has no output here: {PRINTS_ELSEWHERE} ({status_words(execution)}{more})"
+    return f"printed nothing ({status_words(execution)}{more})"

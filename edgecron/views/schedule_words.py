@@ -1,32 +1,114 @@
-"""What will happen next to a schedule, in plain words."""
+"""Say in words what a schedule is, what it waits for, and who runs it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
-from edgecron.base.units import from_ms
-from edgecron.client.engine_words import absence_advice, runner_words
+from edgecron.formats.document_writing import value_text
+from edgecron.model.choices import COMMAND_QUEUE, Cause, WaitsFor
+from edgecron.model.conditions import read_condition
+from edgecron.model.engine import find_program
+from edgecron.model.listing import standing_of
+from edgecron.model.options import JOB_OPTIONS, POLICIES, OptionType
+from edgecron.planning.overlap import Admission
 from edgecron.views.phrases import (
     count_words,
-    disk_words,
     due_words,
-    is_overdue,
-    moved_words,
+    group_words,
+    job_words,
+    last_words,
+    needs_words,
     progress_words,
     range_words,
     recorded_words,
     waiting_words,
 )
-from edgecron.views.times import clock_set_words, distance, full_time, local_time, near_time
+from edgecron.views.times import distance, local_time, near_time
 
 if TYPE_CHECKING:
-    from edgecron.client.engine_words import FrontEnd
-    from edgecron.client.protocol import Client
+    from collections.abc import Callable
+
+    from edgecron.model.options import Policies
     from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule
     from edgecron.views.outlook import ActiveRun, Behind, FireNow, LatePlaces, Outlook
+
+
+def job_lines(schedule: Schedule, *, mask: str | None = None) -> list[tuple[str, str]]:
+    """(label, text): what it runs, and how.
+
+    A mask stands for the values of environment, stdin and payload.
+    """
+    spec, job = schedule.spec, schedule.spec.job
+
+    def shown(value: str) -> str:
+        return value if mask is None else mask
+
+    lines = [("job", f"{job_words(spec)}  ({job.kind})")]
+    for option in JOB_OPTIONS:
+        value = option.value_of(spec)
+        if option.type is OptionType.VARIABLES:
+            text = "\n".join(f"{name}={shown(one)}" for name, one in value.items())
+        elif value is None:
+            continue
+        else:
+            text = str(shown(value) if option.name in ("stdin", "payload") else value)
+        if text:
+            lines.append((option.label or option.name.replace("_", " "), text))
+    return lines
+
+
+def bound_lines(schedule: Schedule, *, zone: tzinfo) -> list[tuple[str, str]]:
+    """(label, text): what its runs share and need, and what bounds them."""
+    spec = schedule.spec
+    lines = [
+        ("group", group_words(schedule)),
+        ("needs", needs_words(spec.policies)),
+        ("from", local_time(spec.from_at, zone=zone, absent="")),
+        ("until", local_time(spec.until_at, zone=zone, absent="")),
+        ("max runs", str(spec.max_runs or "")),
+    ]
+    if spec.scopes != (("global", ""),):
+        lines.append(("scopes", ", ".join(f"{kind}:{id_}" for kind, id_ in spec.scopes)))
+    return [(label, text) for label, text in lines if text]
+
+
+_ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
+
+
+def policy_words(policies: Policies) -> str:
+    """How a schedule behaves beyond its times, in one line: what differs from the defaults."""
+    words = []
+    for option in POLICIES:
+        value = getattr(policies, option.field or "")
+        is_shown = option.name in _ALWAYS_SHOWN or value != option.default_value
+        if is_shown and option.type is not OptionType.CONDITIONS:
+            text = value_text(option, value)
+            shown = ", ".join(map(str, text)) if isinstance(text, list) else str(text)
+            words.append(f"{option.name.replace('_', ' ')} {shown}")
+    return ", ".join(words)
+
+
+def record_lines(schedule: Schedule, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
+    """(label, text): how its last run ended, and how many there were."""
+    lines = [("last", last_words(standing_of(schedule), now=now))]
+    if schedule.last_error:
+        lines.append(("last error", schedule.last_error))
+    counts = [f"{count} {status}" for status, count in schedule.counts.items() if count]
+    lines.append(("so far", ", ".join([count_words(schedule.run_count, "run"), *counts])))
+    if schedule.pruned_until is not None:
+        until = local_time(schedule.pruned_until, zone=zone)
+        lines.append(("history", f"retention has removed runs of times up to {until}"))
+    return lines
+
+
+def state_lines(count: int) -> list[tuple[str, str]]:
+    """(label, text): of how many keys it remembers something, where it does."""
+    return [("remembers", count_words(count, "key"))] if count else []
+
 
 _MOST_ACTIVE = 5
 _MOST_NAMED = 5
@@ -44,19 +126,6 @@ _SKIPPED = {
 }
 
 
-def prospect_lines(
-    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime, mask: str | None = None
-) -> list[tuple[str, str]]:
-    """(label, text): what comes next, what is active, what a fire now would do, what did not.
-
-    A mask stands for payloads.
-    """
-    lines = _next_lines(front, outlook, zone=zone, now=now)
-    lines += [("note", text) for text in outlook.changes]
-    doctor = front.command("doctor")
-    return lines + present_lines(outlook, doctor=doctor, zone=zone, now=now, mask=mask)
-
-
 def present_lines(
     outlook: Outlook, *, doctor: str, zone: tzinfo, now: datetime, mask: str | None = None
 ) -> list[tuple[str, str]]:
@@ -67,52 +136,11 @@ def present_lines(
     lines = []
     if not outlook.is_clock_trusted:
         lines.append(("held", f"this machine's clock can't be trusted; see: {doctor}"))
-    lines += _active_lines(outlook, zone=zone, now=now, mask=mask)
+    lines += active_lines(outlook, zone=zone, now=now, mask=mask)
     lines.append(("a fire now", _fire_words(outlook)))
     if outlook.last_unrun is not None:
         lines.append(("not run", unrun_words(outlook.last_unrun, zone=zone, now=now)))
     return lines
-
-
-def prospect_sentences(
-    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
-) -> list[str]:
-    """What is active and what comes next, as sentences; first of all that nobody runs it."""
-    from edgecron.model.listing import Idle
-    from edgecron.views.json_objects import MASK
-
-    lines = _active_lines(outlook, zone=zone, now=now, mask=MASK)
-    if outlook.upcoming:
-        fire = outlook.upcoming[0]
-        time = full_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
-        by = "" if fire.source is None else f", by {fire.source!r}"
-        moved = ""
-        if fire.is_moved:
-            moved = f", {moved_words(fire, zone=zone, now=now)}"
-        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
-        lines.append(("next", f"{time} ({far}){by}{moved}"))
-        lines += [("note", text) for text in outlook.changes]
-    elif outlook.idle is not Idle.VANISHED:
-        lines += _next_lines(front, outlook, zone=zone, now=now)
-    sentences = [f"{label}: {text}".removeprefix(": ") for label, text in lines]
-    if outlook.idle is Idle.VANISHED:
-        sentences.insert(0, absence_advice(front, outlook.schedule, zone=zone, now=now))
-    if outlook.upcoming and not outlook.has_engine:
-        sentences.append(absence_advice(front, outlook.schedule, zone=zone, now=now))
-    if outlook.upcoming and is_overdue(outlook.upcoming[0].due_at, now):
-        full = front.client().disk_problem()
-        if full is not None:
-            sentences.append(disk_words(full))
-    clock = front.client().clock_state()
-    if clock.set_at_ms is not None and clock.set_by_ms is not None:
-        set_at = from_ms(clock.set_at_ms)
-        words = clock_set_words(set_at, clock.set_by_ms, zone=zone, now=now)
-        is_past = now >= set_at - timedelta(milliseconds=min(0, clock.set_by_ms))
-        if words is not None and not is_past:
-            sentences.append(f"this machine's clock {words}")
-    if not outlook.is_clock_trusted:
-        sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
-    return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
 
 
 def late_words(late: LatePlaces) -> str:
@@ -149,26 +177,6 @@ def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     return f"run {execution.id}, {time}, {execution.status}: {words}{more}"
 
 
-def _next_lines(
-    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
-) -> list[tuple[str, str]]:
-    schedule = outlook.schedule
-    lines = pause_lines(outlook, zone=zone, now=now)
-    before = None
-    for fire in outlook.upcoming:
-        time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
-        label = "due since" if is_overdue(fire.due_at, now) else "next"
-        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
-        shown = f"{time}  {far}  {fire.source or ''}".rstrip()
-        if fire.is_moved:
-            shown += f"  {moved_words(fire, zone=zone, now=now)}"
-        lines.append(("" if label == before else label, shown))
-        before = label
-    if not outlook.upcoming:
-        lines.append(("next", idle_sentence(front, outlook, zone=zone, now=now)))
-    return lines
-
-
 def pause_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
     """(label, text): the end of a pause that has one, and what it leaves out; else nothing."""
     schedule = outlook.schedule
@@ -179,61 +187,7 @@ def pause_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[
     return [("paused", f"until {local_time(until, zone=zone)}{left}")]
 
 
-def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
-    """Why nothing is to come, and what to do about it."""
-    from edgecron.model.listing import Idle
-
-    schedule = outlook.schedule
-    spec, name = schedule.spec, schedule.name
-    if outlook.idle is None:
-        if schedule.paused_until is not None and schedule.next_run_at is not None:
-            end = near_time(schedule.paused_until, zone=zone, now=now)
-            return f"none: nothing of it follows its pause, which ends at {end}"
-        return "none that can be told: its triggers can't be read"
-    ends = [text for text in spec.triggers if text.endswith(" after end")]
-    return {
-        Idle.VANISHED: f"none: {absence_advice(front, schedule, zone=zone, now=now)}",
-        Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
-        Idle.PAUSED: f"none: paused; let it fire again: {front.command(f'resume {name}')}",
-        Idle.MAX_RUNS: (
-            f"none: it has had the {count_words(spec.max_runs or 0, 'planned run')}"
-            " that --max-runs allows"
-        ),
-        Idle.ENDED: f"none: no time of it lies before its end, --until {_until(outlook, zone)}",
-        Idle.OWN_END: f"none yet: {' or '.join(ends)} of what is active",
-        Idle.UPSTREAM: f"none of its own: {_upstream_words(front, outlook, zone=zone, now=now)}",
-        Idle.BOOT: "none before the machine's next boot",
-        Idle.DONE: "none: its triggers have no more times",
-        Idle.NO_NEXT: "none yet: its next time is missing, and an engine computes it",
-    }[outlook.idle]
-
-
-def _until(outlook: Outlook, zone: tzinfo) -> str:
-    until = outlook.schedule.spec.until_at
-    return local_time(until, zone=zone, absent="")
-
-
-def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
-    """What it follows, and when that comes next."""
-    from edgecron.base.errors import NotFound
-    from edgecron.model.listing import standing_of, upstreams
-    from edgecron.views.phrases import next_words
-
-    words = []
-    for name in upstreams(standing_of(outlook.schedule)):
-        try:
-            upstream = front.client().schedule(name)
-        except NotFound:
-            words.append(f"it comes after {name}, which is not there any more")
-        else:
-            is_trusted = outlook.is_clock_trusted
-            standing = standing_of(upstream)
-            when = next_words(standing, zone=zone, now=now, is_clock_trusted=is_trusted)
-            words.append(f"it comes after {name} (next {when})")
-    return "; ".join(words)
-
-
-def _active_lines(
+def active_lines(
     outlook: Outlook, *, zone: tzinfo, now: datetime, mask: str | None
 ) -> list[tuple[str, str]]:
     shown = outlook.active[:_MOST_ACTIVE]
@@ -253,8 +207,6 @@ def _active_lines(
 
 
 def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime, mask: str | None) -> str:
-    from edgecron.model.choices import Cause
-
     execution = run.execution
     attempt = ""
     if execution.max_attempts > 1:
@@ -283,20 +235,7 @@ def _payload_words(execution: Execution, *, mask: str | None) -> str:
     return f", with payload {shown}"
 
 
-def find_active(client: Client, execution: Execution) -> ActiveRun | None:
-    """A run and what it waits for; None where it is not among those that go on first."""
-    from edgecron.base.errors import NotFound
-
-    try:
-        active = client.outlook(execution.schedule, upcoming=0).active
-    except NotFound:
-        return None  # Its schedule was removed meanwhile, and it goes with it.
-    return next((run for run in active if run.execution.id == execution.id), None)
-
-
 def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
-    from edgecron.model.choices import WaitsFor
-
     assert run.waits_for is not None
     condition, until = run.execution.waiting_for, run.execution.wait_until
     if run.waits_for is WaitsFor.CONDITION and condition is not None and until is not None:
@@ -325,15 +264,11 @@ def _fire_words(outlook: Outlook) -> str:
 
 
 def _becomes(outlook: Outlook, fire: FireNow) -> str:
-    from edgecron.planning.overlap import Admission
-
     overlap = outlook.schedule.spec.policies.overlap
     run = f"run {fire.because_id}" if fire.because_id is not None else "what is active"
     if outlook.schedule.vanished_at is not None:
         return "would be run by nobody"
     if fire.admission is Admission.RUN and outlook.unmet is not None:
-        from edgecron.model.conditions import read_condition
-
         return f"would wait for {read_condition(outlook.unmet).words()}"
     if fire.admission is Admission.RUN:
         runner = runner_words(outlook.schedule.spec.queue)
@@ -345,3 +280,24 @@ def _becomes(outlook: Outlook, fire: FireNow) -> str:
     if fire.because_id is None:
         return "would wait for a place in its group"
     return f"would wait for {run} (overlap {overlap})"
+
+
+def runner_words(queue: str) -> str:
+    """Who runs what is in a queue: `an engine`, `the program 'app'`."""
+    if queue == COMMAND_QUEUE:
+        return "an engine"
+    program = find_program(queue)
+    return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
+
+
+def removal_words(name: str, *, command: Callable[[str], str]) -> str:
+    """What to do about a schedule that its program declares no more."""
+    return f"remove it: {command(f'rm {name}')}, or the program's scheduler.prune()"
+
+
+def reverting_words(schedule: Schedule) -> str | None:
+    """That a change by hand does not last; None where it does."""
+    queue = schedule.spec.queue
+    if find_program(queue) is None or schedule.vanished_at is not None:
+        return None
+    return f"{runner_words(queue)} brings this back to what its code says when it starts"

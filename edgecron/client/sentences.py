@@ -1,0 +1,362 @@
+"""Say in sentences what a database answers: what comes next, why a time has no run, how a run ends.
+
+Sentences that need no database are in `views`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
+
+from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.base.units import from_ms
+from edgecron.client.engine_words import absence_advice, absence_words, find_living, stalled_words
+from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Cause, Status
+from edgecron.model.listing import Idle, standing_of, upstreams
+from edgecron.supervisor.runner import THREADS
+from edgecron.triggers import describe
+from edgecron.views.explanation import Verdict
+from edgecron.views.json_objects import MASK
+from edgecron.views.phrases import (
+    count_words,
+    disk_words,
+    due_words,
+    failure_words,
+    is_overdue,
+    moved_words,
+    next_words,
+    status_words,
+    waiting_words,
+)
+from edgecron.views.run_words import no_output_words
+from edgecron.views.schedule_words import active_lines, pause_lines, present_lines, waits_words
+from edgecron.views.times import (
+    clock_set_words,
+    distance,
+    full_time,
+    local_time,
+    near_time,
+    short_duration,
+)
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from edgecron.client.engine_words import FrontEnd
+    from edgecron.client.protocol import Client
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule
+    from edgecron.views.explanation import Explanation
+    from edgecron.views.outlook import ActiveRun, Outlook
+
+
+def prospect_lines(
+    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime, mask: str | None = None
+) -> list[tuple[str, str]]:
+    """(label, text): what comes next, what is active, what a fire now would do, what did not.
+
+    A mask stands for payloads.
+    """
+    lines = _next_lines(front, outlook, zone=zone, now=now)
+    lines += [("note", text) for text in outlook.changes]
+    doctor = front.command("doctor")
+    return lines + present_lines(outlook, doctor=doctor, zone=zone, now=now, mask=mask)
+
+
+def prospect_sentences(
+    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
+) -> list[str]:
+    """What is active and what comes next, as sentences; first of all that nobody runs it."""
+    lines = active_lines(outlook, zone=zone, now=now, mask=MASK)
+    if outlook.upcoming:
+        fire = outlook.upcoming[0]
+        time = full_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
+        by = "" if fire.source is None else f", by {fire.source!r}"
+        moved = ""
+        if fire.is_moved:
+            moved = f", {moved_words(fire, zone=zone, now=now)}"
+        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
+        lines.append(("next", f"{time} ({far}){by}{moved}"))
+        lines += [("note", text) for text in outlook.changes]
+    elif outlook.idle is not Idle.VANISHED:
+        lines += _next_lines(front, outlook, zone=zone, now=now)
+    sentences = [f"{label}: {text}".removeprefix(": ") for label, text in lines]
+    if outlook.idle is Idle.VANISHED:
+        sentences.insert(0, absence_advice(front, outlook.schedule, zone=zone, now=now))
+    if outlook.upcoming and not outlook.has_engine:
+        sentences.append(absence_advice(front, outlook.schedule, zone=zone, now=now))
+    if outlook.upcoming and is_overdue(outlook.upcoming[0].due_at, now):
+        full = front.client().disk_problem()
+        if full is not None:
+            sentences.append(disk_words(full))
+    clock = front.client().clock_state()
+    if clock.set_at_ms is not None and clock.set_by_ms is not None:
+        set_at = from_ms(clock.set_at_ms)
+        words = clock_set_words(set_at, clock.set_by_ms, zone=zone, now=now)
+        is_past = now >= set_at - timedelta(milliseconds=min(0, clock.set_by_ms))
+        if words is not None and not is_past:
+            sentences.append(f"this machine's clock {words}")
+    if not outlook.is_clock_trusted:
+        sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
+    return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
+
+
+def _next_lines(
+    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
+) -> list[tuple[str, str]]:
+    schedule = outlook.schedule
+    lines = pause_lines(outlook, zone=zone, now=now)
+    before = None
+    for fire in outlook.upcoming:
+        time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
+        label = "due since" if is_overdue(fire.due_at, now) else "next"
+        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
+        shown = f"{time}  {far}  {fire.source or ''}".rstrip()
+        if fire.is_moved:
+            shown += f"  {moved_words(fire, zone=zone, now=now)}"
+        lines.append(("" if label == before else label, shown))
+        before = label
+    if not outlook.upcoming:
+        lines.append(("next", idle_sentence(front, outlook, zone=zone, now=now)))
+    return lines
+
+
+def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
+    """Why nothing is to come, and what to do about it."""
+    schedule = outlook.schedule
+    spec, name = schedule.spec, schedule.name
+    if outlook.idle is None:
+        if schedule.paused_until is not None and schedule.next_run_at is not None:
+            end = near_time(schedule.paused_until, zone=zone, now=now)
+            return f"none: nothing of it follows its pause, which ends at {end}"
+        return "none that can be told: its triggers can't be read"
+    ends = [text for text in spec.triggers if text.endswith(" after end")]
+    return {
+        Idle.VANISHED: f"none: {absence_advice(front, schedule, zone=zone, now=now)}",
+        Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
+        Idle.PAUSED: f"none: paused; let it fire again: {front.command(f'resume {name}')}",
+        Idle.MAX_RUNS: (
+            f"none: it has had the {count_words(spec.max_runs or 0, 'planned run')}"
+            " that --max-runs allows"
+        ),
+        Idle.ENDED: f"none: no time of it lies before its end, --until {_until(outlook, zone)}",
+        Idle.OWN_END: f"none yet: {' or '.join(ends)} of what is active",
+        Idle.UPSTREAM: f"none of its own: {_upstream_words(front, outlook, zone=zone, now=now)}",
+        Idle.BOOT: "none before the machine's next boot",
+        Idle.DONE: "none: its triggers have no more times",
+        Idle.NO_NEXT: "none yet: its next time is missing, and an engine computes it",
+    }[outlook.idle]
+
+
+def _until(outlook: Outlook, zone: tzinfo) -> str:
+    until = outlook.schedule.spec.until_at
+    return local_time(until, zone=zone, absent="")
+
+
+def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
+    """What it follows, and when that comes next."""
+    words = []
+    for name in upstreams(standing_of(outlook.schedule)):
+        try:
+            upstream = front.client().schedule(name)
+        except NotFound:
+            words.append(f"it comes after {name}, which is not there any more")
+        else:
+            is_trusted = outlook.is_clock_trusted
+            standing = standing_of(upstream)
+            when = next_words(standing, zone=zone, now=now, is_clock_trusted=is_trusted)
+            words.append(f"it comes after {name} (next {when})")
+    return "; ".join(words)
+
+
+def find_active(client: Client, execution: Execution) -> ActiveRun | None:
+    """A run and what it waits for; None where it is not among those that go on first."""
+    try:
+        active = client.outlook(execution.schedule, upcoming=0).active
+    except NotFound:
+        return None  # Its schedule was removed meanwhile, and it goes with it.
+    return next((run for run in active if run.execution.id == execution.id), None)
+
+
+def verdict_sentences(
+    front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime
+) -> list[str]:
+    """Why nothing is on record of a time: what it is for the schedule, and what is around it."""
+    schedule = found.schedule
+    name, spec = schedule.name, schedule.spec
+
+    def shown(instant: datetime | None) -> str:
+        return "" if instant is None else full_time(instant, spec.timezone, zone=zone)
+
+    time = shown(found.plan_at or found.at)
+    made = shown(schedule.created_at)
+    by = "" if found.source is None else f" by {found.source!r}"
+    moved = ""
+    if found.due_at is not None and found.due_at != found.plan_at:
+        moved = f", and start at {shown(found.due_at)}"
+    until = schedule.paused_until
+    if until is None or not schedule.enabled:
+        end = f"; let it fire again: {front.command(f'resume {name}')}"
+    else:
+        end = f" until {shown(until)}"
+    did = "was" if found.at <= now else "is"
+    words = {
+        Verdict.BROKEN: f"It {did} not run: its triggers can't be read:"
+        f" {schedule.trigger_error or 'as they stood then'}.",
+        Verdict.NOT_MADE: f"It did not run at {time}: it was made later, at {made}.",
+        Verdict.NO_TIME: f"{time} {did} not one of its times.{_around(found, zone=zone)}",
+        Verdict.TOO_EARLY: f"{time} lies before --from, {shown(spec.from_at)}.",
+        Verdict.ENDED: f"{time} lies after --until, {shown(spec.until_at)}.",
+        Verdict.USED_UP: f"--max-runs, {spec.max_runs}, {did} reached before {time}.",
+        Verdict.HELD: f"{time} {did} left out: it is paused{end}.",
+        Verdict.VANISHED: f"It {did} not run at {time}:"
+        f" {absence_advice(front, schedule, zone=zone, now=now)}.",
+        Verdict.COMING: f"It will run: {time} is one of its times{by}{moved}.",
+        Verdict.DUE: f"{time} is one of its times{by}{moved}, has come, and was not decided yet.",
+        Verdict.FORGOTTEN: f"What became of {time} was removed by retention.",
+        Verdict.UNRECORDED: f"{time} is one of its times{by}, and nothing is on record of it: its"
+        " times were changed about then, or its history was removed.",
+    }
+    lines = [words[found.verdict]]
+    if found.verdict in (Verdict.NO_TIME, Verdict.UNRECORDED) and (
+        found.words.revision != schedule.revision
+    ):
+        lines.append(
+            f"That is by revision {found.words.revision} of"
+            f" {shown(found.words.written_at)}; it was changed since, to {schedule.revision}."
+        )
+    if found.verdict in (Verdict.DUE, Verdict.COMING):
+        lines += _engine_words(front, found, zone=zone, now=now)
+    return lines
+
+
+def _engine_words(front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime) -> list[str]:
+    """What stands in the way of what is due, or will be."""
+    client, schedule = front.client(), found.schedule
+    if not client.has_engine(schedule.spec.queue, offer=schedule.offer):
+        return [_sentence(absence_advice(front, found.schedule, zone=zone, now=now))]
+    if not client.clock_state().is_trusted:
+        return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
+    return []
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _around(found: Explanation, *, zone: tzinfo) -> str:
+    timezone = found.schedule.spec.timezone
+    around = [
+        f"{word} is {full_time(instant, timezone, zone=zone)}"
+        for word, instant in (
+            ("the one before", found.previous_at),
+            ("the next one", found.next_at),
+        )
+        if instant is not None
+    ]
+    if not around:
+        triggers = " and ".join(found.schedule.spec.triggers)
+        return f" It has no times of its own: it runs {triggers}."
+    return f" Of those, {' and '.join(around)}."
+
+
+def prints_elsewhere(execution: Execution) -> bool:
+    """Whether nothing is kept of what a run prints: it is a function within its program."""
+    return execution.supervisor_id == THREADS
+
+
+def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
+    """What there is to be said of a run beside its output, or instead of it."""
+    if execution.status is Status.RUNNING:
+        return "is still running"
+    if execution.status is Status.QUEUED:
+        if execution.waiting_for is None or execution.wait_until is None:
+            return "has not started yet"
+        words = waiting_words(
+            execution.waiting_for, execution.wait_until, zone=zone, now=front.client().now()
+        )
+        return f"has not started yet: it {words}"
+    output = front.client().output(execution.id)
+    return no_output_words(
+        execution,
+        spec=front.client().spec_of(execution),
+        printed_bytes=0 if output is None else output.stdout_bytes + output.stderr_bytes,
+        removed_at=None if output is None else output.removed_at,
+        zone=zone,
+    )
+
+
+def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
+    """`: failed (exit code 7), 1.2 s; attempt 2 of 3 is run 42, due at 14:05:10, in 10 s`."""
+    client = front.client()
+    why = f" ({failure_words(ended)})" if ended.error_msg else ""
+    took = "" if ended.duration_ms is None else f", {short_duration(ended.duration_ms)}"
+    following = client.next_attempt(ended)
+    more = ""
+    if following is not None:
+        due = due_words(following, zone=zone, now=client.now())
+        more = (
+            f"; attempt {following.attempt} of {following.max_attempts}"
+            f" is run {following.id}, {due}"
+        )
+    return f": {status_words(ended)}{why}{took}{more}"
+
+
+def queued_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
+    """What a queued run waits for: `waits: run 1 still runs`."""
+    words = blocking_words(front, execution)
+    if words is not None:
+        return f"waits: {words}"
+    client = front.client()
+    found = find_active(client, execution)
+    if found is None or found.waits_for is None:
+        return "has not started yet"
+    return f"is queued: {waits_words(found, zone=zone, now=client.now())}"
+
+
+def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
+    """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
+    client = front.client()
+    before = [
+        other
+        for other in client.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
+        if other.id < execution.id
+        # What has not begun of a backfill keeps nothing back.
+        and (other.status is Status.RUNNING or other.cause is not Cause.BACKFILL)
+        and (other.scope_kind, other.scope_id) == (execution.scope_kind, execution.scope_id)
+    ]
+    running = [other for other in before if other.status is Status.RUNNING]
+    if not before or (execution.status is Status.QUEUED and not running):
+        return None  # What is queued before it keeps back what would be queued, and nothing else.
+    words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
+    schedule = _find_schedule(client, execution.schedule)
+    states = find_living(client, schedule)
+    if not states and schedule is not None and schedule.spec.queue != COMMAND_QUEUE:
+        return f"{words}, and {absence_words(client, schedule)}"
+    if not states:
+        return f"{words}, and no engine is alive: start one with {front.command('daemon')}"
+    if all(state.is_stalled for state in states):
+        return f"{words}, and {stalled_words(states)}; see {front.command('doctor')}"
+    queued = [other for other in before if other.status is Status.QUEUED]
+    if execution.status is Status.SKIPPED and running and queued:
+        return f"{words}, and run {queued[0].id} waits for its end already"
+    if execution.status is Status.SKIPPED:
+        wait = front.command(f"edit {execution.schedule} --overlap queue")
+        return f"{words}; to let one wait for it: {wait}"
+    return words
+
+
+def _find_schedule(client: Client, name: str) -> Schedule | None:
+    try:
+        return client.schedule(name)
+    except NotFound:
+        return None  # It was removed meanwhile.
+
+
+def trigger_lines(client: Client, schedule: Schedule) -> list[tuple[str, str]]:
+    """(text, words) of each trigger; where one can't be read, all of them and why."""
+    try:
+        triggers = client.triggers(schedule)
+    except InvalidInput as error:
+        return [(", ".join(schedule.spec.triggers), f"broken: {error}")]
+    return [(trigger.text, describe(trigger)) for trigger in triggers]
