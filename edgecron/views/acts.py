@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
+from shutil import which
 from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.formats.document_plan import may_be_secret
-from edgecron.views.phrases import next_sentence, status_words
+from edgecron.model.choices import Status
+from edgecron.views.phrases import count_words, next_sentence, status_words
 from edgecron.views.times import full_time, local_time
 
 if TYPE_CHECKING:
@@ -70,8 +73,6 @@ def fired_words(execution: Execution) -> str:
 
 def cancelled_words(execution: Execution) -> str:
     """`ending run 41 of backup`, or that it was withdrawn before it began."""
-    from edgecron.model.choices import Status
-
     name = execution.schedule
     if execution.status is Status.CANCELLED and execution.started_at is None:
         return f"withdrew run {execution.id} of {name}"
@@ -80,8 +81,6 @@ def cancelled_words(execution: Execution) -> str:
 
 def queued_words(name: str, ids: list[int]) -> str:
     """`queued 3 runs of backup: runs 41 to 43`."""
-    from edgecron.views.phrases import count_words
-
     if not ids:
         return f"nothing to backfill of {name}"
     runs = f"run {ids[0]}" if len(ids) == 1 else f"runs {ids[0]} to {ids[-1]}"
@@ -149,9 +148,6 @@ def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
 
 def find_missing_command(job: Job) -> str | None:
     """A sentence about a command that would not be found; None where it would be."""
-    import os
-    from shutil import which
-
     command = job.argv[0]
     if os.path.isabs(command) or command.startswith("~"):
         return None if os.path.exists(command) else f"there is no {command!r} yet"
@@ -163,8 +159,6 @@ def find_missing_command(job: Job) -> str | None:
 
 def find_missing_folder(job: Job) -> str | None:
     """A sentence about a folder that is not there yet; None where it is, or can't be told."""
-    import os
-
     # A relative path counts from HOME, which need not be ours.
     if job.cwd is None or not job.cwd.startswith("/") or os.path.isdir(job.cwd):
         return None

@@ -9,6 +9,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.units import format_instant, format_ms
+from edgecron.model.choices import JobKind
+from edgecron.model.listing import idle_words, standing_of
+from edgecron.model.options import JOB_OPTIONS, POLICIES
 
 if TYPE_CHECKING:
     from edgecron.model.run import Execution
@@ -27,9 +30,6 @@ def instant(value: datetime | None) -> str | None:
 
 def schedule_object(schedule: Schedule) -> dict[str, Any]:
     """A schedule as `list` has it."""
-    from edgecron.model.choices import JobKind
-    from edgecron.model.options import POLICIES
-
     spec = schedule.spec
     is_command = spec.job.kind is JobKind.COMMAND
     return {
@@ -76,8 +76,6 @@ def _plain(value: Any) -> Any:
 
 def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> dict[str, Any]:
     """A schedule as `show` has it: all that is known."""
-    from edgecron.model.options import JOB_OPTIONS
-
     return {
         **schedule_object(schedule),
         **{option.name: _plain(option.value_of(schedule.spec)) for option in JOB_OPTIONS},
@@ -184,8 +182,6 @@ def late_object(late: LatePlaces) -> dict[str, Any]:
 
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
     """What will happen next to a schedule, and why, as `show` and `why` have it."""
-    from edgecron.model.listing import idle_words, standing_of
-
     held = outlook.held
     return {
         "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,

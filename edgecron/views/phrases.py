@@ -6,8 +6,14 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
+from shlex import join
 from typing import TYPE_CHECKING
 
+from edgecron.base.safetext import clean
+from edgecron.base.units import from_ms
+from edgecron.model.choices import COVERS_MARK, Cause, JobKind, Reason, Status
+from edgecron.model.conditions import read_condition, read_needs
+from edgecron.model.listing import idle_words, standing_of
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
 
 if TYPE_CHECKING:
@@ -38,15 +44,11 @@ _MOST_NAMED = 10
 
 def failure_words(execution: Execution) -> str:
     """What went wrong with a run, on one line: a newline in it would begin a line of its own."""
-    from edgecron.base.safetext import clean
-
     return clean(execution.error_msg or "")
 
 
 def recorded_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     """What went wrong with a run as it is on record; of a missed time, with local times."""
-    from edgecron.model.choices import Reason
-
     text = execution.error_msg or ""
     # What others wrote stays as it is.
     is_ours = execution.reason is Reason.MISFIRE
@@ -78,8 +80,6 @@ def next_words(standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trus
 
     By a clock that can't be trusted nobody knows how far away that is.
     """
-    from edgecron.model.listing import idle_words
-
     why_none = idle_words(standing, now=now)
     if why_none is not None or standing.next_run_at is None:
         return why_none or "nothing to come"
@@ -97,8 +97,6 @@ def next_sentence(
 ) -> str:
     """The next time in full, local and how far away; see `next_words`."""
     if schedule.next_run_at is None or schedule.vanished_at is not None:
-        from edgecron.model.listing import standing_of
-
         standing = standing_of(schedule)
         words = next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
         return f"next: {words}"
@@ -125,17 +123,11 @@ def trigger_words(standing: Standing) -> str:
 
 def job_words(spec: ScheduleSpec) -> str:
     """What a schedule runs, as a shell would read it."""
-    from shlex import join
-
-    from edgecron.model.choices import JobKind
-
     return join(spec.job.argv) if spec.job.kind is JobKind.COMMAND else spec.job.argv[0]
 
 
 def status_words(execution: Execution) -> str:
     """A status and why: `failed: timeout`."""
-    from edgecron.model.choices import Reason
-
     # An exit code or a signal is told beside it.
     if execution.reason in (None, Reason.EXIT, Reason.SIGNAL):
         return execution.status.value
@@ -150,16 +142,12 @@ def due_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
 
 def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetime) -> str:
     """`waits for a success of backup within 1h, until 14:05:00`."""
-    from edgecron.model.conditions import read_condition
-
     words = read_condition(condition).words()
     return f"waits for {words}, until {near_time(until, zone=zone, now=now)}"
 
 
 def needs_words(policies: Policies) -> str:
     """What a schedule needs, and until when it waits for it; empty where it needs nothing."""
-    from edgecron.model.conditions import read_needs
-
     if not policies.needs:
         return ""
     words = " and ".join(condition.words() for condition in read_needs(policies.needs))
@@ -188,9 +176,6 @@ def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | N
 
 def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     """What else is to say of a run, in one cell."""
-    from edgecron.base.safetext import clean
-    from edgecron.model.choices import Cause, Status
-
     notes = []
     if execution.status is Status.RUNNING and execution.progress is not None:
         notes.append(progress_words(execution.progress))
@@ -236,9 +221,6 @@ def flag_words(execution: Execution) -> list[str]:
 
 def covered_range(execution: Execution) -> tuple[int, datetime] | None:
     """How many missed times a run covers besides its own, and the first of them."""
-    from edgecron.base.units import from_ms
-    from edgecron.model.choices import COVERS_MARK
-
     for flag in execution.flags:
         if flag.startswith(COVERS_MARK):
             count, _, first_ms = flag.removeprefix(COVERS_MARK).partition(":")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from edgecron.base.errors import UnknownTimezone
 from edgecron.base.units import format_duration_ms
+from edgecron.triggers import load_zone
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _LARGE_MS = 3 * 3_600_000  # a step back of more is repaired as a whole: see `trust`
@@ -38,9 +40,6 @@ def with_near_times(text: str, *, zone: tzinfo, now: datetime) -> str:
 
 def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
     """`full_time`, after the day of the week that it is there: `Fri 2026-11-20 14:05:00`."""
-    from edgecron.base.errors import UnknownTimezone
-    from edgecron.triggers import load_zone
-
     try:
         day = instant.astimezone(load_zone(timezone))
     except UnknownTimezone:
@@ -50,9 +49,6 @@ def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> st
 
 def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
     """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
-    from edgecron.base.errors import UnknownTimezone
-    from edgecron.triggers import load_zone
-
     here = local_time(instant, zone=zone)
     try:
         there = instant.astimezone(load_zone(timezone))
