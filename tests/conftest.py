@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import edgecron
-from support.tools import need_packages, need_tools
+from tests.support.tools import need_packages, need_tools
 
 # Clocks that nobody keeps are judged by it, and those of tests say a day that stays the same: to
 # them this tree was released before that, however late its next release is. Here, before anything

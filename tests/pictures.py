@@ -16,14 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-if __name__ == "__main__":  # Nothing but pytest knows where the tests' own modules are.
-    sys.path.insert(0, str(Path(__file__).parent))
+if __name__ == "__main__":
     os.environ["EDGECRON_CONFIG"] = "none"
 
-from tui.pilot import on_screen
-
 from edgecron.tui.app import Appearance
-from support.scene import make_scene
+from tests.support.scene import make_scene
+from tests.tui.pilot import on_screen
 
 ROOT = Path(__file__).parents[1]
 

@@ -10,8 +10,8 @@ import pytest
 
 from edgecron.cli.grammar import read_grammar
 from edgecron.cli.topics import TOPICS, read_topic
-from support.examples import Example, code_of, python_of
-from support.tools import need_tools
+from tests.support.examples import Example, code_of, python_of
+from tests.support.tools import need_tools
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,10 +14,10 @@ from edgecron.engine.health import EngineHealth
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
 from edgecron.model.listing import Idle, find_idle
 from edgecron.model.run import Execution
-from support.clock import FakeClock
-from support.olddatabases import everything
-from support.scene import NOW, ZONE, Scene, local_zone, make_scene
-from support.telling import Teller
+from tests.support.clock import FakeClock
+from tests.support.olddatabases import everything
+from tests.support.scene import NOW, ZONE, Scene, local_zone, make_scene
+from tests.support.telling import Teller
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.files import ROOT_ALONE, find_weakness, has_other_users, judge
-from support.accounts import as_root
+from tests.support.accounts import as_root
 
 US = frozenset({0, os.geteuid()})
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import apsw
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for what stands beside it: support
-
 from edgecron.base.errors import EdgecronError
 from tests.bench import (
     callables,

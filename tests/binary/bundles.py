@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-from support.processes import BOUND_S
+from tests.support.processes import BOUND_S
 
 PACKAGING = Path(__file__).parents[2] / "packaging" / "binary"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from binary.bundles import Binary, compile_launcher, packing, small_files
 
-from support.tools import need_compiler, need_packages
+from tests.binary.bundles import Binary, compile_launcher, packing, small_files
+from tests.support.tools import need_compiler, need_packages
 
 Make = Callable[..., Binary]
 

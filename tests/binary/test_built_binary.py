@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import BOUND_S, Daemon
-from support.program import PACKAGE, PROGRAM
+from tests.support.processes import BOUND_S, Daemon
+from tests.support.program import PACKAGE, PROGRAM
 
 pytestmark = pytest.mark.built
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from binary.bundles import Binary, small_files, wait_for_lock
-from binary.conftest import Make
 
-from support.processes import BOUND_S
-from support.tools import private_mounts
+from tests.binary.bundles import Binary, small_files, wait_for_lock
+from tests.binary.conftest import Make
+from tests.support.processes import BOUND_S
+from tests.support.tools import private_mounts
 
 
 def test_the_second_start_writes_nothing(binary: Binary) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from binary.bundles import PACKAGING, Binary, package_files
 
-from support.releasing import tool
+from tests.binary.bundles import PACKAGING, Binary, package_files
+from tests.support.releasing import tool
 
 # Of a package that each Debian has, found where a compiler's words lead and where its file lies.
 LIBC = next(iter(Path("/lib").glob("*-linux-gnu/libc.so.6")), Path("/lib/libc.so.6"))

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from binary.bundles import Binary, package_files, wait_for_lock
 
-from support.processes import BOUND_S
-from support.terminal import process_of_terminal, read_until
-from support.tools import private_mounts
+from tests.binary.bundles import Binary, package_files, wait_for_lock
+from tests.support.processes import BOUND_S
+from tests.support.terminal import process_of_terminal, read_until
+from tests.support.tools import private_mounts
 
 
 @pytest.fixture

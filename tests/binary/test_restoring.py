@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from binary.bundles import Binary, package_files
 
-from support.processes import BOUND_S
+from tests.binary.bundles import Binary, package_files
+from tests.support.processes import BOUND_S
 
 # It has loaded little when it is told to go on.
 LATE = """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli import run
-from support.cli import Edgecron, Said
-from support.story import Story
+from tests.support.cli import Edgecron, Said
+from tests.support.story import Story
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from edgecron.cli import run
 from edgecron.cli.grammar import read_grammar
 from edgecron.cli.parser import parse
 from edgecron.cli.session import Session
-from support.fence import fenced
+from tests.support.fence import fenced
 
 FAST = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from edgecron.client import Client
-from support.cli import Edgecron, Said
-from support.specs import make_spec
-from support.terminal import on_terminal, read_until
+from tests.support.cli import Edgecron, Said
+from tests.support.specs import make_spec
+from tests.support.terminal import on_terminal, read_until
 
 TWO = """\
 [schedules.backup]

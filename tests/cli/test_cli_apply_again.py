@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from edgecron.client import Client
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 COUNT = 60  # more than one transaction takes
 

@@ -17,8 +17,8 @@ from edgecron.formats.document_tables import read_table
 from edgecron.formats.option_texts import check_user, read_user
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
-from support.accounts import as_root
-from support.cli import Edgecron
+from tests.support.accounts import as_root
+from tests.support.cli import Edgecron
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgecron.base.units import parse_instant
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Edgecron
-from support.places import small_disk
-from support.processes import BOUND_S, Daemon
-from support.program import PROGRAM
-from support.terminal import on_terminal, read_until
+from tests.support.cli import Edgecron
+from tests.support.places import small_disk
+from tests.support.processes import BOUND_S, Daemon
+from tests.support.program import PROGRAM
+from tests.support.terminal import on_terminal, read_until
 
 FIELDS = [
     *("file", "database", "taken_at", "size_bytes", "version", "schedules", "runs"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 
 def test_a_queued_run_is_withdrawn(edgecron: Edgecron, backup: str) -> None:

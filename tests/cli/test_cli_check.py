@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 
 def test_a_cron_text_is_read_back_with_its_next_times(edgecron: Edgecron, database: Path) -> None:

@@ -16,9 +16,9 @@ from edgecron.client.doctor_engines import check_clock
 from edgecron.client.doctor_findings import CheckStatus
 from edgecron.engine.events import Event, EventKind
 from edgecron.planning.corrections import BUILT_MS
-from support.cli import Edgecron
-from support.clock import FakeClock
-from support.processes import Daemon
+from tests.support.cli import Edgecron
+from tests.support.clock import FakeClock
+from tests.support.processes import Daemon
 
 AT = datetime(2026, 11, 20, 8, 4, 5, tzinfo=UTC)
 LATER = datetime(2101, 1, 1, tzinfo=UTC)

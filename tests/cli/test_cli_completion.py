@@ -15,14 +15,14 @@ import edgecron as package
 from edgecron.cli import run
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.grammar import read_grammar
-from support.cli import Edgecron
-from support.shells import (
+from tests.support.cli import Edgecron
+from tests.support.shells import (
     complete_in_bash,
     complete_in_fish,
     complete_in_zsh,
     put_program_on_path,
 )
-from support.tools import need_tools
+from tests.support.tools import need_tools
 
 _SHELLS = {"bash": complete_in_bash, "zsh": complete_in_zsh, "fish": complete_in_fish}
 

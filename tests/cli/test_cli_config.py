@@ -11,8 +11,8 @@ import pytest
 
 from edgecron.base.paths import system_config_path
 from edgecron.formats.config_settings import SETTINGS
-from support.cli import Edgecron
-from support.settings import Settings
+from tests.support.cli import Edgecron
+from tests.support.settings import Settings
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Edgecron
-from support.settings import Settings
+from tests.support.cli import Edgecron
+from tests.support.settings import Settings
 
 FILE = """
 [defaults]

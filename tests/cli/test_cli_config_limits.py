@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Edgecron
-from support.engines import Place
-from support.settings import Settings
+from tests.support.cli import Edgecron
+from tests.support.engines import Place
+from tests.support.settings import Settings
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 
 from edgecron.client.doctor_files import check_host
 from edgecron.store.sqlite.store import open_store
-from support.cli import Edgecron, Said
-from support.processes import Daemon
+from tests.support.cli import Edgecron, Said
+from tests.support.processes import Daemon
 
 # Hosts an engine's connection, then does what it was told beside it, and waits to be let go.
 HOST = """

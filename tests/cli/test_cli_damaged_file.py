@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from support.cli import Edgecron, Said
-from support.damage import (
+from tests.support.cli import Edgecron, Said
+from tests.support.damage import (
     copy_of,
     cut,
     make_past,

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 pytestmark = pytest.mark.failure(52)
 

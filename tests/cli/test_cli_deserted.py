@@ -17,10 +17,10 @@ from edgecron.base.paths import state_dir
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Execution
 from edgecron.tui.status import read_engines
-from support.engines import Place
-from support.processes import BOUND_S, ends, parent_of
-from support.program import PROGRAM
-from support.servers import wait_until
+from tests.support.engines import Place
+from tests.support.processes import BOUND_S, ends, parent_of
+from tests.support.program import PROGRAM
+from tests.support.servers import wait_until
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from edgecron.client.doctor_files import Room, judge_space
 from edgecron.engine.state_folder import Doorbell
 from edgecron.store.sqlite.damage import find_damage_within
 from edgecron.supervisor.files import prepare_state_dir
-from support.cli import Edgecron, Said
-from support.places import small_disk
-from support.processes import Daemon, Gate, ends, parent_of
-from support.story import Story
-from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop_at_rest
+from tests.support.cli import Edgecron, Said
+from tests.support.places import small_disk
+from tests.support.processes import Daemon, Gate, ends, parent_of
+from tests.support.story import Story
+from tests.support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop_at_rest
 
 CHECKS = [
     *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "others", "space"),

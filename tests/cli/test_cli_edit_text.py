@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from edgecron.client import Client
-from support.cli import Edgecron
-from support.clock import FakeClock
-from support.program import PROGRAM
-from support.specs import make_spec
-from support.terminal import on_terminal, read_until
+from tests.support.cli import Edgecron
+from tests.support.clock import FakeClock
+from tests.support.program import PROGRAM
+from tests.support.specs import make_spec
+from tests.support.terminal import on_terminal, read_until
 
 ASKED = "d: drop it [e] "
 

@@ -13,10 +13,10 @@ import pytest
 
 from edgecron.base.units import format_instant
 from edgecron.model.options import Policies
-from support.cli import Edgecron
-from support.places import small_disk
-from support.program import PROGRAM
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.places import small_disk
+from tests.support.program import PROGRAM
+from tests.support.story import Story
 
 
 def test_schedules_are_written_as_toml(edgecron: Edgecron, backup: str) -> None:

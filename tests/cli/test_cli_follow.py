@@ -15,12 +15,12 @@ from edgecron.model.choices import JobKind, Overlap
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from support.cli import Edgecron
-from support.engines import Place
-from support.processes import BOUND_S
-from support.program import PROGRAM
-from support.reading import read_bytes
-from support.stuck import wait_for_rest
+from tests.support.cli import Edgecron
+from tests.support.engines import Place
+from tests.support.processes import BOUND_S
+from tests.support.program import PROGRAM
+from tests.support.reading import read_bytes
+from tests.support.stuck import wait_for_rest
 
 Logs = Callable[..., "subprocess.Popen[bytes]"]
 

@@ -16,9 +16,9 @@ from edgecron.client import Client
 from edgecron.store.contract import Seat
 from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
-from support.accounts import NEEDS_ROOT
-from support.cli import Edgecron
-from support.stuck import SLEEPS, StuckEngine
+from tests.support.accounts import NEEDS_ROOT
+from tests.support.cli import Edgecron
+from tests.support.stuck import SLEEPS, StuckEngine
 
 pytestmark = [pytest.mark.root, NEEDS_ROOT]
 SUPERVISOR = "deadbeef"

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from edgecron import Scheduler
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 BOUND_S = 20.0
 ELSEWHERE = "what a function prints goes to its program's own output"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 
 @pytest.fixture

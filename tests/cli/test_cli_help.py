@@ -9,8 +9,8 @@ import pytest
 
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.grammar import read_grammar
-from support.cli import Edgecron
-from support.tools import need_tools
+from tests.support.cli import Edgecron
+from tests.support.tools import need_tools
 
 
 def test_help_names_every_verb_and_every_exit_code(edgecron: Edgecron) -> None:

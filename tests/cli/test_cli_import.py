@@ -14,8 +14,8 @@ import pytest
 
 from edgecron.base.values import replace
 from edgecron.client import Client
-from support.cli import Edgecron
-from support.terminal import on_terminal, read_until
+from tests.support.cli import Edgecron
+from tests.support.terminal import on_terminal, read_until
 
 CRONTAB = """\
 PATH=/usr/bin:/bin

@@ -12,8 +12,8 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from support.cli import Edgecron
-from support.terminal import on_terminal, read_until
+from tests.support.cli import Edgecron
+from tests.support.terminal import on_terminal, read_until
 
 
 def make(database: Path, count: int) -> None:

@@ -25,9 +25,9 @@ from edgecron.cli.mcp_server import server_of
 from edgecron.cli.mcp_tools import tools
 from edgecron.cli.session import Session
 from edgecron.client import Client
-from support.cli import Edgecron
-from support.http import serving
-from support.program import PROGRAM
+from tests.support.cli import Edgecron
+from tests.support.http import serving
+from tests.support.program import PROGRAM
 
 READING = {
     *("list", "show", "next", "history", "logs", "why", "status", "stats", "doctor", "check"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from support.cli import Edgecron, Said
+from tests.support.cli import Edgecron, Said
 
 
 def test_metrics_are_text_that_prometheus_reads(edgecron: Edgecron, backup: str) -> None:

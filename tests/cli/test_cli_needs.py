@@ -12,7 +12,7 @@ from edgecron.base.units import parse_instant
 from edgecron.model.choices import Cause
 from edgecron.planning.next_fire import Fire
 from edgecron.store.sqlite.store import open_store
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 from edgecron.base import pager as paging
 from edgecron.base.errors import EdgecronError
 from edgecron.base.pager import page, pager_command
-from support.processes import BOUND_S, ends
-from support.program import PROGRAM
-from support.standins import found, script
-from support.terminal import hang_up, on_terminal, process_on_terminal, read_until
+from tests.support.processes import BOUND_S, ends
+from tests.support.program import PROGRAM
+from tests.support.standins import found, script
+from tests.support.terminal import hang_up, on_terminal, process_on_terminal, read_until
 
 BEGINS = "triggers: "
 

@@ -15,9 +15,9 @@ import pytest
 from edgecron.cli.plain import find_news, news_lines
 from edgecron.model.choices import Cause, Status
 from edgecron.model.run import Execution
-from support.processes import Daemon
-from support.program import PROGRAM
-from support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
+from tests.support.processes import Daemon
+from tests.support.program import PROGRAM
+from tests.support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
 
 NOW = datetime(2021, 3, 28, 12, 0, tzinfo=UTC)
 PROMPT = "edgecron> "

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli.commands import COMMANDS
-from support.program import PROGRAM
+from tests.support.program import PROGRAM
 
 BOUND_S = 30.0
 HEAVY = [

@@ -14,9 +14,9 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from support.cli import Edgecron
-from support.embedded import QUEUE, program
-from support.offering import let_vanish
+from tests.support.cli import Edgecron
+from tests.support.embedded import QUEUE, program
+from tests.support.offering import let_vanish
 
 GONE = "the program 'plant' declares it no more: nobody runs it"
 SINCE = "the program 'plant' has not declared it since THEN (2 d ago): nobody runs it"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.planning.retention import Retention
-from support.cli import Edgecron
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.story import Story
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Edgecron
-from support.places import unwritable_folder
+from tests.support.cli import Edgecron
+from tests.support.places import unwritable_folder
 
 WHEN = ("--every", "1h")
 COMMAND = ("--", "true")

@@ -12,9 +12,9 @@ from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.model.reports import Progress
 from edgecron.model.run import Execution
-from support.cli import Edgecron
-from support.scene import make_scene
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.scene import make_scene
+from tests.support.story import Story
 
 
 @pytest.fixture

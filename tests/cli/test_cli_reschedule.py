@@ -7,8 +7,8 @@ from datetime import UTC, timedelta
 from edgecron.base.units import parse_instant
 from edgecron.model.options import Policies
 from edgecron.views.run_words import run_sentence
-from support.cli import Edgecron
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.story import Story
 
 
 def test_reschedule_says_the_new_time_and_the_old_one(edgecron: Edgecron) -> None:

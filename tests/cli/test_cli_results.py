@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 COUNT = """echo counting; echo '{"rows": 3, "name": "\\u001b[31m"}' >"$EDGECRON_RESULT" """
 

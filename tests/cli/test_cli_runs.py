@@ -13,8 +13,8 @@ import pytest
 from edgecron.base.units import parse_instant
 from edgecron.cli import run
 from edgecron.model.options import Policies
-from support.cli import Edgecron
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.story import Story
 
 HISTORY_FIELDS = [
     "id", "schedule", "scope_kind", "scope_id", "plan_at", "due_at", "fire_key", "cause",

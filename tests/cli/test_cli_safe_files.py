@@ -15,8 +15,8 @@ import pytest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.files import write_new, write_whole
 from edgecron.base.paths import make_folders
-from support.accounts import as_root
-from support.cli import Edgecron
+from tests.support.accounts import as_root
+from tests.support.cli import Edgecron
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
 

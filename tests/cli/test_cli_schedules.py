@@ -11,7 +11,7 @@ import pytest
 from edgecron.base.paths import state_dir
 from edgecron.base.units import parse_instant
 from edgecron.triggers.zones import machine_zone_name
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 LIST_FIELDS = [
     "name", "kind", "job", "triggers", "timezone", "enabled", "paused_until", "next_plan_at",

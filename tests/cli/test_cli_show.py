@@ -15,8 +15,8 @@ from edgecron.model.choices import MINUTE_MS, Overlap, WaitsFor
 from edgecron.model.listing import Idle
 from edgecron.model.options import Policies
 from edgecron.views.outlook import Outlook, judge_active
-from support.cli import Edgecron
-from support.story import START_MS, Story
+from tests.support.cli import Edgecron
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 NOW = from_ms(START_MS)

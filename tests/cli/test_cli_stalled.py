@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from support.cli import Edgecron
-from support.processes import BOUND_S, Daemon, Gate
-from support.program import PROGRAM
-from support.stuck import SLEEPS, StuckEngine, resume, stop_at_rest
+from tests.support.cli import Edgecron
+from tests.support.processes import BOUND_S, Daemon, Gate
+from tests.support.program import PROGRAM
+from tests.support.stuck import SLEEPS, StuckEngine, resume, stop_at_rest
 
 
 @pytest.fixture

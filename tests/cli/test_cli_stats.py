@@ -11,9 +11,9 @@ from edgecron.client import statistics
 from edgecron.model.choices import Overlap, Status
 from edgecron.model.measures import EndedRun
 from edgecron.views.statistics import Spread, spread, tally
-from support.cli import Edgecron
-from support.specs import make_spec
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.specs import make_spec
+from tests.support.story import Story
 
 FIELDS = [
     *("schedule", "since_at", "counted_from_at", "runs", "success", "failed", "cancelled"),

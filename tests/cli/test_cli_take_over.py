@@ -20,12 +20,12 @@ from edgecron.client import Client
 from edgecron.client.takeover import get_stalled
 from edgecron.store.contract import Seat
 from edgecron.supervisor.journal import Journal
-from support.accounts import as_root
-from support.cli import Edgecron
-from support.engines import Place
-from support.processes import BOUND_S, Daemon
-from support.stuck import FORKS, KEY, LOCKS, SLEEPS, StuckEngine, resume, stop, stop_at_rest
-from support.terminal import on_terminal, read_until
+from tests.support.accounts import as_root
+from tests.support.cli import Edgecron
+from tests.support.engines import Place
+from tests.support.processes import BOUND_S, Daemon
+from tests.support.stuck import FORKS, KEY, LOCKS, SLEEPS, StuckEngine, resume, stop, stop_at_rest
+from tests.support.terminal import on_terminal, read_until
 
 
 @pytest.fixture

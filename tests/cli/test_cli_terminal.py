@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.program import PROGRAM
-from support.terminal import on_terminal, read_until
+from tests.support.program import PROGRAM
+from tests.support.terminal import on_terminal, read_until
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS, BlockKind, page_lines, read_page, read_topic
 from edgecron.views.phrases import display_width
-from support.cli import Edgecron
+from tests.support.cli import Edgecron
 
 WIDTHS = (20, 40, 80, 160)
 

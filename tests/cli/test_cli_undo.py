@@ -6,8 +6,8 @@ from pathlib import Path
 
 import apsw
 
-from support.cli import Edgecron
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.story import Story
 
 
 def test_a_removed_schedule_comes_back_with_its_history(edgecron: Edgecron, backup: str) -> None:

@@ -15,10 +15,10 @@ import pytest
 from edgecron.cli import run
 from edgecron.cli.commands import COMMANDS
 from edgecron.views.phrases import display_width
-from support.acts import ACTS, EVIL, LASTING, World
-from support.cli import Edgecron
-from support.program import PROGRAM
-from support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
+from tests.support.acts import ACTS, EVIL, LASTING, World
+from tests.support.cli import Edgecron
+from tests.support.program import PROGRAM
+from tests.support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
 
 _COLOURS = re.compile("\x1b\\[(?:0|1|2|3[1-6])m")
 _SHOWN_EMPTY = ("list", "history", "next")

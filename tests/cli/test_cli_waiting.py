@@ -18,12 +18,12 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
 from edgecron.triggers import load_zone
 from edgecron.views.times import near_time
-from support.cli import Edgecron
-from support.engines import Place
-from support.processes import BOUND_S, Gate
-from support.program import PACKAGE, PROGRAM, copied_program
-from support.reading import read_bytes
-from support.terminal import on_terminal, read_until
+from tests.support.cli import Edgecron
+from tests.support.engines import Place
+from tests.support.processes import BOUND_S, Gate
+from tests.support.program import PACKAGE, PROGRAM, copied_program
+from tests.support.reading import read_bytes
+from tests.support.terminal import on_terminal, read_until
 
 SEVERAL = "seq 20000"  # more than a pipe holds, less than is kept
 COUNTED = b"".join(b"%d\n" % number for number in range(1, 20_001))

@@ -10,10 +10,10 @@ import pytest
 from edgecron.client import Client
 from edgecron.model.choices import Overlap, Status
 from edgecron.views.explanation import Explanation, Verdict
-from support.cli import Edgecron
-from support.clock import FakeClock
-from support.specs import make_spec
-from support.story import Story
+from tests.support.cli import Edgecron
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
+from tests.support.story import Story
 
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 FIELDS = [

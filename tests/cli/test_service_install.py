@@ -39,8 +39,8 @@ from edgecron.cli.service_plan import (
     plan_systemd_install,
     plan_systemd_uninstall,
 )
-from support.accounts import as_root
-from support.cli import Said
+from tests.support.accounts import as_root
+from tests.support.cli import Said
 
 UNIT = "etc/systemd/system/edgecron.service"
 STRICT = "etc/systemd/system/edgecron.service.d/50-edgecron-strict.conf"

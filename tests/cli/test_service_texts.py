@@ -26,7 +26,7 @@ from edgecron.cli.service_files import (
     systemd_unit,
     was_ours,
 )
-from support.tools import need_tools
+from tests.support.tools import need_tools
 
 STRANGE = (
     "50% of $HOME",

@@ -14,8 +14,8 @@ from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import Action
 from edgecron.model.choices import Reason, Status
 from edgecron.model.schedule import Schedule
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 ORIGIN = "apply /etc/schedules.toml"
 

@@ -16,8 +16,8 @@ from edgecron.model.choices import Cause, Priority, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 
 def at(hour: int, minute: int = 0, *, day: int = 20) -> datetime:

@@ -26,9 +26,9 @@ from edgecron.model.listing import (
 )
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.schedule_lines import find_order_of
-from support.clock import FakeClock
-from support.offering import let_vanish
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.offering import let_vanish
+from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 NOT_UTF_8 = "CAST(x'61c32862' AS TEXT)"

@@ -16,8 +16,8 @@ from edgecron.formats.document_plan import Step, compare_one
 from edgecron.formats.document_values import Wanted
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import next_fires
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 

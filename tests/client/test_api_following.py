@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgecron.client import Client
 from edgecron.model.run import Execution
-from support.specs import make_spec
+from tests.support.specs import make_spec
 
 
 def queue_run(path: Path) -> Execution:

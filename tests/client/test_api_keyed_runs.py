@@ -14,9 +14,9 @@ from edgecron.client import Client
 from edgecron.model.choices import Overlap, Reason, Status
 from edgecron.model.run import Execution
 from edgecron.planning.retention import UNLIMITED
-from support.clock import FakeClock
-from support.specs import make_spec
-from support.story import Story
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
+from tests.support.story import Story
 
 DAY_S = 86_400
 SCOPES = (("device", "a"), ("device", "b"), ("device", "c"))

@@ -10,7 +10,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.environment import given_variables
-from support.engines import Place
+from tests.support.engines import Place
 
 
 def test_what_a_run_was_given_is_what_it_found(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.environment import given_variables
-from support.clock import FakeClock
-from support.specs import make_spec
-from support.story import Story
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
+from tests.support.story import Story
 
 OWN = '{"host": "plc2"}'
 

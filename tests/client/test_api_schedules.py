@@ -30,8 +30,8 @@ from edgecron.planning.forecast import UpcomingFire, in_order
 from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Decision, Seat
 from edgecron.store.sqlite.connection import Database
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 
 def at(hour: int, minute: int = 0, *, day: int = 20) -> datetime:

@@ -18,8 +18,8 @@ from edgecron.client.doctor import check_all
 from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import Action, Step
 from edgecron.formats.document_writing import write_document
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 ORIGIN = "apply /etc/schedules.toml"
 COUNT = 3 * WHOLE

@@ -45,8 +45,8 @@ from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger
-from support.specs import make_spec
-from support.valuesof import values_of
+from tests.support.specs import make_spec
+from tests.support.valuesof import values_of
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

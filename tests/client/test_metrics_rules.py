@@ -10,10 +10,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from edgecron.cli import run
 from edgecron.client.metrics import exposition
-from support.http import serving
-from support.promlint import lint
-from support.remote import answer_of, answering, said
-from support.story import Story
+from tests.support.http import serving
+from tests.support.promlint import lint
+from tests.support.remote import answer_of, answering, said
+from tests.support.story import Story
 
 # As users were promised them, letter for letter.
 PROMISED = {

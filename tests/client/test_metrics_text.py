@@ -22,7 +22,7 @@ from edgecron.client import Client
 from edgecron.client.metric_families import families
 from edgecron.client.metrics import exposition, exposition_parts
 from edgecron.model.options import Policies
-from support.story import Story
+from tests.support.story import Story
 
 ROOT = Path(__file__).parents[2]
 OPEN = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"

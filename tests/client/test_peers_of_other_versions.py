@@ -17,9 +17,9 @@ import pytest
 from edgecron.base.errors import NotFound
 from edgecron.client import Client
 from edgecron.client.resources import RESOURCES, Request, question, read_answer
-from support.clock import FakeClock
-from support.remote import near_answer
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.remote import near_answer
+from tests.support.specs import make_spec
 
 EXCHANGES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "exchanges.json").read_text("utf-8")

@@ -13,10 +13,10 @@ import pytest
 from edgecron.cli import run
 from edgecron.cli.server import lines_to
 from edgecron.formats.config import Config
-from support.cli import Edgecron, Said
-from support.processes import Daemon
-from support.program import PROGRAM
-from support.remote import answer_of, answering, said
+from tests.support.cli import Edgecron, Said
+from tests.support.processes import Daemon
+from tests.support.program import PROGRAM
+from tests.support.remote import answer_of, answering, said
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from edgecron.model.choices import Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunPage, SortBy
 from edgecron.model.schedule import ScheduleSpec
-from support.remote import NearLines, asked_over_http
-from support.specs import make_spec
+from tests.support.remote import NearLines, asked_over_http
+from tests.support.specs import make_spec
 
 # What has a meaning on the machine of the database alone, or is for programs that are there.
 _HERE = {

@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tui.pilot import ZONE, Seen
-
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
 from edgecron.client.remote import HttpLines, RemoteClient
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.http.serving import HttpService, UnixPlace
 from edgecron.tui.app import Dashboard
-from support.specs import make_spec
+from tests.support.specs import make_spec
+from tests.tui.pilot import ZONE, Seen
 
 Story = Callable[[Seen, HttpService], Awaitable[None]]
 

@@ -24,9 +24,9 @@ from edgecron.client.remote import HttpLines, RemoteClient
 from edgecron.client.remote_requests import judge
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.client.resources import RESOURCES, Resource, question
-from support.http import serving
-from support.remote import GOOD, answer_of, answering, asked_over_http, said
-from support.specs import make_spec
+from tests.support.http import serving
+from tests.support.remote import GOOD, answer_of, answering, asked_over_http, said
+from tests.support.specs import make_spec
 
 TOKEN = "a-word-that-nobody-guesses"
 

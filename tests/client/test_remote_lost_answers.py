@@ -28,14 +28,14 @@ from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.model.choices import Overlap
 from edgecron.tui.actions import run_now
 from edgecron.tui.list_model import Targets
-from support.engines import Place
-from support.http import Api, api_of, serving
-from support.processes import BOUND_S
-from support.program import PROGRAM
-from support.relays import LosingRelay
-from support.remote import answer_of, answering, said
-from support.servers import wait_until
-from support.specs import make_spec
+from tests.support.engines import Place
+from tests.support.http import Api, api_of, serving
+from tests.support.processes import BOUND_S
+from tests.support.program import PROGRAM
+from tests.support.relays import LosingRelay
+from tests.support.remote import answer_of, answering, said
+from tests.support.servers import wait_until
+from tests.support.specs import make_spec
 
 ASKED = b"/fire "
 NOT_KNOWN = "whether it was done is not known"

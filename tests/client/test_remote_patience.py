@@ -18,11 +18,11 @@ from edgecron.client.remote import HttpLines, RemoteClient
 from edgecron.client.remote_requests import PatientLines
 from edgecron.client.remote_server import read_server
 from edgecron.model.choices import Overlap, Status
-from support.engines import Place
-from support.http import serving
-from support.processes import BOUND_S, Daemon, Gate
-from support.program import PROGRAM
-from support.remote import GOOD, answer_of, answering
+from tests.support.engines import Place
+from tests.support.http import serving
+from tests.support.processes import BOUND_S, Daemon, Gate
+from tests.support.program import PROGRAM
+from tests.support.remote import GOOD, answer_of, answering
 
 
 @pytest.fixture

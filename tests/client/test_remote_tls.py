@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from edgecron.client.remote_tls import PLACES, is_without_authorities
-from support.http import serving
-from support.processes import BOUND_S
-from support.program import PROGRAM
-from support.tls import behind_tls, made_authority
-from support.tools import private_mounts
+from tests.support.http import serving
+from tests.support.processes import BOUND_S
+from tests.support.program import PROGRAM
+from tests.support.tls import behind_tls, made_authority
+from tests.support.tools import private_mounts
 
 # Where OpenSSL looks of its own: that of the Python of the tests, and that of a Debian's.
 DEFAULTS = {ssl.get_default_verify_paths().openssl_capath, "/usr/lib/ssl/certs"}

@@ -16,9 +16,9 @@ from edgecron import Scheduler, at, cron, every
 from edgecron.base.errors import AlreadyExists, Conflict, DatabaseBusy, InvalidInput, NotFound
 from edgecron.client import Client
 from edgecron.model.choices import JobKind, Overlap
-from support.clock import START, FakeClock
-from support.servers import wait_until
-from support.specs import make_spec
+from tests.support.clock import START, FakeClock
+from tests.support.servers import wait_until
+from tests.support.specs import make_spec
 
 BOUND_S = 20.0
 

@@ -14,7 +14,7 @@ import pytest
 
 from edgecron import RunContext, Scheduler, Upstream
 from edgecron.base.errors import ResultLost, RunFailed
-from support.embedded import run_program
+from tests.support.embedded import run_program
 
 BOUND_S = 20.0
 

@@ -11,7 +11,7 @@ import pytest
 
 from edgecron import RunContext, Scheduler
 from edgecron.base.errors import InvalidInput
-from support.embedded import run_program
+from tests.support.embedded import run_program
 
 BOUND_S = 20.0
 

@@ -11,7 +11,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind, Status
-from support.servers import Plant, Server, wait_until
+from tests.support.servers import Plant, Server, wait_until
 
 MANY = 8
 

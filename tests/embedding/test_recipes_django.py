@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.servers import Plant
+from tests.support.servers import Plant
 
 pytestmark = pytest.mark.needs_package("django", "gunicorn")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import Status
-from support.servers import Plant
+from tests.support.servers import Plant
 
 MANY = 12
 

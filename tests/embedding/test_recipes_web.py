@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
-from support.servers import Plant
+from tests.support.servers import Plant
 
 pytestmark = pytest.mark.needs_package("fastapi", "flask", "gunicorn", "uvicorn_worker")
 

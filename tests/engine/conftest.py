@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.engines import Place
-from support.story import Story
+from tests.support.engines import Place
+from tests.support.story import Story
 
 
 @pytest.fixture

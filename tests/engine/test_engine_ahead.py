@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.run import Execution
-from support.sleepy import START_MS, ScriptedSleeper, Sleepy
+from tests.support.sleepy import START_MS, ScriptedSleeper, Sleepy
 
 DUE_MS = START_MS + 90 * 60_000
 

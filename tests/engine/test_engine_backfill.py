@@ -7,7 +7,7 @@ import itertools
 from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, Cause, Overlap, Status
 from edgecron.model.options import Policies
-from support.story import START_MS, Story
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 MINUTE_MS = 60_000

@@ -17,7 +17,7 @@ from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.views.schedule_words import behind_words, late_words
-from support.story import START_MS, Story
+from tests.support.story import START_MS, Story
 
 
 def _after_a_stop_of_70_s(path: Path, **policies: object) -> Story:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from edgecron.engine.claim import Burst
 from edgecron.model.choices import CatchUp, Cause, Overlap
 from edgecron.model.options import Policies
-from support.clock import FakeClock
-from support.engines import Place
-from support.story import START_MS, Story
+from tests.support.clock import FakeClock
+from tests.support.engines import Place
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 

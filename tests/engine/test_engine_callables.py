@@ -19,7 +19,7 @@ from edgecron.model.choices import Reason, Status
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
-from support.embedded import (
+from tests.support.embedded import (
     BOUND_S,
     add_command,
     fire,

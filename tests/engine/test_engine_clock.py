@@ -21,8 +21,8 @@ from edgecron.planning.next_fire import RepeatedTimes
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import open_store
 from edgecron.triggers import tzdata_version
-from support.clock import FakeClock
-from support.story import Story
+from tests.support.clock import FakeClock
+from tests.support.story import Story
 
 EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)  # a Friday
 NINE = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)

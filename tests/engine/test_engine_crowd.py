@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from edgecron.model.choices import Status
-from support.story import Story
+from tests.support.story import Story
 
 SCHEDULES = 12
 SECONDS = 60

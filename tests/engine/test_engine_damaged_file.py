@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from support.damage import cut, overwrite, root_of, spoil_page
-from support.engines import Place
-from support.processes import Daemon
-from support.stuck import resume, stop
+from tests.support.damage import cut, overwrite, root_of, spoil_page
+from tests.support.engines import Place
+from tests.support.processes import Daemon
+from tests.support.stuck import resume, stop
 
 pytestmark = pytest.mark.failure(52)
 

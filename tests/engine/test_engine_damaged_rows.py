@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.engine.events import EventKind
 from edgecron.model.options import Policies
-from support.story import Story
+from tests.support.story import Story
 
 pytestmark = [pytest.mark.failure(52), pytest.mark.failure(66)]
 

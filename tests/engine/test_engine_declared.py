@@ -11,8 +11,8 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
-from support.specs import make_spec
-from support.story import START_MS, Story
+from tests.support.specs import make_spec
+from tests.support.story import START_MS, Story
 
 MINUTE_S = 60
 MINUTE = 60_000

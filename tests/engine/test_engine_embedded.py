@@ -23,7 +23,7 @@ from edgecron.model.options import Job
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.runner import THREADS
-from support.embedded import (
+from tests.support.embedded import (
     BOUND_S,
     QUEUE,
     add_command,
@@ -33,7 +33,7 @@ from support.embedded import (
     run_of,
     step_until_ended,
 )
-from support.processes import ends
+from tests.support.processes import ends
 
 
 def supervisors(database: Path) -> list[Path]:

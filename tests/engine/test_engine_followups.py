@@ -11,7 +11,7 @@ from edgecron.base.errors import DatabaseBusy
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import OnInterrupt, Overlap, Status
 from edgecron.model.options import Policies
-from support.story import START_MS, Story
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 

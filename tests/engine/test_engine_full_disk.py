@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import DatabaseFull
-from support.engines import Place
-from support.places import fill, small_disk
+from tests.support.engines import Place
+from tests.support.places import fill, small_disk
 
 pytestmark = pytest.mark.failure(51)
 

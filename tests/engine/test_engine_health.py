@@ -17,9 +17,18 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
-from support.clock import FakeClock
-from support.processes import Daemon
-from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, resume, stop, stop_at_rest, wait_for_rest
+from tests.support.clock import FakeClock
+from tests.support.processes import Daemon
+from tests.support.stuck import (
+    KEY,
+    SLEEPS,
+    SPINS,
+    StuckEngine,
+    resume,
+    stop,
+    stop_at_rest,
+    wait_for_rest,
+)
 
 
 @pytest.fixture

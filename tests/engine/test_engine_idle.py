@@ -12,8 +12,8 @@ from edgecron.engine.events import EventKind
 from edgecron.engine.recovery import Recovery
 from edgecron.engine.sleep import SAFETY_MS
 from edgecron.store.sqlite.store import open_store
-from simulation.world import SimEngines
-from support.story import Story
+from tests.simulation.world import SimEngines
+from tests.support.story import Story
 
 HOUR_MS = 3_600_000
 

@@ -17,8 +17,8 @@ from edgecron.model.options import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
-from support.killing import OPERATIONS, STEPS, Kill, Victim, run_until_quiet
-from support.processes import BOUND_S
+from tests.support.killing import OPERATIONS, STEPS, Kill, Victim, run_until_quiet
+from tests.support.processes import BOUND_S
 
 PRINTED = 40_000  # more than memory holds
 NAMES = ("due", "by-hand")

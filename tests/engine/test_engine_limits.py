@@ -13,7 +13,7 @@ from edgecron.model.choices import CatchUp, Cause, Overlap, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.store.sqlite.connection import Database
-from support.story import Story
+from tests.support.story import Story
 
 HOUR_S = 3600
 

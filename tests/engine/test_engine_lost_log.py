@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.engines import Place
-from support.processes import Daemon
-from support.program import PROGRAM
+from tests.support.engines import Place
+from tests.support.processes import Daemon
+from tests.support.program import PROGRAM
 
 pytestmark = pytest.mark.failure(53)
 

@@ -24,7 +24,7 @@ from edgecron.model.choices import CatchUp, Cause, OnInterrupt, Overlap, Reason
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
-from support.story import START_MS, Story
+from tests.support.story import START_MS, Story
 
 DAY_BEGAN_MS = START_MS - 20 * 3_600_000
 MINUTE_MS = 60_000

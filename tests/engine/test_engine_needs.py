@@ -12,8 +12,8 @@ from edgecron.engine.events import EventKind
 from edgecron.model.choices import CatchUp, Cause, Overlap
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
-from support.engines import Place
-from support.story import START_MS, Story
+from tests.support.engines import Place
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 NEEDS = Policies(needs=("success:backup:1h",), needs_deadline_s=2 * HOUR_S)

@@ -12,7 +12,7 @@ from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason
 from edgecron.model.listing import Idle, idle_words, standing_of
 from edgecron.store.sqlite.connection import Database
-from support.story import Story
+from tests.support.story import Story
 
 HOUR_S = 3600
 LOSE = "UPDATE schedules SET next_plan_at = NULL, next_run_at = NULL, next_source = NULL"

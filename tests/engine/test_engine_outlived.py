@@ -22,10 +22,10 @@ from edgecron.model.claim import Stream
 from edgecron.store.sqlite.connection import Database
 from edgecron.supervisor import lock_is_held, lock_path
 from edgecron.supervisor.control import Control
-from support.crowd import COUNT, Crowd, name_of, printed
-from support.engines import Place
-from support.processes import Daemon, ends, parent_of
-from support.program import copied_program
+from tests.support.crowd import COUNT, Crowd, name_of, printed
+from tests.support.engines import Place
+from tests.support.processes import Daemon, ends, parent_of
+from tests.support.program import copied_program
 
 # Forked, also where the test runner has threads of its own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

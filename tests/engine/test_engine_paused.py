@@ -7,7 +7,7 @@ from datetime import datetime
 from edgecron.base.units import from_ms
 from edgecron.model.choices import Overlap, Reason, Status
 from edgecron.model.options import Policies
-from support.story import START_MS, Story
+from tests.support.story import START_MS, Story
 
 MINUTE_S = 60
 

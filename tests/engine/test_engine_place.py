@@ -12,8 +12,8 @@ from edgecron.base.paths import state_dir
 from edgecron.engine.state_folder import EngineFiles, engine_lock_path
 from edgecron.model.choices import Status
 from edgecron.supervisor.files import lock_is_held, lock_path, prepare_state_dir
-from support.engines import Place
-from support.processes import ends
+from tests.support.engines import Place
+from tests.support.processes import ends
 
 
 @pytest.mark.failure(31)

@@ -11,7 +11,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import CatchUp, Cause, OnInterrupt, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
-from support.story import START_MS, Story
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 

@@ -9,7 +9,7 @@ import pytest
 from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason
 from edgecron.model.options import Policies
 from edgecron.views.run_words import run_sentence
-from support.story import Story
+from tests.support.story import Story
 
 HOUR_MS = 3_600_000
 HELSINKI = ZoneInfo("Europe/Helsinki")

@@ -14,10 +14,10 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.store.sqlite.connection import Database
-from support.engines import Place
-from support.processes import Gate, ends, parent_of
-from support.program import PROGRAM
-from support.stuck import stop_at_rest
+from tests.support.engines import Place
+from tests.support.processes import Gate, ends, parent_of
+from tests.support.program import PROGRAM
+from tests.support.stuck import stop_at_rest
 
 
 def _at_the_gate(place: Place) -> str:

@@ -19,7 +19,7 @@ from edgecron.model.reports import Progress
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.callable_runner import CallableRunner
 from edgecron.supervisor.calls import Call
-from support.clock import FakeClock
+from tests.support.clock import FakeClock
 
 QUEUE = "py:app"
 BOUND_S = 20.0

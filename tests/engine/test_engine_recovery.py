@@ -13,7 +13,7 @@ from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason, Status
 from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite.connection import Database
-from support.story import Story
+from tests.support.story import Story
 
 
 @pytest.mark.failure(18)

@@ -9,8 +9,8 @@ import pytest
 from edgecron.base.errors import DatabaseBusy
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
-from support.olddatabases import everything
-from support.story import START_MS, Story
+from tests.support.olddatabases import everything
+from tests.support.story import START_MS, Story
 
 MINUTE_MS = 60_000
 

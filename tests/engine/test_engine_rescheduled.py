@@ -12,7 +12,7 @@ from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import CatchUp, Cause, Reason
 from edgecron.model.options import Policies
-from support.story import START_MS, Story
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 

@@ -15,8 +15,8 @@ from edgecron.model.choices import Status
 from edgecron.model.options import Policies
 from edgecron.planning.retention import Retention
 from edgecron.store.sqlite.connection import Database
-from simulation.world import World
-from support.story import START_MS, Story
+from tests.simulation.world import World
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 FEW = Retention(history_count=5)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.accounts import as_root
-from support.engines import Place
-from support.program import PROGRAM
+from tests.support.accounts import as_root
+from tests.support.engines import Place
+from tests.support.program import PROGRAM
 
 HOURLY = '[schedules.hourly]\nevery = "1h"\ncommand = ["true"]\n'
 FOLLOWER = '[schedules.follower]\nafter = "hourly"\ncommand = ["true"]\n'

@@ -17,11 +17,11 @@ from edgecron.model.options import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor import Flag
-from support.cgroups import Cgroup
-from support.engines import Place
-from support.places import fill, small_disk
-from support.processes import Daemon, parent_of
-from support.program import copied_program
+from tests.support.cgroups import Cgroup
+from tests.support.engines import Place
+from tests.support.places import fill, small_disk
+from tests.support.processes import Daemon, parent_of
+from tests.support.program import copied_program
 
 MakeGroup = Callable[[str, int], Cgroup]
 

@@ -11,9 +11,9 @@ import pytest
 
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Execution
-from support.engines import Place
-from support.processes import Daemon, ends
-from support.terminal import on_terminal, read_until
+from tests.support.engines import Place
+from tests.support.processes import Daemon, ends
+from tests.support.terminal import on_terminal, read_until
 
 
 def begin(place: Place, daemon: Daemon) -> tuple[Execution, int]:

@@ -24,8 +24,8 @@ from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.runner import Runner
-from simulation.world import SimEngines
-from support.sleepy import START_MS, ScriptedSleeper, Sleepy
+from tests.simulation.world import SimEngines
+from tests.support.sleepy import START_MS, ScriptedSleeper, Sleepy
 
 
 class Heard:

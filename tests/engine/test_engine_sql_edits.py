@@ -13,9 +13,9 @@ import pytest
 from edgecron.engine.sleep import WalWatch
 from edgecron.model.options import Policies
 from edgecron.store.sqlite.rows import SPEC_COLUMNS
-from support.engines import Place
-from support.sleepy import START_MS, Sleepy
-from support.story import Story
+from tests.support.engines import Place
+from tests.support.sleepy import START_MS, Sleepy
+from tests.support.story import Story
 
 MINUTE_S = 60
 

@@ -15,8 +15,8 @@ from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import SqliteStore
-from support.clock import FakeClock
-from support.story import START_MS, Story
+from tests.support.clock import FakeClock
+from tests.support.story import START_MS, Story
 
 MINUTE_MS = 60_000
 

@@ -13,7 +13,7 @@ from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import Reason
 from edgecron.supervisor.files import journal_path, lock_path
 from edgecron.supervisor.verdicts import Interrupted
-from support.engines import Place
+from tests.support.engines import Place
 
 NOW_MS = 1_773_000_000_000
 

@@ -16,8 +16,8 @@ import pytest
 from edgecron.base.clock import SystemClock
 from edgecron.engine.host import EngineHost
 from edgecron.model.choices import Status
-from support.engines import Place
-from support.processes import BOUND_S, Daemon, ends, parent_of
+from tests.support.engines import Place
+from tests.support.processes import BOUND_S, Daemon, ends, parent_of
 
 
 class Terminal:

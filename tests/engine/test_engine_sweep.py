@@ -10,7 +10,7 @@ from edgecron.base.units import from_ms
 from edgecron.model.choices import JobKind, Status
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from support.story import Story
+from tests.support.story import Story
 
 DAY_MS = 86_400_000
 MANY = 1_500

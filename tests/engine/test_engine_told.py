@@ -8,7 +8,7 @@ from edgecron.base.units import to_ms
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import OnInterrupt, Overlap, Status
 from edgecron.model.options import Policies
-from support.story import Story
+from tests.support.story import Story
 
 HOUR_S = 3600
 TERMINAL = frozenset(Status) - {Status.QUEUED, Status.RUNNING, Status.SKIPPED}

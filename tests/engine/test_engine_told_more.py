@@ -11,8 +11,8 @@ import pytest
 
 from edgecron.model.choices import Overlap
 from edgecron.model.options import Policies
-from support.engines import Place
-from support.story import Story
+from tests.support.engines import Place
+from tests.support.story import Story
 
 MINUTE_S = 60
 

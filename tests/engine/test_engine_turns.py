@@ -10,9 +10,9 @@ from edgecron.base.units import from_ms
 from edgecron.base.values import replace
 from edgecron.model.choices import CatchUp, JobKind, Overlap, Status
 from edgecron.model.options import Job, Policies
-from support.specs import make_spec
-from support.story import Story
-from support.working import work_of
+from tests.support.specs import make_spec
+from tests.support.story import Story
+from tests.support.working import work_of
 
 
 def _scopes(count: int) -> tuple[tuple[str, str], ...]:

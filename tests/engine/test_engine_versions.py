@@ -15,11 +15,11 @@ from edgecron.client import Client
 from edgecron.engine.step import Engine
 from edgecron.model.choices import Cause, OnShutdown, Status
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
-from simulation.world import World
-from support.engines import Place
-from support.olddatabases import make_version_1
-from support.processes import ends
-from support.story import Story
+from tests.simulation.world import World
+from tests.support.engines import Place
+from tests.support.olddatabases import make_version_1
+from tests.support.processes import ends
+from tests.support.story import Story
 
 
 def set_version(path: Path, version: int) -> None:

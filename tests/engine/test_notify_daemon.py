@@ -15,10 +15,10 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from support.processes import Daemon
-from support.program import copied_program
-from support.servicemanager import NotifySocket
-from support.stuck import stop
+from tests.support.processes import Daemon
+from tests.support.program import copied_program
+from tests.support.servicemanager import NotifySocket
+from tests.support.stuck import stop
 
 # The process that execs the daemon is the one that the watchdog means, as systemd has it.
 MEANT = ("sh", "-c", 'WATCHDOG_PID=$$ exec "$@"', "sh")

@@ -10,8 +10,8 @@ import pytest
 
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.engine.watchdog import ServiceManager, ServiceWatchdog, find_manager, take_manager
-from support.clock import FakeClock
-from support.servicemanager import NotifySocket
+from tests.support.clock import FakeClock
+from tests.support.servicemanager import NotifySocket
 
 MINUTE = 60_000
 NEXT = ("backup", 1_773_000_000_000)

@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_lines import Crontab
-from support.settings import Settings
+from tests.support.settings import Settings
 
 USERS = frozenset({"root", "alice", "bob", "www-data"})
 

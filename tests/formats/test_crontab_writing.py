@@ -18,9 +18,9 @@ from edgecron.formats.crontab_writing import write_crontab
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from support.clock import FakeClock
-from support.documents import SPECS
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.documents import SPECS
+from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 

@@ -19,9 +19,9 @@ from edgecron.formats.toml import write_table
 from edgecron.model.options import OPTIONS
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import parse_trigger
-from support.clock import FakeClock
-from support.documents import SPECS
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.documents import SPECS
+from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=200)

@@ -12,7 +12,7 @@ from edgecron.model.claim import OUTPUT_CAP_BYTES
 from edgecron.model.options import Policies
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import Retention
-from support.settings import Settings
+from tests.support.settings import Settings
 
 OF_A_RUN = (
     *("SCHEDULE", "RUN_ID", "PLAN_AT", "ATTEMPT", "CAUSE", "SCOPE_KIND", "SCOPE_ID"),

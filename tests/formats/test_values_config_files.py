@@ -17,7 +17,7 @@ from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config_files import read_file
 from edgecron.formats.config_kinds import Text
 from edgecron.formats.config_settings import SECTIONS, SETTINGS
-from support.accounts import as_root
+from tests.support.accounts import as_root
 
 
 def write(folder: Path, content: str | bytes) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgecron.http.connections import Server
 from edgecron.http.limits import Limits
-from support.servingloops import server_of
+from tests.support.servingloops import server_of
 
 BOUND_S = 10.0
 CROWD = 400

@@ -16,8 +16,8 @@ import pytest
 from edgecron.client import Client
 from edgecron.http.keyshapes import DOCUMENT, PATCH
 from edgecron.model.options import OPTIONS
-from support.http import Api, serving
-from support.specs import make_spec
+from tests.support.http import Api, serving
+from tests.support.specs import make_spec
 
 TOKEN = "a-word-that-nobody-guesses"
 OPENAPI = "/api/v1/openapi.json"

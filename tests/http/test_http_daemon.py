@@ -20,11 +20,11 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.http.serving import TcpPlace, UnixPlace, read_place
-from support.engines import Place
-from support.http import Api, EventStream, api_of, serving, url_of
-from support.processes import parent_of
-from support.program import PROGRAM
-from support.specs import make_spec
+from tests.support.engines import Place
+from tests.support.http import Api, EventStream, api_of, serving, url_of
+from tests.support.processes import parent_of
+from tests.support.program import PROGRAM
+from tests.support.specs import make_spec
 
 ONE = "/api/v1/schedules/job"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgecron.client import Client
-from support.http import Api, serving
+from tests.support.http import Api, serving
 
 ALL = "/api/v1/schedules"
 ONE = f"{ALL}/backup"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from support.http import Api, serving
+from tests.support.http import Api, serving
 
 TOKEN = "a-word-that-nobody-guesses"
 

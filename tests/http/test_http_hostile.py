@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.http.limits import Limits
-from support.http import Api, serving
+from tests.support.http import Api, serving
 
 TOKEN = "a-word-that-nobody-guesses"
 LIMITS = Limits(head_s=0.4, body_s=0.4, unread_s=0.4, connections=20)

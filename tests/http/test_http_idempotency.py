@@ -14,8 +14,8 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import Overlap, Reason
-from support.http import Api, Told, serving
-from support.specs import make_spec
+from tests.support.http import Api, Told, serving
+from tests.support.specs import make_spec
 
 FIRE = "/api/v1/schedules/backup/fire"
 SCOPES = (("device", "a"), ("device", "b"))

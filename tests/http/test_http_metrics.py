@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from support.http import Api, serving
+from tests.support.http import Api, serving
 
 
 def test_prometheus_reads_the_format_that_it_asks_for(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from starlette.routing import Mount, Route
 from edgecron.client import Client
 from edgecron.http import application
 from edgecron.http.serving import TcpPlace, bind
-from support.http import Api, EventStream
-from support.specs import make_spec
+from tests.support.http import Api, EventStream
+from tests.support.specs import make_spec
 
 
 @pytest.fixture

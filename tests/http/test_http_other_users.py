@@ -22,11 +22,11 @@ from edgecron.http.serving import (
     find_audience,
 )
 from edgecron.http.serving import Place as Address
-from support.accounts import as_root
-from support.engines import Place
-from support.http import Api, api_of, serving, url_of
-from support.otherusers import DAEMON, NOBODY, ask_as, holding_as, say_as
-from support.relays import relaying
+from tests.support.accounts import as_root
+from tests.support.engines import Place
+from tests.support.http import Api, api_of, serving, url_of
+from tests.support.otherusers import DAEMON, NOBODY, ask_as, holding_as, say_as
+from tests.support.relays import relaying
 
 ALL = "/api/v1/schedules"
 ONE = "/api/v1/schedules/planted"

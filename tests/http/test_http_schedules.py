@@ -12,8 +12,8 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.http.answershapes import ANSWERS
-from support.http import Api, serving
-from support.specs import make_spec
+from tests.support.http import Api, serving
+from tests.support.specs import make_spec
 
 ALL = "/api/v1/schedules"
 ONE = f"{ALL}/backup"

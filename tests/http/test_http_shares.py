@@ -13,7 +13,7 @@ import pytest
 from edgecron.base.peers import own_users
 from edgecron.http.limits import Limits
 from edgecron.http.shares import Seat, Shares
-from support.http import Api, serving
+from tests.support.http import Api, serving
 
 BOUND_S = 10.0
 HEAD = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -11,10 +11,10 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.http.limits import Limits
-from support.engines import Place
-from support.http import Api, EventStream, api_of, serving
-from support.processes import Daemon
-from support.specs import make_spec
+from tests.support.engines import Place
+from tests.support.http import Api, EventStream, api_of, serving
+from tests.support.processes import Daemon
+from tests.support.specs import make_spec
 
 
 @pytest.fixture

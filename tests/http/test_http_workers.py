@@ -12,7 +12,7 @@ from edgecron.base.errors import DatabaseUnusable, NotFound
 from edgecron.client import Client
 from edgecron.http.refusing import Refused
 from edgecron.http.workers import Workers
-from support.specs import make_spec
+from tests.support.specs import make_spec
 
 BOUND_S = 20.0
 

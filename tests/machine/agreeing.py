@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.store.sqlite.connection import Database
-from machine.plainbook import Book
-from machine.plainrows import Row, Schedule, Scope
+from tests.machine.plainbook import Book
+from tests.machine.plainrows import Row, Schedule, Scope
 
 _ROWS = """SELECT id, schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, cause,
         trigger_text, due_at, attempt, max_attempts, priority, status, reason, queued_at,

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from machine.plainrows import Row, Schedule, Scope
-from machine.plaintimes import Fire, Follows, Span, missed_since, next_after_pause
+from tests.machine.plainrows import Row, Schedule, Scope
+from tests.machine.plaintimes import Fire, Follows, Span, missed_since, next_after_pause
 
 SKIPPING = ("skip", "queue")  # the overlaps that can skip a live fire
 MOST_ACTIVE_CATCH_UPS = 100  # of a schedule and scope, for a live fire to join them

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from machine.plainbook import Book
-from machine.plainplaces import Engine, Places
-from machine.plainrows import LATE, Body, Row, Schedule, Scope
-from machine.plaintimes import Due, Fire, Span, Verdict, decide
+from tests.machine.plainbook import Book
+from tests.machine.plainplaces import Engine, Places
+from tests.machine.plainrows import LATE, Body, Row, Schedule, Scope
+from tests.machine.plaintimes import Due, Fire, Span, Verdict, decide
 
 _NOTICED_MS = 1000  # by more than so much a clock was set; less is kept for slewing
 

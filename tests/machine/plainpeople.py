@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from machine.plainbook import Book
-from machine.plainengine import Engines
-from machine.plainrows import Row, Schedule, Scope
-from machine.plaintimes import (
+from tests.machine.plainbook import Book
+from tests.machine.plainengine import Engines
+from tests.machine.plainrows import Row, Schedule, Scope
+from tests.machine.plaintimes import (
     Fire,
     Span,
     Wish,

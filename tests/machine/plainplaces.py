@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from machine.plainbook import Book
-from machine.plainrows import LATE, Body, Row, Schedule, Scope
+from tests.machine.plainbook import Book
+from tests.machine.plainrows import LATE, Body, Row, Schedule, Scope
 
 _LateKey = tuple[int, Scope, str]
 

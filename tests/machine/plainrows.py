@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from machine.plaintimes import Wish
+from tests.machine.plaintimes import Wish
 
 LATE = ("catch_up", "backfill")
 ACTIVE = ("queued", "running")

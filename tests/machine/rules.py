@@ -27,14 +27,14 @@ from edgecron.base.units import from_ms
 from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.planning.retention import UNLIMITED
-from machine.agreeing import check_agreement, check_soundness, find_missed_by, read
-from machine.plainbook import Book
-from machine.plainengine import Engines
-from machine.plainpeople import People
-from machine.plainrows import Row, Schedule
-from machine.plaintimes import Follows, Wish
-from machine.wishes import START_MS, policies, spec_of, triggers, wishes
-from simulation.world import World
+from tests.machine.agreeing import check_agreement, check_soundness, find_missed_by, read
+from tests.machine.plainbook import Book
+from tests.machine.plainengine import Engines
+from tests.machine.plainpeople import People
+from tests.machine.plainrows import Row, Schedule
+from tests.machine.plaintimes import Follows, Wish
+from tests.machine.wishes import START_MS, policies, spec_of, triggers, wishes
+from tests.simulation.world import World
 
 NAMES = ("a", "b", "c", "x", "y")
 HOUR_MS = 3_600_000

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from machine.rules import Story
+from tests.machine.rules import Story
 
 _QUICK = settings(
     max_examples=12,

@@ -8,7 +8,7 @@ from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from machine.plaintimes import DAY_MS, Follows, Grid, Once, Trigger, Wish
+from tests.machine.plaintimes import DAY_MS, Follows, Grid, Once, Trigger, Wish
 
 START_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
 SECOND_MS = 1000

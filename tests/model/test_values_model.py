@@ -13,7 +13,7 @@ from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidInput, InvalidName
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job, Policies
-from support.specs import make_spec
+from tests.support.specs import make_spec
 
 
 @pytest.mark.parametrize("name", ["a", "backup", "Backup.daily_2-x", "0a", "a" * 128, "7z"])

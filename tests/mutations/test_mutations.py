@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mutations.copies import PACKAGE, a_copy
-from mutations.hunting import hunt_all
-from mutations.mutation import Edit, Mutation, StaleEdit
-from mutations.table import ALL
+from tests.mutations.copies import PACKAGE, a_copy
+from tests.mutations.hunting import hunt_all
+from tests.mutations.mutation import Edit, Mutation, StaleEdit
+from tests.mutations.table import ALL
 
 QUICK = [mutation for mutation in ALL if mutation.is_quick]
 OTHERS = [mutation for mutation in ALL if not mutation.is_quick]

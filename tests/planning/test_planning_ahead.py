@@ -11,7 +11,7 @@ from edgecron.base.units import format_ms
 from edgecron.model.choices import CatchUp, Reason
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Timing, missed_until, next_fire, next_fires
-from support.specs import make_due, make_timing, ms
+from tests.support.specs import make_due, make_timing, ms
 
 HOURLY = "0 * * * *"
 

@@ -9,7 +9,7 @@ import pytest
 from edgecron.base.units import format_ms
 from edgecron.planning.corrections import KeptTimes, plan_rebase, plan_repair, plan_rezone
 from edgecron.planning.next_fire import NextFire, Timing
-from support.specs import make_timing, ms
+from tests.support.specs import make_timing, ms
 
 NOW = ms("2026-11-20T08:30:00Z")
 HOURLY = make_timing("0 * * * *")

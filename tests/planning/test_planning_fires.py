@@ -11,7 +11,7 @@ from edgecron.base.units import format_ms
 from edgecron.model.choices import CatchUp, Cause, Reason
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import FirePlan
-from support.specs import make_due, make_timing, ms
+from tests.support.specs import make_due, make_timing, ms
 
 ON, LATE = Cause.SCHEDULE, Cause.CATCH_UP
 ONCE, SKIP, ALL = CatchUp.ONCE, CatchUp.SKIP, CatchUp.ALL

@@ -11,7 +11,7 @@ from edgecron.model.choices import CatchUp, Reason
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import next_fire, next_fires, resolve_due_ms
 from edgecron.planning.times import jitter_warning
-from support.specs import SEED, make_due, make_timing, ms
+from tests.support.specs import SEED, make_due, make_timing, ms
 
 START = "2026-11-20T08:00:00Z"
 HOURLY = "0 * * * *"

@@ -9,7 +9,7 @@ from edgecron.base.units import format_ms
 from edgecron.model.choices import CatchUp, Cause
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, resolve_due_ms
-from support.specs import make_due, make_timing, ms
+from tests.support.specs import make_due, make_timing, ms
 
 START_MS = ms("2026-11-20T00:00:00Z")
 MINUTE_MS = 60_000

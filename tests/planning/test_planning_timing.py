@@ -13,7 +13,7 @@ from edgecron.base.units import to_ms
 from edgecron.model.choices import CatchUp
 from edgecron.planning.next_fire import next_fires
 from edgecron.planning.times import compile_spec, load_timing, load_triggers
-from support.specs import SEED, make_spec
+from tests.support.specs import SEED, make_spec
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-
-def _main() -> int:
-    # As pytest has it: the packages of the tests stand by themselves.
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from powerloss.longform import main
-
-    return main(sys.argv[1:])
-
+from tests.powerloss.longform import main
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(main(sys.argv[1:]))

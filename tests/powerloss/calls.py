@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from edgecron.client import backup
-from powerloss.faults import Op
-from powerloss.recorder import (
+from tests.powerloss.faults import Op
+from tests.powerloss.recorder import (
     Create,
     Delete,
     MakeFolder,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 
-from powerloss.recorder import (
+from tests.powerloss.recorder import (
     ROOT,
     Create,
     Delete,

@@ -16,7 +16,7 @@ from edgecron.supervisor.output import OutputKeeper, load_output
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.remains import forget
 from edgecron.supervisor.verdicts import Exit, Interrupted, judge
-from simulation.world import Body, SimSupervisor
+from tests.simulation.world import Body, SimSupervisor
 
 LINE_BYTES = 700
 _CAUSES = {

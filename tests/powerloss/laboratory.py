@@ -11,10 +11,10 @@ from pathlib import Path
 from random import Random
 
 from edgecron.store.sqlite.connection import Database
-from powerloss.disk import Image, Loss, disks
-from powerloss.recorder import Found, Logged, Mark, Sync, SyncFailed
-from powerloss.world import seen_at
-from simulation.world import Body
+from tests.powerloss.disk import Image, Loss, disks
+from tests.powerloss.recorder import Found, Logged, Mark, Sync, SyncFailed
+from tests.powerloss.world import seen_at
+from tests.simulation.world import Body
 
 DATABASE = "sim.db"
 _OURS = frozenset({DATABASE, f"{DATABASE}-wal", f"{DATABASE}-journal", f"{DATABASE}-shm"})

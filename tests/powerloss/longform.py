@@ -24,12 +24,12 @@ from tempfile import TemporaryDirectory
 import apsw
 
 from edgecron.base.errors import EdgecronError
-from powerloss.faults import Duration, Faults, Trouble
-from powerloss.laboratory import cuts
-from powerloss.refusing import COUNTS, REFUSED, live_through
-from powerloss.stories import STORIES, Story, a_world
-from powerloss.trials import LOSSES, Trials, added_at, cut_twice
-from powerloss.world import Started, record
+from tests.powerloss.faults import Duration, Faults, Trouble
+from tests.powerloss.laboratory import cuts
+from tests.powerloss.refusing import COUNTS, REFUSED, live_through
+from tests.powerloss.stories import STORIES, Story, a_world
+from tests.powerloss.trials import LOSSES, Trials, added_at, cut_twice
+from tests.powerloss.world import Started, record
 
 CUTS_A_ROUND = 90  # images of one story and seed
 _PROGRESS_S = 10

@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 
 from edgecron.base.clock import Clock
-from powerloss.faults import NO_FAULTS, Faults, Op, Trouble
+from tests.powerloss.faults import NO_FAULTS, Faults, Op, Trouble
 
 ROOT = 0  # the number of the folder that is watched
 _BASE = "unix"
@@ -300,7 +300,7 @@ class RecordedFile(apsw.VFSFile):
 def recording(clock: Clock, root: Path, *, faults: Faults = NO_FAULTS) -> Iterator[Recorder]:
     """Log all that this process does below a folder. Its databases must be closed before the end,
     and before the beginning."""
-    from powerloss.calls import watching_calls
+    from tests.powerloss.calls import watching_calls
 
     recorder = Recorder(clock, root, faults=faults)
     try:

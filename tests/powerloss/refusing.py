@@ -19,13 +19,13 @@ from edgecron.engine.loop import Loop
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.state_folder import EngineFiles
 from edgecron.supervisor.files import prepare_state_dir
-from powerloss.faults import Faults, Op
-from powerloss.recorder import Logged
-from powerloss.stories import CORE, DATABASE, Story
-from powerloss.world import PoweredWorld, record
-from simulation.invariants import check
-from simulation.test_simulation import START_MS, model_of
-from simulation.world import Body
+from tests.powerloss.faults import Faults, Op
+from tests.powerloss.recorder import Logged
+from tests.powerloss.stories import CORE, DATABASE, Story
+from tests.powerloss.world import PoweredWorld, record
+from tests.simulation.invariants import check
+from tests.simulation.test_simulation import START_MS, model_of
+from tests.simulation.world import Body
 
 STORY_MS = 16_000
 LASTS_MS = 6_000  # so long a trouble goes on that does not heal at once

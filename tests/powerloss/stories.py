@@ -17,11 +17,11 @@ from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.retention import prune
 from edgecron.store.sqlite.store import open_store
-from powerloss.faults import Op
-from powerloss.laboratory import DATABASE, read_content
-from powerloss.world import PoweredWorld, Returned
-from simulation.test_simulation import SPECS, START_MS, act, spec
-from support.olddatabases import make_version_1
+from tests.powerloss.faults import Op
+from tests.powerloss.laboratory import DATABASE, read_content
+from tests.powerloss.world import PoweredWorld, Returned
+from tests.simulation.test_simulation import SPECS, START_MS, act, spec
+from tests.support.olddatabases import make_version_1
 
 CORE = (
     spec("plain", 2, lasts_s=1),

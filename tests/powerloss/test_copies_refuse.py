@@ -15,11 +15,11 @@ import pytest
 from edgecron.base.errors import EdgecronError
 from edgecron.client import Client
 from edgecron.store.sqlite.store import open_store
-from powerloss.faults import Duration, Faults, Op, Trouble
-from powerloss.recorder import recording
-from support.clock import FakeClock
-from support.olddatabases import make_version_1
-from support.specs import make_spec
+from tests.powerloss.faults import Duration, Faults, Op, Trouble
+from tests.powerloss.recorder import recording
+from tests.support.clock import FakeClock
+from tests.support.olddatabases import make_version_1
+from tests.support.specs import make_spec
 
 MOST = 40
 DATABASE, BACKUP = "edge.db", "backup.db"

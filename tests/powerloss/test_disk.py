@@ -10,8 +10,8 @@ from random import Random
 import apsw
 import pytest
 
-from powerloss.disk import PAGE_BYTES, SECTOR_BYTES, Disk, Image, Loss
-from powerloss.recorder import (
+from tests.powerloss.disk import PAGE_BYTES, SECTOR_BYTES, Disk, Image, Loss
+from tests.powerloss.recorder import (
     ROOT,
     Create,
     Delete,
@@ -27,7 +27,7 @@ from powerloss.recorder import (
     Write,
     recording,
 )
-from support.clock import FakeClock
+from tests.support.clock import FakeClock
 
 OLD = b"o" * 3 * SECTOR_BYTES
 NEW = b"n" * 3 * SECTOR_BYTES

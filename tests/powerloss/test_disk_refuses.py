@@ -11,11 +11,19 @@ from random import Random
 
 import pytest
 
-from powerloss.faults import Duration, Faults, Op, Trouble
-from powerloss.laboratory import cuts
-from powerloss.recorder import SyncFailed
-from powerloss.refusing import COUNTS, DATABASES, EVERYTHING, JOURNALS, REFUSED, Names, live_through
-from powerloss.trials import LOSSES, Trials, added_at
+from tests.powerloss.faults import Duration, Faults, Op, Trouble
+from tests.powerloss.laboratory import cuts
+from tests.powerloss.recorder import SyncFailed
+from tests.powerloss.refusing import (
+    COUNTS,
+    DATABASES,
+    EVERYTHING,
+    JOURNALS,
+    REFUSED,
+    Names,
+    live_through,
+)
+from tests.powerloss.trials import LOSSES, Trials, added_at
 
 KINDS = [
     (DATABASES, Op.WRITE, Trouble.FULL, Duration.LASTING, 83),

@@ -17,9 +17,9 @@ from edgecron.supervisor import journal as journal_module
 from edgecron.supervisor.journal import Journal, read_journal
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.verdicts import Exit, NeverStarted, judge
-from powerloss.faults import Duration, Faults, Op, Trouble
-from powerloss.recorder import recording
-from support.clock import FakeClock
+from tests.powerloss.faults import Duration, Faults, Op, Trouble
+from tests.powerloss.recorder import recording
+from tests.support.clock import FakeClock
 
 KEY = "0123456789abcdef"
 BOOT = "boot-1"

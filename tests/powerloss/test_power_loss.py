@@ -11,14 +11,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from edgecron.client import Client
-from powerloss.disk import Loss
-from powerloss.laboratory import DATABASE, Bench, cuts, lay_out, read_content
-from powerloss.recorder import Logged, Mark
-from powerloss.stories import CORE, STORIES, a_world
-from powerloss.trials import Trials, added_at, cut_twice
-from powerloss.world import record, seen_at
-from simulation.test_simulation import START_MS, model_of, spec
-from support.clock import FakeClock
+from tests.powerloss.disk import Loss
+from tests.powerloss.laboratory import DATABASE, Bench, cuts, lay_out, read_content
+from tests.powerloss.recorder import Logged, Mark
+from tests.powerloss.stories import CORE, STORIES, a_world
+from tests.powerloss.trials import Trials, added_at, cut_twice
+from tests.powerloss.world import record, seen_at
+from tests.simulation.test_simulation import START_MS, model_of, spec
+from tests.support.clock import FakeClock
 
 
 @cache

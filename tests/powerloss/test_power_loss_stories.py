@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from powerloss.disk import Loss
-from powerloss.laboratory import cuts
-from powerloss.recorder import Logged, Mark, Rename, Truncate, Write
-from powerloss.stories import PRUNING, STORIES, a_world
-from powerloss.trials import LOSSES, Trials, added_at, cut_twice
-from powerloss.world import record, seen_at
+from tests.powerloss.disk import Loss
+from tests.powerloss.laboratory import cuts
+from tests.powerloss.recorder import Logged, Mark, Rename, Truncate, Write
+from tests.powerloss.stories import PRUNING, STORIES, a_world
+from tests.powerloss.trials import LOSSES, Trials, added_at, cut_twice
+from tests.powerloss.world import record, seen_at
 
 # How many entries lie between two cuts, where not all are tried.
 STEPS = {

@@ -12,9 +12,9 @@ import pytest
 
 from edgecron.model.claim import Stream
 from edgecron.supervisor.output import OutputKeeper, load_output
-from powerloss.faults import Duration, Faults, Op, Trouble
-from powerloss.recorder import recording
-from support.clock import FakeClock
+from tests.powerloss.faults import Duration, Faults, Op, Trouble
+from tests.powerloss.recorder import recording
+from tests.support.clock import FakeClock
 
 LINE = b"x" * 699 + b"\n"
 LINES = 60  # more than memory holds

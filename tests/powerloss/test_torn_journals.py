@@ -19,7 +19,7 @@ from edgecron.supervisor.files import journal_path, lock_path, take_lock
 from edgecron.supervisor.journal import ROTATE_BYTES, Journal
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, verdict
-from powerloss.disk import SECTOR_BYTES
+from tests.powerloss.disk import SECTOR_BYTES
 
 KEY = "0123456789abcdef"
 BOOT = "boot-1"

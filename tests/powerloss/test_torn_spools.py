@@ -19,9 +19,9 @@ from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.output import OutputKeeper
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.verdicts import Exit
-from powerloss.disk import SECTOR_BYTES
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.powerloss.disk import SECTOR_BYTES
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 LINE = b"x" * 699 + b"\n"
 LINES = 60  # more than memory holds, less than the cap

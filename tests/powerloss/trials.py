@@ -11,14 +11,14 @@ from typing import Any
 from edgecron.base.errors import EdgecronError
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
 from edgecron.store.sqlite.store import open_store
-from powerloss.disk import Image, Loss
-from powerloss.laboratory import DATABASE, Bench, Cut, cuts, lay_out, read_content
-from powerloss.recorder import Logged, Mark
-from powerloss.stories import BACKUP, Copied, Story
-from powerloss.world import PoweredWorld, Returned, Seen, come_back, record, seen_at
-from simulation.invariants import check, read_rows
-from simulation.test_simulation import START_MS, model_of
-from support.olddatabases import everything, make_version_1, version_of
+from tests.powerloss.disk import Image, Loss
+from tests.powerloss.laboratory import DATABASE, Bench, Cut, cuts, lay_out, read_content
+from tests.powerloss.recorder import Logged, Mark
+from tests.powerloss.stories import BACKUP, Copied, Story
+from tests.powerloss.world import PoweredWorld, Returned, Seen, come_back, record, seen_at
+from tests.simulation.invariants import check, read_rows
+from tests.simulation.test_simulation import START_MS, model_of
+from tests.support.olddatabases import everything, make_version_1, version_of
 
 ANSWER = Mark(what=Returned(call="answer"))
 LOSSES = (Loss.DROPPED, Loss.TORN, Loss.REORDERED)

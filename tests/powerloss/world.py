@@ -19,10 +19,10 @@ from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.remains import forget
-from powerloss.faults import NO_FAULTS, Faults
-from powerloss.journals import KnownSupervisors, WrittenJournal, remember
-from powerloss.recorder import Logged, Mark, Recorder, recording
-from simulation.world import Body, Crash, SimRunner, SimSupervisor, World
+from tests.powerloss.faults import NO_FAULTS, Faults
+from tests.powerloss.journals import KnownSupervisors, WrittenJournal, remember
+from tests.powerloss.recorder import Logged, Mark, Recorder, recording
+from tests.simulation.world import Body, Crash, SimRunner, SimSupervisor, World
 
 # Engines and supervisors are numbered on after a cut: nobody is taken for one who died.
 _NUMBERS_OF_A_BOOT = 1000

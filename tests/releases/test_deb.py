@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from binary.bundles import compile_launcher, package_files, packing
 
 import edgecron
-from support.releasing import PACKAGING, SOME_DAY
-from support.tools import need_compiler, need_packages, private_mounts
+from tests.binary.bundles import compile_launcher, package_files, packing
+from tests.support.releasing import PACKAGING, SOME_DAY
+from tests.support.tools import need_compiler, need_packages, private_mounts
 
 DEBIAN_VERSION = f"{edgecron.__version__}-1~glibc2.31"
 DOC = "usr/share/doc/edgecron"

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from support.releasing import PACKAGING, ROOT
+from tests.support.releasing import PACKAGING, ROOT
 
 LOCKS = ("runtime", "binary", "release")
 EXTRAS = ("http", "mcp", "metrics", "web")

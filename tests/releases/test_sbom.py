@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.releasing import PACKAGING, SOME_DAY
+from tests.support.releasing import PACKAGING, SOME_DAY
 
 
 def bill(lock: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.releasing import PACKAGING, ROOT, tracked
+from tests.support.releasing import PACKAGING, ROOT, tracked
 
 _SHELL = re.compile(rb"#!\s*(?:/usr/bin/env (?:bash|sh)|/bin/(?:bash|sh))\b")
 SCRIPTS = sorted(

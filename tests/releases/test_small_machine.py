@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from support.releasing import PACKAGING, ROOT
+from tests.support.releasing import PACKAGING, ROOT
 
 
 @pytest.mark.failure(21)

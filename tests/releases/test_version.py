@@ -10,7 +10,7 @@ from datetime import date
 import pytest
 
 import edgecron
-from support.releasing import PACKAGING, ROOT, tool
+from tests.support.releasing import PACKAGING, ROOT, tool
 
 version = tool("version")
 

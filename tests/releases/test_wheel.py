@@ -14,7 +14,7 @@ import pytest
 import edgecron
 from edgecron.cli.topics import TOPICS
 from edgecron.store.sqlite.migrate import SCRIPTS
-from support.releasing import ROOT, build, tracked
+from tests.support.releasing import ROOT, build, tracked
 
 NAME = f"edgecron-{edgecron.__version__}"
 # Beside modules and migrations, these; whatever else gets in is to be thought about.

@@ -58,8 +58,8 @@ def _parse() -> argparse.Namespace:
 
 
 def _replayed(text: str) -> str:
-    from simulation.points import Fault, Hit
-    from simulation.stories import STORIES
+    from tests.simulation.points import Fault, Hit
+    from tests.simulation.stories import STORIES
 
     name, _, rest = text.partition(":")
     kind, _, number = rest.partition(":")
@@ -70,8 +70,8 @@ def _replayed(text: str) -> str:
 
 
 def _replay(what: str) -> int:
-    from simulation.seeds import Violation, live_once
-    from simulation.stories import kind_of, tell_once
+    from tests.simulation.seeds import Violation, live_once
+    from tests.simulation.stories import kind_of, tell_once
 
     try:
         if what.isdecimal():
@@ -87,8 +87,8 @@ def _replay(what: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from simulation.lives import Figures
-    from simulation.seeds import Violation
+    from tests.simulation.lives import Figures
+    from tests.simulation.seeds import Violation
 
     first = int(time.time()) % 1_000_000_000 if arguments.seed is None else arguments.seed
     if arguments.stories:
@@ -122,8 +122,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _tell_stories(jobs: int) -> int:
     """Each story once for each of its points and each thing that can happen there."""
-    from simulation.points import Fault, Hit
-    from simulation.stories import STORIES
+    from tests.simulation.points import Fault, Hit
+    from tests.simulation.stories import STORIES
 
     tellings, wrong = 0, 0
     kinds = [*(kind for kind in Hit if kind is not Hit.FAULT), *Fault]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from simulation.counted import check_counts
-from simulation.invariants import check_bodies, check_rows, fire_of, read_all
-from simulation.people import Life, People, attempts_of
+from tests.simulation.counted import check_counts
+from tests.simulation.invariants import check_bodies, check_rows, fire_of, read_all
+from tests.simulation.people import Life, People, attempts_of
 
 Row = dict[str, Any]
 _ENDS = {"success": ("success", "any"), "failed": ("failure", "any"),

@@ -6,7 +6,7 @@ from random import Random
 
 from edgecron.model.choices import CatchUp, OnInterrupt, Overlap
 from edgecron.model.schedule import ScheduleSpec
-from simulation.people import wish
+from tests.simulation.people import wish
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 PERIODS_S = (5, 6, 7, 10, 11, 13, 15, 17, 20, 30)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulation.casts import START_MS
-from simulation.lives import Life
-from simulation.points import Chances
+from tests.simulation.casts import START_MS
+from tests.simulation.lives import Life
+from tests.simulation.points import Chances
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

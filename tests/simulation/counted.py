@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from edgecron.store.sqlite.connection import Database
-from simulation.world import World
+from tests.simulation.world import World
 
 _STATUSES = ("success", "failed", "cancelled", "interrupted", "skipped")
 

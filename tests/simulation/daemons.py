@@ -25,8 +25,8 @@ from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.command_runner import CommandRunner
 from edgecron.supervisor.verdicts import Interrupted
-from simulation.links import Link
-from simulation.machine import Machine
+from tests.simulation.links import Link
+from tests.simulation.machine import Machine
 
 ENVIRONMENT = {"PATH": "/bin", "HOME": "/"}
 BUSY_WAIT_S = 0.005  # five naps of a virtual process, each of which lets others move

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.store.sqlite.connection import Database
-from simulation.counted import check_counts
-from simulation.world import Body, World
+from tests.simulation.counted import check_counts
+from tests.simulation.world import Body, World
 
 # From a schedule's name to the plan times it had in (after, until], by a plain model.
 PlanModel = Mapping[str, Callable[[int, int], set[int]]]

@@ -11,16 +11,16 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from edgecron.supervisor.records import EndCause
-from simulation.accounts import (
+from tests.simulation.accounts import (
     check_after,
     check_attempts,
     check_coverage,
     check_intervals,
     is_of_events,
 )
-from simulation.invariants import fire_of
-from simulation.machine import MOST_LEAD_MS, Machine
-from simulation.witness import ACTIVE, Asked, Row, Witness
+from tests.simulation.invariants import fire_of
+from tests.simulation.machine import MOST_LEAD_MS, Machine
+from tests.simulation.witness import ACTIVE, Asked, Row, Witness
 
 ALWAYS, END = "each recovery", "end"
 TABLE = {

@@ -20,11 +20,11 @@ from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
 from edgecron.store.sqlite.store import SqliteStore, open_store
-from simulation.daemons import BUSY_WAIT_S
-from simulation.machine import Machine
-from simulation.people import triggers_of
-from simulation.steppers import Stepper
-from simulation.witness import Asked
+from tests.simulation.daemons import BUSY_WAIT_S
+from tests.simulation.machine import Machine
+from tests.simulation.people import triggers_of
+from tests.simulation.steppers import Stepper
+from tests.simulation.witness import Asked
 
 ACTIVE = (Status.QUEUED, Status.RUNNING)
 NEVER = "at 2100-01-01T00:00:00Z"

@@ -11,11 +11,11 @@ from edgecron.supervisor import link as real
 from edgecron.supervisor.link import BATCH, Event, SupervisorLink
 from edgecron.supervisor.protocol import Kind, Phase
 from edgecron.supervisor.records import StartRequest
-from simulation.points import Fault, Point
+from tests.simulation.points import Fault, Point
 
 if TYPE_CHECKING:
-    from simulation.machine import Machine
-    from simulation.virtual import VirtualSupervisor
+    from tests.simulation.machine import Machine
+    from tests.simulation.virtual import VirtualSupervisor
 
 ANSWER_MS = 200  # so long an engine waits for the answer of another one's supervisor
 _numbers = count(1_000_000)  # of descriptors that no real one has

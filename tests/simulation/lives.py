@@ -12,13 +12,13 @@ from edgecron.client.doctor_findings import CheckStatus
 from edgecron.model.choices import CatchUp, OnShutdown
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import UNLIMITED, Retention
-from simulation.casts import ALIKE_S, FOLLOWERS, PERIODS_S, START_MS, attempts
-from simulation.daemons import Daemon
-from simulation.judging import Judge
-from simulation.lines import People
-from simulation.machine import Machine
-from simulation.points import Chances
-from simulation.witness import Asked
+from tests.simulation.casts import ALIKE_S, FOLLOWERS, PERIODS_S, START_MS, attempts
+from tests.simulation.daemons import Daemon
+from tests.simulation.judging import Judge
+from tests.simulation.lines import People
+from tests.simulation.machine import Machine
+from tests.simulation.points import Chances
+from tests.simulation.witness import Asked
 
 PRUNED = Retention(history_age_s=120, history_count=10)
 _MOST_ENGINES = 3

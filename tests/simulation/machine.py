@@ -18,11 +18,11 @@ from edgecron.base.paths import state_dir
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 from edgecron.supervisor.journal import read_journal
 from edgecron.supervisor.records import EndCause, StartRequest
-from simulation.links import Link, Socket
-from simulation.points import CALM, STEPS_MS, Fault, Hit, Point, faults_at
-from simulation.steppers import Killed, Stepper
-from simulation.virtual import Body, VirtualSupervisor
-from support.clock import FakeClock
+from tests.simulation.links import Link, Socket
+from tests.simulation.points import CALM, STEPS_MS, Fault, Hit, Point, faults_at
+from tests.simulation.steppers import Killed, Stepper
+from tests.simulation.virtual import Body, VirtualSupervisor
+from tests.support.clock import FakeClock
 
 FIRST_PID = 10_000_000  # no real process has it
 _MOST_POINTS = 200_000  # of one process without a sleep: it would spin for ever

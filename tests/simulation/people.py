@@ -13,7 +13,7 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind, OnInterrupt, Overlap, Status
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from simulation.world import World
+from tests.simulation.world import World
 
 ACTIVE = (Status.QUEUED, Status.RUNNING)
 

@@ -24,7 +24,7 @@ from edgecron.store.sqlite import writer_queue
 from edgecron.supervisor import journal
 
 if TYPE_CHECKING:
-    from simulation.machine import Machine
+    from tests.simulation.machine import Machine
 
 
 class Point(StrEnum):
@@ -185,7 +185,7 @@ class Disk:
 @contextmanager
 def watching(machine: Machine) -> Iterator[None]:
     """Put the machine in the place of what is the system's: disk, dice, naps, sockets."""
-    from simulation.links import Question
+    from tests.simulation.links import Question
 
     statements = Statements(machine)
     naps = SimpleNamespace(sleep=lambda _: machine.nap())

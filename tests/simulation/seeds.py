@@ -13,11 +13,11 @@ from pathlib import Path
 from random import Random
 
 from edgecron.model.schedule import ScheduleSpec
-from simulation.casts import START_MS, company, crowd, plain_crowd
-from simulation.clocks import come_to_senses, strange_times
-from simulation.lives import Figures, Life, maltreated
-from simulation.machine import Machine
-from simulation.points import watching
+from tests.simulation.casts import START_MS, company, crowd, plain_crowd
+from tests.simulation.clocks import come_to_senses, strange_times
+from tests.simulation.lives import Figures, Life, maltreated
+from tests.simulation.machine import Machine
+from tests.simulation.points import watching
 
 _MEMORY = Path("/dev/shm")
 _LIFE_MS = 500_000

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from edgecron.model.choices import CatchUp, OnInterrupt, OnShutdown, Overlap
 from edgecron.model.schedule import ScheduleSpec
-from simulation.casts import START_MS
-from simulation.lives import Life
-from simulation.machine import Machine
-from simulation.people import wish
-from simulation.points import Fault, Hit, watching
-from simulation.seeds import Violation, folder_in_memory, why_of
+from tests.simulation.casts import START_MS
+from tests.simulation.lives import Life
+from tests.simulation.machine import Machine
+from tests.simulation.people import wish
+from tests.simulation.points import Fault, Hit, watching
+from tests.simulation.seeds import Violation, folder_in_memory, why_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from edgecron.client import Client
 from edgecron.model.choices import CatchUp, JobKind, Overlap
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from simulation.invariants import check_bodies, check_rows, read_all
-from simulation.world import World
+from tests.simulation.invariants import check_bodies, check_rows, read_all
+from tests.simulation.world import World
 
 START_MS = 1_782_000_000_000  # 2026-06-21T00:00:00Z, later than this edgecron was released
 HOUR_MS = 3_600_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation.invariants import check
-from simulation.test_simulation import SPECS, START_MS, a_world, meddle, model_of, quiesce
-from simulation.world import World
+from tests.simulation.invariants import check
+from tests.simulation.test_simulation import SPECS, START_MS, a_world, meddle, model_of, quiesce
+from tests.simulation.world import World
 
 SEEDS = (
     *range(1, 6),

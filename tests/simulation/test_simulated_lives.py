@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation.judging import TABLE
-from simulation.lives import Figures
-from simulation.seeds import Kind, live, live_once
+from tests.simulation.judging import TABLE
+from tests.simulation.lives import Figures
+from tests.simulation.seeds import Kind, live, live_once
 
 
 def live_in(folder: Path, seed: int, for_ms: int) -> tuple[list[str], int, int, int]:

@@ -18,7 +18,7 @@ import pytest
 from edgecron.model.choices import Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
-from support.story import Story
+from tests.support.story import Story
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -11,9 +11,9 @@ import pytest
 from edgecron.client import Client
 from edgecron.model.choices import CatchUp, Overlap
 from edgecron.store.sqlite.connection import Database
-from simulation.invariants import check
-from simulation.test_simulation import START_MS, model_of, quiesce, spec
-from simulation.world import World
+from tests.simulation.invariants import check
+from tests.simulation.test_simulation import START_MS, model_of, quiesce, spec
+from tests.simulation.world import World
 
 SEEDS = (
     *range(1, 13),

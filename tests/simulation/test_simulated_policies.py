@@ -15,10 +15,10 @@ from edgecron.model.choices import CatchUp, OnInterrupt, Overlap
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
 from edgecron.store.sqlite.connection import Database
-from simulation.accounts import check_account, check_next_times, check_unchanged
-from simulation.invariants import read_all
-from simulation.people import Life, People, Wanted, wish
-from simulation.world import World
+from tests.simulation.accounts import check_account, check_next_times, check_unchanged
+from tests.simulation.invariants import read_all
+from tests.simulation.people import Life, People, Wanted, wish
+from tests.simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 SEEDS = (

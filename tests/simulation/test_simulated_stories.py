@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation.points import Fault, Hit
-from simulation.stories import STORIES, count_points, points_for, tell_once
+from tests.simulation.points import Fault, Hit
+from tests.simulation.stories import STORIES, count_points, points_for, tell_once
 
 _STRIDE = 120  # from one point to the next; each kind of hit begins at another one
 

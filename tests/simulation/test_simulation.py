@@ -12,8 +12,8 @@ from edgecron.client import Client
 from edgecron.model.choices import CatchUp, JobKind, Overlap
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from simulation.invariants import check
-from simulation.world import World
+from tests.simulation.invariants import check
+from tests.simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 SEEDS = (

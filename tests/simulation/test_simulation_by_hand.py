@@ -11,9 +11,9 @@ import pytest
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.client import Client
-from simulation.invariants import check
-from simulation.test_simulation import SPECS, START_MS, a_world, act, model_of, quiesce
-from simulation.world import World
+from tests.simulation.invariants import check
+from tests.simulation.test_simulation import SPECS, START_MS, a_world, act, model_of, quiesce
+from tests.simulation.world import World
 
 
 def meddle(world: World) -> None:

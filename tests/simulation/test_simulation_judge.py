@@ -8,12 +8,12 @@ from dataclasses import replace
 import apsw
 import pytest
 
-from simulation.casts import START_MS
-from simulation.lives import Life
-from simulation.machine import MOST_LEAD_MS, Machine
-from simulation.people import wish
-from simulation.points import watching
-from simulation.seeds import folder_in_memory
+from tests.simulation.casts import START_MS
+from tests.simulation.lives import Life
+from tests.simulation.machine import MOST_LEAD_MS, Machine
+from tests.simulation.people import wish
+from tests.simulation.points import watching
+from tests.simulation.seeds import folder_in_memory
 
 SPEC = wish("plain", periods_s=(5,), anchor_ms=START_MS, lasts_s=1)
 

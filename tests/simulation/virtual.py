@@ -18,11 +18,11 @@ from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.spawn import SpawnFailed
 from edgecron.supervisor.starting import WAKE_SPAWN, Starter
-from simulation.links import End, Socket
-from simulation.points import Point
+from tests.simulation.links import End, Socket
+from tests.simulation.points import Point
 
 if TYPE_CHECKING:
-    from simulation.machine import Machine
+    from tests.simulation.machine import Machine
 
 
 @dataclass(eq=False)

@@ -10,9 +10,9 @@ from typing import Any
 import apsw
 
 from edgecron.model.schedule import ScheduleSpec
-from simulation.accounts import check_unchanged
-from simulation.machine import Machine
-from simulation.people import Life, Wanted, periods_of
+from tests.simulation.accounts import check_unchanged
+from tests.simulation.machine import Machine
+from tests.simulation.people import Life, Wanted, periods_of
 
 Row = dict[str, Any]
 ACTIVE = ("queued", "running")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 
 def begin() -> None:
-    """Find the simulation, and nothing of this machine's configuration."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    """Ignore this machine's configuration."""
     os.environ["EDGECRON_CONFIG"] = "none"
 
 
 def live(seed: int) -> object:
     """The figures of a seed's life, or the violation in it."""
-    from simulation.seeds import Violation, live_once
+    from tests.simulation.seeds import Violation, live_once
 
     try:
         return live_once(seed)
@@ -28,8 +25,8 @@ def tell_all(kind: str, name: str) -> tuple[int, list[tuple[str, str]]]:
 
     How many those are; of what broke how it is replayed, and why.
     """
-    from simulation.seeds import Violation
-    from simulation.stories import kind_of, points_for, tell_once
+    from tests.simulation.seeds import Violation
+    from tests.simulation.stories import kind_of, points_for, tell_once
 
     points = points_for(kind_of(kind), name)
     violations = []

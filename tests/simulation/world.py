@@ -31,7 +31,7 @@ from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.runner import Lease
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
-from support.clock import FakeClock
+from tests.support.clock import FakeClock
 
 
 class Crash(BaseException):
@@ -315,7 +315,7 @@ class World:
 
     def archiving(self, slices: Iterator[Removed | None]) -> Iterator[Removed | None]:
         """Keep what each slice removes, as it was: everything is judged as if it were there."""
-        from simulation.invariants import read_rows
+        from tests.simulation.invariants import read_rows
 
         while True:
             before = {row["id"]: row for row in read_rows(self.path)}
@@ -438,7 +438,7 @@ class World:
 
     def look_at_claim(self, key: str, answer: object) -> None:
         """Judge what a call of the store has just granted, if it was a claim."""
-        from simulation.claimed import check_claim
+        from tests.simulation.claimed import check_claim
 
         for batch in answer if isinstance(answer, tuple) else (answer,):
             if isinstance(batch, ClaimBatch) and key in self.engines:

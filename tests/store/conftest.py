@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.store.sqlite.store import SqliteStore, open_store
-from support.clock import FakeClock
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from edgecron.planning.times import compile_spec, load_timing
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Granted, Seat
 from edgecron.store.sqlite.schedule_changes import Retiming
 from edgecron.store.sqlite.store import SqliteStore
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 # Opens the store of the test once more, as another engine or person would.
 OpenStore = Callable[[], SqliteStore]

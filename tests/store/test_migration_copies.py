@@ -18,8 +18,8 @@ import pytest
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
 from edgecron.store.sqlite import whole_file
 from edgecron.store.sqlite.store import open_store
-from support.olddatabases import everything, make_version_1, version_of
-from support.places import fill, small_disk
+from tests.support.olddatabases import everything, make_version_1, version_of
+from tests.support.places import fill, small_disk
 
 NOW_MS = 1_795_200_000_000
 migrate = import_module("edgecron.store.sqlite.migrate")

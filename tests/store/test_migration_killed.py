@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from edgecron.store.sqlite.store import open_store
-from support.olddatabases import everything, make_version_1, version_of
+from tests.support.olddatabases import everything, make_version_1, version_of
 
 pytestmark = [pytest.mark.failure(68), pytest.mark.failure(15)]
 

@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from edgecron.store.sqlite.store import open_store
-from support.olddatabases import make_unreleased, make_version_1, script
+from tests.support.olddatabases import make_unreleased, make_version_1, script
 
 NOW_MS = 1_795_200_000_000
 migrate = import_module("edgecron.store.sqlite.migrate")

@@ -16,8 +16,8 @@ from edgecron.model.choices import Status
 from edgecron.planning.times import load_triggers
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import open_store
-from support.clock import FakeClock
-from support.olddatabases import everything, make_unreleased, make_version_1, version_of
+from tests.support.clock import FakeClock
+from tests.support.olddatabases import everything, make_unreleased, make_version_1, version_of
 
 NOW_MS = 1_795_200_000_000
 migrate = import_module("edgecron.store.sqlite.migrate")

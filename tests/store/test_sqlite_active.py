@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from store_bench import Bench, outcome_of
 
 from edgecron.model.choices import Overlap, Status
-from support.specs import make_spec
+from tests.store.store_bench import Bench, outcome_of
+from tests.support.specs import make_spec
 
 
 @pytest.mark.failure(48)

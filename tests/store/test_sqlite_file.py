@@ -27,7 +27,7 @@ from edgecron.store.sqlite import database_file
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID
 from edgecron.store.sqlite.store import open_store
-from support.places import unwritable_folder
+from tests.support.places import unwritable_folder
 
 NOW_MS = 1_795_161_600_000
 BOUND_S = 60.0

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from itertools import islice
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.model.choices import Overlap, Status
 from edgecron.planning.retention import MIB, Retention, limits_at
@@ -20,9 +19,10 @@ from edgecron.store.sqlite.overlap_replace import replace_oldest
 from edgecron.store.sqlite.queue_order import Blocked
 from edgecron.store.sqlite.statistics import find_ended, find_output_sizes
 from edgecron.store.sqlite.store import SqliteStore
-from support.clock import FakeClock
-from support.offering import come
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.offering import come
+from tests.support.specs import make_spec
 
 QUEUES = ("command", "py:app")
 SEAT = Seat(engine_id=1, supervisor_id="s1", queues=QUEUES, max_running=3)

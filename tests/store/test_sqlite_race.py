@@ -6,12 +6,12 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.model.choices import Overlap
 from edgecron.store.sqlite.store import open_store
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 PROCESSES, SCHEDULES, MINUTES = 6, 20, 10
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import apsw
 import pytest
-from store_bench import Bench, outcome_of
 
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import CatchUp, Status
 from edgecron.model.claim import Output, OutputChunk, Stream
 from edgecron.store.sqlite.connection import Database
-from support.specs import make_spec
+from tests.store.store_bench import Bench, outcome_of
+from tests.support.specs import make_spec
 
 MINUTE = 60_000
 BOUND_S = 20.0

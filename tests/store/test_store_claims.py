@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.planning.next_fire import NextFire
 from edgecron.planning.times import compile_spec
-from support.clock import FakeClock
-from support.specs import make_spec, ms
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec, ms
 
 MINUTE = 60_000
 

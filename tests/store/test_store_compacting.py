@@ -12,7 +12,7 @@ import pytest
 from edgecron.base.errors import DatabaseFull
 from edgecron.store.sqlite.store import open_store
 from edgecron.store.sqlite.whole_file import compact
-from support.places import fill, small_disk
+from tests.support.places import fill, small_disk
 
 MIB = 1024 * 1024
 

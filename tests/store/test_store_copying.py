@@ -25,9 +25,9 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.copies import read_copy
-from support.clock import FakeClock
-from support.places import fill, small_disk
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.places import fill, small_disk
+from tests.support.specs import make_spec
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason, Status
 from edgecron.model.claim import Outcome, Output, OutputChunk, Stream
 from edgecron.store.contract import Ended, Granted
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore, outcome_of
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 MINUTE = 60_000
 

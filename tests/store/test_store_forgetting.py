@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from store_bench import Bench, outcome_of
 
 from edgecron.base.units import from_ms
 from edgecron.base.values import replace
@@ -18,7 +17,8 @@ from edgecron.store.sqlite import retention
 from edgecron.store.sqlite.explanations import find_revision
 from edgecron.store.sqlite.old_definitions import forget
 from edgecron.store.sqlite.retention_rows import find_size
-from support.specs import make_spec
+from tests.store.store_bench import Bench, outcome_of
+from tests.support.specs import make_spec
 
 MINUTE_MS = 60_000
 KEEP = Retention()

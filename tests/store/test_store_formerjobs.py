@@ -22,8 +22,8 @@ from edgecron.model.options import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.times import load_timing
 from edgecron.store.contract import Seat
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 QUEUE = "py:plant"
 FUNCTION = Job(kind=JobKind.CALLABLE, argv=("backup",))

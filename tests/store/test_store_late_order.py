@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from store_bench import Bench, OpenStore
-
 from edgecron.model.choices import Status
 from edgecron.model.claim import Outcome
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 MINUTE_MS = 60_000
 

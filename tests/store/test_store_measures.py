@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.base.errors import DatabaseBusy
 from edgecron.model.choices import Status
@@ -30,7 +29,8 @@ from edgecron.store.sqlite.statistics import (
     find_measured,
 )
 from edgecron.store.sqlite.store import open_store
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore, outcome_of
+from tests.support.specs import make_spec
 
 MINUTE_MS = 60_000
 YEAR_MS = 366 * 86_400_000

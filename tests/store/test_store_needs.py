@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Cause, Hold, Overlap, Reason, Status, WaitsFor
@@ -15,8 +14,9 @@ from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.times import compile_spec
 from edgecron.store.contract import Seat
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from store_bench import Bench
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import JobKind
@@ -16,8 +15,9 @@ from edgecron.model.engine import Offers
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import Seat
-from support.offering import come
-from support.specs import make_spec
+from tests.store.store_bench import Bench
+from tests.support.offering import come
+from tests.support.specs import make_spec
 
 QUEUE = "py:plant"
 OLD, NEW = ("poll", "sweep"), ("poll", "report")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import cycle, product
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.model.listing import RunPage
 from edgecron.model.run import Execution
 from edgecron.store.sqlite.history import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 MINUTE = 60_000
 MANY = (1, 3, 4, *range(1000, 1000 + MOST_APART))  # of which most have never been

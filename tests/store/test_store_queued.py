@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.planning.next_fire import Fire, NextFire
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 MINUTE = 60_000
 

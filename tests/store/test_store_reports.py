@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.model.choices import Overlap, Reason, Status
 from edgecron.model.claim import Outcome
 from edgecron.model.reports import Progress, Reported, progress_text
 from edgecron.model.run import Execution
 from edgecron.store.contract import Granted
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore, outcome_of
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 MINUTE = 60_000
 HALF = progress_text(Progress(fraction=0.5, text="half"))

@@ -20,10 +20,10 @@ from edgecron.model.choices import OnInterrupt, Reason, Status
 from edgecron.model.run import Execution
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
-from support.clock import FakeClock
-from support.olddatabases import make_version_1, version_of
-from support.specs import make_spec
-from support.story import Story
+from tests.support.clock import FakeClock
+from tests.support.olddatabases import make_version_1, version_of
+from tests.support.specs import make_spec
+from tests.support.story import Story
 
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 

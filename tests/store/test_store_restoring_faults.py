@@ -30,9 +30,9 @@ from edgecron.model.choices import OnInterrupt
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.writer_queue import WriterQueue
 from edgecron.supervisor.files import prepare_state_dir
-from support.clock import FakeClock
-from support.places import small_disk
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.places import small_disk
+from tests.support.specs import make_spec
 
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 KEY = "0123456789abcdef"

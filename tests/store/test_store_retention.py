@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.model.choices import Status
 from edgecron.model.claim import Output, OutputChunk, Stream
@@ -22,8 +21,9 @@ from edgecron.planning.retention import (
 from edgecron.store.sqlite import retention_rows
 from edgecron.store.sqlite.damage import repair_orphans
 from edgecron.store.sqlite.retention import prune as prune_slices
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore, outcome_of
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 MINUTE_MS = 60_000
 DAY_S = 86_400

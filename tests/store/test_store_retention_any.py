@@ -8,13 +8,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_bench import Bench
 
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.sqlite.retention import prune
 from edgecron.store.sqlite.store import open_store
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 HOUR_MS = 3_600_000
 ENDED = ("success", "failed", "skipped", "cancelled", "interrupted")

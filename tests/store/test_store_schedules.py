@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from store_bench import Bench, OpenStore
 
 from edgecron.base.errors import AlreadyExists, NotFound
 from edgecron.base.units import from_ms
@@ -15,8 +14,9 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire, next_fire
 from edgecron.planning.times import compile_spec
 from edgecron.store.sqlite.schedule_changes import Retiming
-from support.clock import FakeClock
-from support.specs import make_spec, ms
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec, ms
 
 MINUTE = 60_000
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from store_bench import Bench, OpenStore
-
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Hold
 from edgecron.planning.corrections import HOUR_MS, KeptTimes, Retimed
 from edgecron.planning.next_fire import NextFire
 from edgecron.store.contract import ClockMarks
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 
 def rebased(kept: KeptTimes, *, at_ms: int, next_ms: int) -> Retimed:

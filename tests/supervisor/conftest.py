@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, Unanswering, wait_empty
 
 from edgecron.supervisor import cgroups, delegation
+from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, wait_empty
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ from edgecron.supervisor import (
 )
 from edgecron.supervisor.command_runner import CommandRunner, Part, outcome_of
 from edgecron.supervisor.runner import Runner
-from support.accounts import as_root
+from tests.support.accounts import as_root
 
 BOUND_MS = 20_000
 NUMBERS = itertools.count(1)

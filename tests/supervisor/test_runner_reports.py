@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping
 
 import pytest
-from test_runner_callables import BOUND_S, claim, collect_all, run
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import Conflict, InvalidInput
@@ -16,6 +15,7 @@ from edgecron.model.choices import Reason, Status
 from edgecron.model.reports import MOST_STATE_KEYS, Progress, Reported, progress_text, read_progress
 from edgecron.supervisor.callable_runner import CallableRunner, Function
 from edgecron.supervisor.calls import Call
+from tests.supervisor.test_runner_callables import BOUND_S, claim, collect_all, run
 
 REMEMBERED = {7: {"cursor": "41", "seen": '["a"]'}}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bench
 
 from edgecron.base.clock import SystemClock
 from edgecron.engine import other_engines as adoption
@@ -13,6 +12,7 @@ from edgecron.engine.other_engines import adopt_supervisor
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.link import SupervisorLink
+from tests.supervisor.supervisor_bench import Bench
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

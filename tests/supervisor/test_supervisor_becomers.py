@@ -11,13 +11,21 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from supervisor_bench import BOUND_MS, Bell, Bench, Gate, Starting, Unanswering, wait_gone
 
 from edgecron.supervisor import EndCause, ExitRecord, Flag, Identity, StartRequest, becoming
 from edgecron.supervisor.becoming import Becoming
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawned, Spawner
-from support.accounts import as_root, identity
+from tests.supervisor.supervisor_bench import (
+    BOUND_MS,
+    Bell,
+    Bench,
+    Gate,
+    Starting,
+    Unanswering,
+    wait_gone,
+)
+from tests.support.accounts import as_root, identity
 
 HELD_UP = "user 'nobody' or a folder of theirs held its start up for more than 10 s"
 

@@ -12,15 +12,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from supervisor_bench import (
-    BOUND_MS,
-    Bell,
-    Bench,
-    Gate,
-    Unanswering,
-    children_of,
-    wait_gone,
-)
 
 from edgecron.supervisor import EndCause, becoming, forget, lock_is_held, lock_path
 from edgecron.supervisor.becoming import Becoming, NotBecome
@@ -30,7 +21,16 @@ from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.records import ExitRecord, Identity, StartRequest
 from edgecron.supervisor.results import result_path
 from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
-from support.accounts import as_root, identity
+from tests.supervisor.supervisor_bench import (
+    BOUND_MS,
+    Bell,
+    Bench,
+    Gate,
+    Unanswering,
+    children_of,
+    wait_gone,
+)
+from tests.support.accounts import as_root, identity
 
 
 def lines_of(bench: Bench, record: ExitRecord) -> dict[str, str]:

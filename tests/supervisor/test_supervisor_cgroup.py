@@ -9,16 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from supervisor_bench import (
-    Bell,
-    Bench,
-    Gate,
-    escaping,
-    is_running,
-    read_pids,
-    wait_empty,
-    wait_gone,
-)
 
 from edgecron.base.clock import SystemClock
 from edgecron.engine.other_engines import LocalEngines
@@ -36,6 +26,16 @@ from edgecron.supervisor import (
 )
 from edgecron.supervisor.cgroups import list_folders, run_folder, supervisor_folder
 from edgecron.supervisor.files import journal_path
+from tests.supervisor.supervisor_bench import (
+    Bell,
+    Bench,
+    Gate,
+    escaping,
+    is_running,
+    read_pids,
+    wait_empty,
+    wait_gone,
+)
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

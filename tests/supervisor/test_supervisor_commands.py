@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, children_of
 
 from edgecron.model.claim import Stream
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy
-from support.accounts import as_root
+from tests.supervisor.supervisor_bench import Bell, Bench, children_of
+from tests.support.accounts import as_root
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

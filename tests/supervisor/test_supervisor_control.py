@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.model.claim import Output, OutputChunk, Stream
@@ -21,6 +20,7 @@ from edgecron.supervisor.files import journal_path, socket_path
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.protocol import Kind, Phase, encode
 from edgecron.supervisor.reactor import Reactor
+from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

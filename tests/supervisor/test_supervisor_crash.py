@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 
 from edgecron.base.clock import SystemClock
 from edgecron.engine.other_engines import LocalEngines
@@ -31,7 +30,8 @@ from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.looks import end_unrecorded
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.process import StartBy
-from support.accounts import as_root, identity
+from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
+from tests.support.accounts import as_root, identity
 
 ENGINE = """
 import os, sys

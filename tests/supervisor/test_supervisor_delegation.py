@@ -125,7 +125,7 @@ SERVICE = """
 import sys
 from pathlib import Path
 Path(sys.argv[1], "cgroup.procs").write_text("0")
-from supervisor_bench import Bench
+from tests.supervisor.supervisor_bench import Bench
 bench = Bench(Path(sys.argv[2]))
 print(bench.printed(bench.run_shell("grep 0:: /proc/self/cgroup")).decode().strip())
 bench.close()

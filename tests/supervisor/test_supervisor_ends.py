@@ -10,9 +10,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, wait_gone
 
 from edgecron.supervisor import EndCause, Flag, StartBy
+from tests.supervisor.supervisor_bench import Bell, Bench, Gate, wait_gone
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

@@ -9,7 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from supervisor_bench import (
+
+from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
+from edgecron.supervisor.groups import Process, list_processes, read_start_time, signal_session
+from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
+from edgecron.supervisor.members import find_mark
+from tests.supervisor.supervisor_bench import (
     Bell,
     Bench,
     Gate,
@@ -19,13 +24,8 @@ from supervisor_bench import (
     read_pids,
     wait_gone,
 )
-
-from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
-from edgecron.supervisor.groups import Process, list_processes, read_start_time, signal_session
-from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
-from edgecron.supervisor.members import find_mark
-from support.accounts import as_root
-from support.clock import FakeClock
+from tests.support.accounts import as_root
+from tests.support.clock import FakeClock
 
 # As a shell's background jobs after `set -m`: a group of its own in the session of the run.
 OWN_GROUP = """

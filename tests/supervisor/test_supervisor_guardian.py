@@ -11,16 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from supervisor_bench import (
-    Bell,
-    Bench,
-    Unanswering,
-    children_of,
-    is_running,
-    read_pids,
-    wait_all_gone,
-    wait_gone,
-)
 
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import Reason
@@ -39,7 +29,17 @@ from edgecron.supervisor.files import journal_path
 from edgecron.supervisor.groups import Process
 from edgecron.supervisor.guardian import find_doomed, find_doomed_cgroups
 from edgecron.supervisor.records import ExitRecord
-from support.accounts import as_root, identity
+from tests.supervisor.supervisor_bench import (
+    Bell,
+    Bench,
+    Unanswering,
+    children_of,
+    is_running,
+    read_pids,
+    wait_all_gone,
+    wait_gone,
+)
+from tests.support.accounts import as_root, identity
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

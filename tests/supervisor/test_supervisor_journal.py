@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bench
 
 from edgecron.model.choices import Reason
 from edgecron.supervisor import (
@@ -27,6 +26,7 @@ from edgecron.supervisor import (
 from edgecron.supervisor.files import journal_path, result_name, spool_name, take_lock
 from edgecron.supervisor.journal import Journal, encode_line
 from edgecron.supervisor.remains import find_dead
+from tests.supervisor.supervisor_bench import Bench
 
 KEY = "0123456789abcdef"
 BOOT = "boot-1"

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bench, Gate
 
 from edgecron.model.claim import Output, Stream
 from edgecron.supervisor import Flag, StartBy
@@ -20,7 +19,8 @@ from edgecron.supervisor.output import (
     load_output,
     load_saved_output,
 )
-from support.places import fill, small_disk
+from tests.supervisor.supervisor_bench import Bench, Gate
+from tests.support.places import fill, small_disk
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

@@ -13,7 +13,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bench
 
 import edgecron
 from edgecron.base.clock import SystemClock
@@ -23,6 +22,7 @@ from edgecron.supervisor.files import take_lock
 from edgecron.supervisor.holders import find_holders
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.protocol import BrokenProtocol, FrameReader, FrameWriter, Kind, encode
+from tests.supervisor.supervisor_bench import Bench
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
 
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy, StartRequest, forget
 from edgecron.supervisor.command_results import split_result
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.results import result_path
 from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed
-from support.accounts import as_root, identity
-from support.clock import FakeClock
+from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
+from tests.support.accounts import as_root, identity
+from tests.support.clock import FakeClock
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

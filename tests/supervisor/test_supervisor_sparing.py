@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bench
 
 from edgecron.supervisor.sparing import PLACE, Sparing
-from support.accounts import as_root, identity
+from tests.supervisor.supervisor_bench import Bench
+from tests.support.accounts import as_root, identity
 
 
 @pytest.mark.failure(21)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from support.program import PROGRAM
+from tests.support.program import PROGRAM
 
 EVIL = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202e\u2028\x7f" + "\u0301" * 9
 _RESULT = r"""printf '%s' '"\u001b[2J\u009b31m\u202e"' > "$EDGECRON_RESULT" """

@@ -9,8 +9,8 @@ import signal
 from pathlib import Path
 
 from edgecron.model.claim import Stream
-from support.engines import Place
-from support.processes import BOUND_S, parent_of
+from tests.support.engines import Place
+from tests.support.processes import BOUND_S, parent_of
 
 COUNT = 50
 LINES = 900  # about 20 KB per stream, before the gate and after: more than memory holds

@@ -13,7 +13,7 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from support.clock import FakeClock
+from tests.support.clock import FakeClock
 
 PAGE_BYTES = 1024
 _RUNS = """

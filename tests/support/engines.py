@@ -11,7 +11,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
-from support.processes import Daemon, Gate
+from tests.support.processes import Daemon, Gate
 
 
 class Place:

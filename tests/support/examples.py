@@ -33,7 +33,7 @@ import edgecron as package
 from edgecron.base.clock import SystemClock
 from edgecron.cli.topics import Block, BlockKind, read_page
 from edgecron.store.sqlite.store import open_store
-from support.shells import put_program_on_path
+from tests.support.shells import put_program_on_path
 
 ROOT = Path(__file__).parents[2]
 ZONE = "Europe/Berlin"

@@ -12,7 +12,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.claim import Stream
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from support.printing import (
+from tests.support.printing import (
     FOR_EVER_S,
     HOME_FOLDERS,
     PHOTO_FOLDERS,

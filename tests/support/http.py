@@ -13,7 +13,7 @@ from typing import Any
 from edgecron.client import Client
 from edgecron.http.limits import Limits
 from edgecron.http.serving import HttpService, TcpPlace
-from support.processes import Daemon
+from tests.support.processes import Daemon
 
 BOUND_S = 20.0  # no answer takes so long
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from support.tools import need_tools
+from tests.support.tools import need_tools
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
 DAEMON = pwd.getpwnam("daemon").pw_uid

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.program import PACKAGE, PROGRAM
+from tests.support.program import PACKAGE, PROGRAM
 
 BOUND_S = 30.0
 

@@ -6,7 +6,7 @@ import os
 import select
 from typing import IO
 
-from support.processes import BOUND_S
+from tests.support.processes import BOUND_S
 
 
 def read_bytes(stream: IO[bytes] | None, until: bytes) -> bytes:

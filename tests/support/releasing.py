@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from support.tools import need_packages
+from tests.support.tools import need_packages
 
 ROOT = Path(__file__).parents[2]
 PACKAGING = ROOT / "packaging"

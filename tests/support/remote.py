@@ -27,7 +27,7 @@ from edgecron.client.resources import (
     question,
     read_arguments,
 )
-from support.http import serving
+from tests.support.http import serving
 
 # To count_schedules.
 GOOD = b'{"now":"2025-11-22T08:26:40Z","counts":{"schedules":1,"broken":0,"vanished":0}}'

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,15 +25,14 @@ from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
 
-if __name__ == "__main__":  # Nothing but pytest knows where the tests' own modules are.
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+if __name__ == "__main__":
     os.environ["EDGECRON_CONFIG"] = "none"
 
 from edgecron.base.clock import Clock, SystemClock, now
 from edgecron.base.paths import DATABASE_NAME, state_dir
 from edgecron.client import Client
-from support.attendants import Attendants
-from support.telling import Teller, Told
+from tests.support.attendants import Attendants
+from tests.support.telling import Teller, Told
 
 ZONE = "Europe/Berlin"  # the machine's own, within the scene
 NOW = datetime(2026, 11, 20, 14, 32, 10, tzinfo=ZoneInfo(ZONE))  # a Friday

@@ -11,9 +11,9 @@ from edgecron.model.claim import Claim, Outcome, Output, OutputChunk
 from edgecron.model.reports import Reported
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
-from support.clock import FakeClock
-from support.household import Role
-from support.printing import Draw, printed
+from tests.support.clock import FakeClock
+from tests.support.household import Role
+from tests.support.printing import Draw, printed
 
 _QUICK_S = 60  # a job that typically ends sooner ends unseen: its row is written with the next
 

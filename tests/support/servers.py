@@ -20,7 +20,7 @@ from typing import Any
 from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.model.run import Execution
-from support.processes import ends
+from tests.support.processes import ends
 
 BOUND_S = 60.0  # four interpreters begin at once, on a machine that may be busy
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from support.program import PROGRAM
-from support.terminal import BOUND_S, read_until
+from tests.support.program import PROGRAM
+from tests.support.terminal import BOUND_S, read_until
 
 _BASH = r"""
 source "$1"; shift

@@ -16,7 +16,7 @@ from edgecron.engine.watchdog import Watchdog
 from edgecron.model.choices import JobKind, OnShutdown
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from simulation.world import World
+from tests.simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 

@@ -11,8 +11,8 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
-from simulation.world import World
-from support.clock import FakeClock
+from tests.simulation.world import World
+from tests.support.clock import FakeClock
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
 

@@ -21,8 +21,8 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.migrate import migrate
 from edgecron.store.sqlite.store import SqliteStore
 from edgecron.triggers.zones import load_zone
-from support.clock import FakeClock
-from support.household import (
+from tests.support.clock import FakeClock
+from tests.support.household import (
     DISK,
     GONE_ZONE,
     PRESENT_ZONE,
@@ -33,7 +33,7 @@ from support.household import (
     pollers,
     tariff,
 )
-from support.seeming import SeemingEngines, SeemingRunner
+from tests.support.seeming import SeemingEngines, SeemingRunner
 
 DAYS = 10
 _PID = 812  # as small as that of a service that starts with the machine

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from support.program import PACKAGE, PROGRAM
+from tests.support.program import PACKAGE, PROGRAM
 
 BOUND_S = 30.0
 

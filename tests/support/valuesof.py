@@ -21,7 +21,7 @@ from edgecron.model.reports import Progress
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger
-from support.documents import JOBS, POLICIES, SPECS
+from tests.support.documents import JOBS, POLICIES, SPECS
 
 _LETTERS = st.text(max_size=12)  # halves of letters among them: SQLite keeps what it is given
 _JSON = st.recursive(

@@ -6,12 +6,12 @@ import random
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from triggers_oracle import Expression
 
 from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import CronTrigger, parse_trigger
 from edgecron.triggers.days import DayRule
 from edgecron.triggers.tzif import Spans
+from tests.triggers.triggers_oracle import Expression
 
 EPOCH = date(1970, 1, 1)
 DAYS = ["*", "1", "31", "13", "1-7", "*/2", "*/10", "29-31", "L", "15,L", "1W", "15W", "31W", "28W"]

@@ -11,11 +11,11 @@ import pytest
 from croniter import croniter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_triggers_oracle import HOURS, MINUTES, MONTHS, items
-from triggers_oracle import zone
 
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.gate import gate
+from tests.triggers.test_triggers_oracle import HOURS, MINUTES, MONTHS, items
+from tests.triggers.triggers_oracle import zone
 
 # Where one day field is `*`, cron, croniter and edgecron agree on what both together mean.
 DAYS = items(1, 28, [1, 15, 28]).filter(lambda text: not text.startswith("*/"))

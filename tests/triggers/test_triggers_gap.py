@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from triggers_oracle import all_zones
 
 from edgecron.triggers import parse_trigger
+from tests.triggers.triggers_oracle import all_zones
 
 
 def plan_times(text: str, zone: str, *, after: str, until: str) -> list[str]:

@@ -10,10 +10,10 @@ import random
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from triggers_oracle import all_zones, plan_times, scan, transitions
 
 from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import Trigger, parse_trigger
+from tests.triggers.triggers_oracle import all_zones, plan_times, scan, transitions
 
 FAST = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)

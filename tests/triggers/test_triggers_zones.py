@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from triggers_oracle import FOLDER, all_zones, offset_s, zone
 
 from edgecron.base.errors import UnknownTimezone
 from edgecron.triggers import check_zone, load_zone, local_zone_name, parse_trigger, tzdata_version
@@ -20,6 +19,7 @@ from edgecron.triggers.zones import (
     zone_history,
     zone_spans,
 )
+from tests.triggers.triggers_oracle import FOLDER, all_zones, offset_s, zone
 
 DAY_S = 86_400
 FROM_S = int(datetime(1850, 1, 1, tzinfo=UTC).timestamp())

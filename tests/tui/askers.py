@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgecron.client import Client
-from support.clock import FakeClock
+from tests.support.clock import FakeClock
 
 
 class AtOnce:

@@ -12,7 +12,7 @@ from snapshots import check_screen
 from edgecron.model.choices import Status
 from edgecron.tui.dialogs import Dialog
 from edgecron.tui.filter_line import FilterLine
-from support.scene import Scene, make_scene
+from tests.support.scene import Scene, make_scene
 
 SIZES = [(80, 24), (160, 48)]
 

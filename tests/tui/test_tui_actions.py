@@ -11,9 +11,9 @@ from pilot import Seen, watch
 
 from edgecron.client import Client
 from edgecron.model.choices import Cause, Status
-from support.clock import FakeClock
-from support.offering import let_vanish
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.offering import let_vanish
+from tests.support.specs import make_spec
 
 NAMES = ("backup", "report", "sync")
 

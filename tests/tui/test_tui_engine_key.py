@@ -12,9 +12,9 @@ from pilot import Seen, watch
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
 from edgecron.tui.app import EngineCall
-from support.accounts import as_root
-from support.processes import ends
-from support.specs import make_spec
+from tests.support.accounts import as_root
+from tests.support.processes import ends
+from tests.support.specs import make_spec
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from textual import events
 
 from edgecron.client import Client
 from edgecron.tui.list_view import LineView
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 NAMES = ("backup", "beta", "carl", "report")
 

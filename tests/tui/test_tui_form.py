@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from textual.events import Paste
-from tui.pilot import Seen, watch
-from tui.snapshots import check_screen
 
 from edgecron.base.errors import NotFound
 from edgecron.formats.document_writing import schedule_table
@@ -21,8 +19,10 @@ from edgecron.tui.form import ScheduleForm
 from edgecron.tui.form_widgets import Choice, FieldRow
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
-from support.scene import Scene, make_scene
-from support.specs import make_spec
+from tests.support.scene import Scene, make_scene
+from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, watch
+from tests.tui.snapshots import check_screen
 
 SMALL, LARGE = (80, 24), (160, 48)
 Tale = Callable[[Seen], Awaitable[None]]

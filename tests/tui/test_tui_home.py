@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from textual.color import Color
-from tui.pilot import Seen, watch
-from tui.snapshots import check_screen
 
 from edgecron.base.units import to_ms
 from edgecron.tui.app import Appearance
 from edgecron.tui.list_view import LineView
 from edgecron.tui.themes import DARK, LIGHT, TEXT_STYLES
-from support.scene import Scene, make_scene
+from tests.support.scene import Scene, make_scene
+from tests.tui.pilot import Seen, watch
+from tests.tui.snapshots import check_screen
 
 SIZES = ((40, 10), (80, 24), (120, 30), (160, 48))
 _LEGIBLE = 4.5  # contrast of text to its ground, as WCAG 2 AA has it

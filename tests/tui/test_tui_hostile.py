@@ -16,8 +16,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from support.acts import World
-from support.terminal import BOUND_S, process_on_terminal, read_until, resize
+from tests.support.acts import World
+from tests.support.terminal import BOUND_S, process_on_terminal, read_until, resize
 
 # Markup as Textual and Rich have it: an action on a click, styles, an end without a beginning.
 MARKUP = "[@click=app.quit]m[/][bold red on blue]n[/bold red][/] [/nothing] \\[o"

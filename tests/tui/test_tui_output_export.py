@@ -13,8 +13,8 @@ import pytest
 from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput
 from edgecron.client import Client
 from edgecron.tui.output_export import clipboard_command, copy_with, fits_sequence, save_output
-from support.engines import Place
-from support.standins import found, script
+from tests.support.engines import Place
+from tests.support.standins import found, script
 
 XCLIP = ("xclip", "-selection", "clipboard")
 

@@ -15,8 +15,8 @@ from edgecron.client.follow import Piece
 from edgecron.model.choices import Status
 from edgecron.model.claim import Stream
 from edgecron.tui.output_feed import OutputEnd, OutputFeed
-from support.engines import Place
-from support.processes import BOUND_S
+from tests.support.engines import Place
+from tests.support.processes import BOUND_S
 
 
 @pytest.fixture

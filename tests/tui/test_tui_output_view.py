@@ -14,7 +14,7 @@ from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.output_lines import output_title
 from edgecron.tui.output_text import whole_text
 from edgecron.tui.output_view import OutputView
-from support.specs import ms
+from tests.support.specs import ms
 
 AT_MS = ms("2026-11-20T08:00:00Z")
 HEIGHT, WIDTH = 10, 40

@@ -16,9 +16,9 @@ import pytest
 from edgecron.base.bundle import Start
 from edgecron.client import Client
 from edgecron.tui.own_engine import OwnEngine, engine_command, engine_environment, find_refusal
-from support.accounts import as_root
-from support.processes import BOUND_S, Gate, ends
-from support.program import PROGRAM
+from tests.support.accounts import as_root
+from tests.support.processes import BOUND_S, Gate, ends
+from tests.support.program import PROGRAM
 
 # What holds an engine and can be killed, as the dashboard does.
 _HOLDER = """

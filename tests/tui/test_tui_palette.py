@@ -17,8 +17,8 @@ from edgecron.tui.help import help_lines
 from edgecron.tui.key_line import footer_spans
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
 from edgecron.tui.palette import Item, find_items
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 
 @pytest.fixture

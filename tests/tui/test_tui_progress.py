@@ -13,7 +13,7 @@ from edgecron.model.run import Execution
 from edgecron.tui.facts import Cells, Fact
 from edgecron.tui.list_model import Span
 from edgecron.tui.run_facts import progress_line, progress_rows
-from support.story import Story
+from tests.support.story import Story
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 
 import apsw
 import pytest
-from tui.askers import AtOnce, InTurn
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
@@ -16,7 +15,8 @@ from edgecron.model.filters import parse_filter
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.run_list import RunSource
-from support.clock import FakeClock
+from tests.support.clock import FakeClock
+from tests.tui.askers import AtOnce, InTurn
 
 COUNT = 5_000
 REMOVED = range(1_001, 1_801)  # of the ids, by retention

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tui.pilot import Seen, watch
-from tui.snapshots import check_screen
 
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import JobKind, Status
@@ -21,9 +19,11 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
 from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_screen import RunScreen
-from support.engines import Place
-from support.scene import Scene, make_scene
-from support.standins import script
+from tests.support.engines import Place
+from tests.support.scene import Scene, make_scene
+from tests.support.standins import script
+from tests.tui.pilot import Seen, watch
+from tests.tui.snapshots import check_screen
 
 SMALL, LARGE = (80, 24), (160, 48)
 LEAST_OUTPUT = 14  # lines of it at 80x24

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.program import PROGRAM
-from support.terminal import on_terminal, read_until
+from tests.support.program import PROGRAM
+from tests.support.terminal import on_terminal, read_until
 
 _POINTER = re.compile(r"\x1b\]22;[a-z-]*\x07")  # the mouse pointer's shape, which is Textual's own
 _LEFT = "\x1b[?1049l"

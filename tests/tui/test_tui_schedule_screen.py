@@ -8,8 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tui.pilot import Seen, watch
-from tui.snapshots import check_screen
 
 from edgecron.model.choices import Overlap
 from edgecron.model.options import Policies
@@ -17,8 +15,10 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.list_view import LineView
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
-from support.scene import NOW, Scene, make_scene
-from support.specs import make_spec
+from tests.support.scene import NOW, Scene, make_scene
+from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, watch
+from tests.tui.snapshots import check_screen
 
 SMALL, LARGE = (80, 24), (160, 48)
 HOSTILE = "\x1b]52;c;eA==\x07 [red]\u202ebold[/] \x9b2J"

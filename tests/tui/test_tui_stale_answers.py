@@ -8,14 +8,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tui.askers import InTurn
 
 from edgecron.client import Client
 from edgecron.model.filters import parse_filter
 from edgecron.tui.schedule_list import ScheduleSource
 from edgecron.tui.upcoming_list import UpcomingSource
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
+from tests.tui.askers import InTurn
 
 
 @pytest.fixture

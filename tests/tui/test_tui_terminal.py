@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import Daemon, Gate, ends
-from support.program import copied_program
-from support.stuck import stop
-from support.terminal import (
+from tests.support.processes import Daemon, Gate, ends
+from tests.support.program import copied_program
+from tests.support.stuck import stop
+from tests.support.terminal import (
     BOUND_S,
     PROGRAM,
     on_terminal,

@@ -16,8 +16,8 @@ from edgecron.client import Client
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.week import WeekView
-from support.clock import FakeClock
-from support.specs import make_spec
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 
 _READ_WAIT_S = 0.1
 _WRITE_WAIT_S = 20.0

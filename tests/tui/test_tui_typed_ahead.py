@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from tui.pilot import Seen, watch
 
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.text_line import LineInput
-from support.scene import Scene, make_scene
+from tests.support.scene import Scene, make_scene
+from tests.tui.pilot import Seen, watch
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import pytest
 
 from edgecron.base.errors import UsageError
 from edgecron.tui.web import WebAddress, is_request_allowed, read_address, session_command
-from support.accounts import as_root
-from support.otherusers import NOBODY, ask_as
-from support.program import PROGRAM
-from support.terminal import BOUND_S
+from tests.support.accounts import as_root
+from tests.support.otherusers import NOBODY, ask_as
+from tests.support.program import PROGRAM
+from tests.support.terminal import BOUND_S
 
 LOCAL = WebAddress("127.0.0.1", 8000)
 OPEN = WebAddress("0.0.0.0", 8000)

@@ -20,9 +20,9 @@ from edgecron.model.measures import Recurrence
 from edgecron.triggers import combine, dump_trigger, load_zone, parse_trigger
 from edgecron.views.busy import WeekHeat, WeekTally
 from edgecron.views.busy_shapes import week_from
-from support.clock import FakeClock
-from support.offering import let_vanish
-from support.specs import SEED, make_spec
+from tests.support.clock import FakeClock
+from tests.support.offering import let_vanish
+from tests.support.specs import SEED, make_spec
 
 BERLIN = "Europe/Berlin"
 ORDINARY = datetime(2026, 11, 20, 8, 12, 34, 567_000, tzinfo=UTC)
