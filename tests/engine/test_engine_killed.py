@@ -23,7 +23,7 @@ from tests.support.processes import BOUND_S
 PRINTED = 40_000  # more than memory holds
 NAMES = ("due", "by-hand")
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["support.killing"])
+FORKED.set_forkserver_preload(["tests.support.killing"])
 
 
 def make_database(folder: Path) -> Path:
