@@ -120,6 +120,8 @@ _HOMES: dict[str, str] = {
     "Outlook": "edgecron.views.outlook",
     "Output": "edgecron.model.claim",
     "OutputChunk": "edgecron.model.claim",
+    "NamedId": "edgecron.model.listing",
+    "Removal": "edgecron.model.listing",
     "RunBounds": "edgecron.model.listing",
     "RunPage": "edgecron.model.listing",
     "Schedule": "edgecron.model.schedule",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from edgecron.model.filters import Filter
     from edgecron.model.listing import (
         Choice,
+        NamedId,
+        Removal,
         RunBounds,
         RunPage,
         ScheduleLine,
@@ -168,8 +170,8 @@ class Client(Protocol):
     def find_dependents(self, name: str) -> list[str]:
         """Return the names of schedules that follow a schedule or need its success."""
 
-    def removals(self, name: str) -> list[tuple[int, datetime]]:
-        """Return (id, time) of each removed schedule of this name, newest first."""
+    def removals(self, name: str) -> list[Removal]:
+        """Return the id and the time of each removed schedule of this name, newest first."""
 
     def removed_at(self, name: str) -> datetime | None:
         """Return when the schedule of this name was removed; None if it exists or never did."""
@@ -191,8 +193,8 @@ class Client(Protocol):
     def first_schedule_lines(self, limit: int) -> list[ScheduleLine]:
         """Return the first schedules by name as lines of a list."""
 
-    def names_of_all(self) -> list[tuple[int, str]]:
-        """Return (id, name) of each schedule."""
+    def schedule_names(self) -> list[NamedId]:
+        """Return the id and the name of each schedule, removed ones included."""
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
         """Return the ids of schedules whose names a filter lets through, removed ones included."""

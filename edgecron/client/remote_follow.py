@@ -8,33 +8,56 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from edgecron.client.remote_requests import Asking, Waiting
+from edgecron.base.errors import ServerLost
+from edgecron.client.remote_requests import Waiting
+from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
     from edgecron.client.follow import LaterTold, Piece
-    from edgecron.client.run_questions import Begun, Printed
-    from edgecron.model.choices import Status
+    from edgecron.client.questions import Begun, Printed
     from edgecron.model.run import Execution
 
-# For how long the server holds a question for what is new: what comes is told at once, and who
-# waits looks in between whether somebody is there to go on with it.
+# How long the server holds a request for news. It answers a change immediately; in between, the
+# client checks whether anything still looks after the run.
 _HELD_S = 5.0
 _HELD_QUEUED_S = 2.0
-_LOST_S = 15.0  # then nobody answers any more
+_LOST_S = 15.0  # without an answer: the server is gone
 _Ask = Callable[..., Any]
 
 
-class Following(Asking):
-    """What is live."""
+class ChangeWatch:
+    """Know whether the database has changed, at no cost: the server holds a request until then."""
 
-    def follower(self, execution_id: int, *, position: int = 0) -> RemoteFollower:
-        waiting = Waiting(self._lines.open(), self._time, "await_printed")
-        return RemoteFollower(self._ask, waiting, execution_id, position=position)
+    def __init__(self, mark: int, waiting: Waiting, *, place: str) -> None:
+        self._mark = mark
+        self._waiting = waiting
+        self._place = place
+        self._asked_ms = 0
 
-    def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
-        waiting = Waiting(self._lines.open(), self._time, "await_begun")
-        told = self._ask("told_before", name=name, known=None if known is None else known.id)
-        return RemoteLaterRuns(self._ask, waiting, told)
+    def mark(self) -> int:
+        """Return the newest mark. Raises ServerLost if the server no longer answers."""
+        now_ms = self._waiting.time.boottime_ms()
+        if self._waiting.is_begun:
+            if not _is_readable(self._waiting.fileno()):
+                if now_ms - self._asked_ms > _LOST_S * 1000:
+                    raise ServerLost(f"{self._place} does not answer")
+                return self._mark
+            found: int | None = self._waiting.finish()
+            self._mark = self._mark if found is None else found
+        self._waiting.begin(wait_s=_HELD_S, mark=self._mark)
+        self._asked_ms = now_ms
+        return self._mark
+
+    def close(self) -> None:
+        self._waiting.close()
+
+
+def _is_readable(fileno: int | None) -> bool:
+    if fileno is None:
+        return True
+    poller = select.poll()
+    poller.register(fileno, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 class RemoteFollower:
@@ -94,8 +117,6 @@ class RemoteFollower:
     def wait(self, also: Sequence[int] = (), *, until_s: float = 0.0) -> set[int]:
         """Sleep until there may be something new of the run, or one of these descriptors is
         readable; which of them are."""
-        from edgecron.model.choices import Status
-
         if not self._waiting.is_begun:
             status = self._status or Status.QUEUED
             least_s = _HELD_QUEUED_S if status is Status.QUEUED else _HELD_S

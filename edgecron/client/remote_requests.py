@@ -165,7 +165,7 @@ class Asking:
     def now(self) -> datetime:
         """Wall time of the other machine, aware, in UTC."""
         if not self._time.is_known:
-            self._ask("status", only=("now",))
+            self.ask("status", only=("now",))
         return from_ms(self._time.now_ms())
 
     def interrupt(self) -> None:
@@ -173,19 +173,15 @@ class Asking:
         self._broken_off.set()
         self._line.interrupt()
 
-    def _ask(self, name: str, /, **arguments: Any) -> Any:
+    def ask(self, name: str, /, **arguments: Any) -> Any:
+        """Ask for a resource by its name, and return the value of its answer."""
         if "name" in question(name).resource.path_words:
             _check_schedule(arguments["name"])
-        return self._read(name, self._line.ask(write_request(name, arguments)))
-
-    def _status(self, part: str) -> Any:
-        return self._ask("status", only=(part,))
-
-    def _read(self, name: str, reply: Reply) -> Any:
+        reply = self._line.ask(write_request(name, arguments))
         note_time(self._time, reply)
         return read_answer(question(name), reply.body)
 
-    def _ask_keyed(self, name: str, /, **arguments: Any) -> Any:
+    def ask_keyed(self, name: str, /, **arguments: Any) -> Any:
         """What is done once, however often it is asked: again where its answer was lost.
 
         Raises ServerLost where it may have been done, and nobody says so.
@@ -195,7 +191,7 @@ class Asking:
         pause_s, until_ms = _FIRST_PAUSE_S, 0
         while True:
             try:
-                return self._ask(name, **arguments)
+                return self.ask(name, **arguments)
             except QueryInterrupted:
                 raise
             except ServerLost as error:
@@ -229,7 +225,7 @@ class Waiting:
 
     def __init__(self, line: Line, time: ServerTime, name: str) -> None:
         self._line = line
-        self._time = time
+        self.time = time
         self._name = name
         self.is_begun = False
 
@@ -246,7 +242,7 @@ class Waiting:
         """The answer; where it is late, what is not there is not waited for."""
         self.is_begun = False
         reply = self._line.finish(is_late=is_late)
-        note_time(self._time, reply)
+        note_time(self.time, reply)
         return read_answer(question(self._name), reply.body)
 
     def close(self) -> None:

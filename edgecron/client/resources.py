@@ -1,18 +1,18 @@
 """The resources of the HTTP API that edgecron's own clients use: one table for both sides.
 
 Each names a method and a path, the function that answers, and the key under which its answer
-stands. The parameters are those of the function: the words of the path, then the query of a GET, or
-the body of the others. `edgecron.http` serves them, `RemoteClient` asks them, and the OpenAPI
-document describes them, all from this table.
+stands. That function is the method of this name of the Protocol `Client`, or, if requests need
+other parameters, one of `questions`. Its parameters are the words of the path, then the query of a
+GET, or the body of the others. `edgecron.http` serves them, `RemoteClient` asks them, and the
+OpenAPI document describes them, all from this table.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -27,7 +27,9 @@ from edgecron.base.errors import (
     ServerUnavailable,
 )
 from edgecron.base.values import NamedTuple
+from edgecron.client import questions
 from edgecron.client.json_forms import ABSENT, Form, Shape, check_object, form_of, hints_of, refuse
+from edgecron.client.protocol import Client
 
 API = "/api/v1"
 TIME_HEADER = "Edgecron-Time"
@@ -39,10 +41,9 @@ MOST_WAIT_MS = 10_000
 class Resource(NamedTuple):
     """A resource: `name` is what a client asks for, `key` where the answer stands in its object.
 
-    `key` '' means that the answer is the object. The function of this name in
-    `schedule_questions` or `run_questions` has the parameters, the type of the answer, and what it
-    does. If `is_shared`, a route of `edgecron.http` answers by its own code, with more than this
-    client reads. `pause_s`: the answer can wait for news; the server looks for them this often.
+    `key` '' means that the answer is the object. If `is_shared`, a route of `edgecron.http` answers
+    by its own code, with more than this client reads. `pause_s`: the answer can wait for news; the
+    server looks for them this often.
     """
 
     name: str
@@ -61,12 +62,6 @@ class Resource(NamedTuple):
         return {word: _PARAMETERS.get(word, word) for word in words}
 
 
-_MODULES = {
-    "schedules": "edgecron.client.schedule_questions",
-    "plans": "edgecron.client.schedule_questions",
-    "runs": "edgecron.client.run_questions",
-    "about": "edgecron.client.run_questions",
-}
 _PARAMETERS = {"id": "execution_id"}
 # The least and most of numbers in requests. `upcoming` fires are computed one by one.
 _BOUNDS: Mapping[str, tuple[int, int]] = {"upcoming": (0, 1_000), "limit": (0, 100_000)}
@@ -188,24 +183,37 @@ class Question(NamedTuple):
     """A resource with all that is known from type hints: its parameters and its answer."""
 
     resource: Resource
-    function: Callable[..., Any]
+    words: str  # what it does, in one line
+    hints: Mapping[str, Any]
     parameters: Mapping[str, Form]
     required: frozenset[str]
     answer: Form
+
+    def ask(self, client: Client, arguments: Mapping[str, Any]) -> Any:
+        """Return the answer of a database."""
+        own = getattr(questions, self.resource.name, None)
+        if own is not None:
+            return own(client, **arguments)
+        return getattr(client, self.resource.name)(**arguments)
 
 
 @cache
 def question(name: str) -> Question:
     """Return the resource of this name with its types."""
-    resource = RESOURCES[name]
-    found: Any = getattr(import_module(_MODULES[resource.tag]), name)
-    hints = hints_of(found)
+    function: Any = getattr(questions, name, None) or getattr(Client, name)
+    hints = hints_of(function)
     names = [one for one in hints if one not in ("return", "client")]
+    code, defaults = function.__code__, function.__defaults__ or ()
+    optional = {
+        *code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount],
+        *(function.__kwdefaults__ or ()),
+    }
     return Question(
-        resource=resource,
-        function=found,
+        resource=RESOURCES[name],
+        words=(function.__doc__ or "").partition("\n")[0],
+        hints=hints,
         parameters={one: _bounded(one, form_of(hints[one])) for one in names},
-        required=frozenset(names) - frozenset(found.__kwdefaults__ or ()),
+        required=frozenset(names) - optional,
         answer=form_of(hints["return"]),
     )
 

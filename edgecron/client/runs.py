@@ -89,7 +89,9 @@ class Runs(Schedules):
         """
         schedule_id = None if name is None else self._past_id(name)
         former_ids = (
-            [] if name is None or not with_former else [id_ for id_, _ in self.removals(name)]
+            []
+            if name is None or not with_former
+            else [one.schedule_id for one in self.removals(name)]
         )
         return self.store.find_executions(
             schedule_id=schedule_id,

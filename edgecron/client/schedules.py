@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.client.engines import Engines
-from edgecron.model.listing import SortBy
+from edgecron.model.listing import NamedId, Removal, SortBy
 from edgecron.model.schedule import Imported
 
 if TYPE_CHECKING:
@@ -162,10 +162,10 @@ class Schedules(Engines):
             [(one.schedule_id, one.source or "", one.imprint or "{}") for one in entries]
         )
 
-    def removals(self, name: str) -> list[tuple[int, datetime]]:
-        """(id, when) of every schedule of this name that was removed, the newest first."""
+    def removals(self, name: str) -> list[Removal]:
+        """Return every schedule of this name that was removed, newest first."""
         found = self.store.find_removals(name)
-        return [(schedule_id, from_ms(removed_ms)) for schedule_id, removed_ms in found]
+        return [Removal(schedule_id, from_ms(removed_ms)) for schedule_id, removed_ms in found]
 
     def _past_id(self, name: str) -> int:
         schedule_id = self.store.find_id(name)
@@ -215,11 +215,11 @@ class Schedules(Engines):
 
         return find_first_lines(self.store, limit=limit)
 
-    def names_of_all(self) -> list[tuple[int, str]]:
-        """(id, name) of every schedule, removed ones included; see `schedule_ids_named`."""
+    def schedule_names(self) -> list[NamedId]:
+        """Return every schedule, removed ones included; see `schedule_ids_named`."""
         from edgecron.store.sqlite.schedule_lines import find_names
 
-        return find_names(self.store)
+        return [NamedId(schedule_id, name) for schedule_id, name in find_names(self.store)]
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
         """The ids of the schedules, removed ones included, whose names a filter lets through.

@@ -92,7 +92,7 @@ def _find(client: Client, asked: Question, arguments: dict[str, Any], watch: Cha
     if asked.resource.name == "await_change":
         mark = watch.mark()
         return None if mark == arguments["mark"] else mark
-    return asked.function(client, **arguments)
+    return asked.ask(client, arguments)
 
 
 def _describe(name: str) -> Operation:
@@ -137,7 +137,7 @@ def _describe(name: str) -> Operation:
         answer = {"type": "object"}
     return Operation(
         name=_camel(name),
-        words=(asked.function.__doc__ or "").rstrip("."),
+        words=asked.words.rstrip("."),
         tag=resource.tag,
         words_of_path={word: asked.parameters[key].shape for word, key in words.items()},
         query=tuple(query),

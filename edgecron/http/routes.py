@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgecron.client.questions import View
 from edgecron.client.resources import API
-from edgecron.client.schedule_questions import View
 from edgecron.http import health, runs, schedules
 from edgecron.http import health as metrics
 from edgecron.http import runs as coming

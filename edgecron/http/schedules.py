@@ -12,9 +12,9 @@ from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.base.units import parse_instant
 from edgecron.base.values import replace
 from edgecron.client.json_forms import INSTANT
+from edgecron.client.questions import View
 from edgecron.client.record_forms import schedule_fields
 from edgecron.client.resources import API
-from edgecron.client.schedule_questions import View
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_values import Wanted, refuse

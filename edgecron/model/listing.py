@@ -255,3 +255,17 @@ def state_of(standing: Standing, *, now: datetime) -> ScheduleState:
         return ScheduleState.PAUSED
     is_over = idle in _OVER and not standing.is_active
     return ScheduleState.DONE if is_over else ScheduleState.ACTIVE
+
+
+class NamedId(NamedTuple):
+    """The id and the name of a schedule."""
+
+    id: int
+    name: str
+
+
+class Removal(NamedTuple):
+    """A removed schedule."""
+
+    schedule_id: int
+    removed_at: datetime

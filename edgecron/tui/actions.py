@@ -77,7 +77,7 @@ def names_of(client: Client, targets: Targets) -> tuple[str, ...]:
     names = list(targets.names)
     if targets.schedule_ids:
         wanted = frozenset(targets.schedule_ids)
-        names += (name for id_, name in client.names_of_all() if id_ in wanted)
+        names += (name for id_, name in client.schedule_names() if id_ in wanted)
     if targets.run_ids:
         names += (client.execution(id_).schedule for id_ in targets.run_ids)
     return tuple(dict.fromkeys(names))

@@ -244,7 +244,7 @@ def test_a_schedule_that_makes_no_sense_is_shown_and_hides_no_other(
     assert lines[1] == good
     assert lines[2].standing.name == name
     assert {line.id: line for line in client.first_schedule_lines(9)} == lines
-    assert dict(client.names_of_all()) == {1: "good", 2: name}
+    assert dict(client.schedule_names()) == {1: "good", 2: name}
     assert told in str(lines[2].standing.trigger_error)
 
 
@@ -305,7 +305,7 @@ def test_names_are_those_of_removed_schedules_too(client: Client) -> None:
     client.remove("backup")
     client.add(make_spec("backup"))
 
-    assert sorted(client.names_of_all()) == [
+    assert sorted(client.schedule_names()) == [
         *((1, "backup"), (2, "report"), (3, "back-office"), (4, "backup")),
     ]
     found = client.schedule_ids_named(parse_filter("back"))

@@ -23,7 +23,7 @@ from edgecron.base.errors import (
     ServerUnavailable,
 )
 from edgecron.client import Client
-from edgecron.client.json_forms import form_of, hints_of
+from edgecron.client.json_forms import form_of
 from edgecron.client.resources import (
     API,
     KEY,
@@ -69,7 +69,7 @@ def _ask(name: str, body: object) -> dict[str, Any]:
 @given(st.data())
 def test_every_answer_arrives_as_it_was_given(name: str, data: st.DataObject) -> None:
     asked = question(name)
-    value = data.draw(values_of(hints_of(asked.function)["return"]))
+    value = data.draw(values_of(asked.hints["return"]))
 
     told = json.dumps(answer_object(asked, value), allow_nan=False).encode()
 
@@ -90,7 +90,7 @@ def _given(asked: Question, key: str, hint: Any) -> st.SearchStrategy[Any]:
 @settings(max_examples=15)
 @given(st.data())
 def test_every_question_arrives_as_it_was_asked(name: str, data: st.DataObject) -> None:
-    asked, hints = question(name), hints_of(question(name).function)
+    asked, hints = question(name), question(name).hints
     given_ = {each: data.draw(_given(asked, each, hints[each])) for each in asked.parameters}
     assume(all(given_[word] not in ("", ".", "..") for word in asked.resource.path_words.values()))
 

@@ -51,7 +51,7 @@ def near_answer(client: Client, request: Request) -> object:
         query=parse_qsl(query, keep_blank_values=True),
         content=json.loads(request.body or b"{}") | given,
     )
-    return answer_object(asked, asked.function(client, **arguments))
+    return answer_object(asked, asked.ask(client, arguments))
 
 
 class NearLine:

@@ -1,18 +1,21 @@
-"""Answer requests about runs, their output, engines and the database.
+"""Answer requests about schedules and plans.
 
-As in `schedule_questions`. To wait for news, a client asks again.
+Each function is a resource: it gets a Client and the parameters, looks once, and returns whole
+values. Its first line describes it in the OpenAPI document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import check_range
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Status
 from edgecron.model.claim import OutputChunk
-from edgecron.model.listing import RunBounds
+from edgecron.model.listing import Choice
 from edgecron.model.run import Execution
 from edgecron.planning.corrections import ClockState
 from edgecron.views.outlook import LatePlaces
@@ -22,19 +25,160 @@ if TYPE_CHECKING:
 
     from edgecron.client import Client
     from edgecron.client.follow import LaterTold
-    from edgecron.engine.health import EngineState
-    from edgecron.engine.other_engines import DatabaseCopy
+    from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Document
     from edgecron.model.choices import Cause
-    from edgecron.model.claim import Output
-    from edgecron.model.listing import RunPage
-    from edgecron.model.schedule import ScheduleSpec
+    from edgecron.model.filters import Filter
+    from edgecron.model.listing import RunPage, SchedulePage, SortBy, Standing
+    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.planning.forecast import UpcomingFire
+    from edgecron.views.busy import WeekHeat
+    from edgecron.views.statistics import Tallied
+
+
+class View(StrEnum):
+    """How much a list of schedules shows of each."""
+
+    LIST = "list"  # the fields of list --json
+    RECORD = "record"  # all that is known of it
+
+
+def schedule_page(
+    client: Client,
+    *,
+    after: str | None = None,
+    limit: int = 100,
+    word: tuple[str, ...] = (),
+    group: str | None = None,
+    failed: bool = False,
+    paused: bool = False,
+    view: View = View.LIST,
+) -> SchedulePage:
+    """List schedules by name, and the names of unreadable ones."""
+    choice = Choice(word, group, failed, paused)
+    return client.schedule_page(after=after, limit=limit, choice=choice)
+
+
+def standings(
+    client: Client,
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+    word: tuple[str, ...] = (),
+    group: str | None = None,
+    failed: bool = False,
+    paused: bool = False,
+) -> list[Standing]:
+    """How schedules stand, in few fields: next and last run, paused, broken or done."""
+    choice = Choice(word, group, failed, paused)
+    return client.standings(after=after, limit=limit, choice=choice)
+
+
+def schedule_order(
+    client: Client,
+    *,
+    sort: SortBy | None = None,
+    is_descending: bool = False,
+    filter: Filter | None = None,
+) -> list[int]:
+    """The ids of the schedules that a filter lets through, in an order."""
+    return list(client.schedule_order(sort, is_descending=is_descending, matches=filter))
+
+
+def schedule_ids_named(client: Client, *, filter: Filter) -> list[int]:
+    """The ids of schedules, removed ones too, whose names a filter lets through."""
+    return list(client.schedule_ids_named(filter))
+
+
+def next_fires(
+    client: Client,
+    *,
+    schedule: str | None = None,
+    filter: Filter | None = None,
+    skip: int = 0,
+    limit: int = 10,
+) -> list[UpcomingFire]:
+    """Fires to come."""
+    return list(islice(client.next_fires(schedule, matches=filter), skip, skip + limit))
+
+
+def week_heat(client: Client, *, zone: str | None = None) -> WeekHeat:
+    """How many fires each hour of the next week has."""
+    for found in client.week_heat(zone):
+        if found is not None:
+            return found
+    raise AssertionError("the week has no end")
+
+
+def tallies(
+    client: Client,
+    *,
+    since: datetime,
+    schedule: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> Tallied:
+    """What the runs since a time amount to, per schedule and in total."""
+    return client.tallies(schedule, since=since, after=after, limit=limit)
+
+
+def add_all(
+    client: Client, *, specs: Sequence[ScheduleSpec], origin: str = "http"
+) -> list[Schedule]:
+    """Make schedules of specifications: all of them, or none."""
+    return client.add_all(specs, origin=origin)
+
+
+def edit_once(
+    client: Client, *, name: str, schedule: Schedule, spec: ScheduleSpec, origin: str = "http"
+) -> Schedule | None:
+    """Change a schedule from the revision that was read; null if it was changed since."""
+    return client.edit_once(schedule, spec, origin=origin)
+
+
+def remove(client: Client, *, name: str) -> None:
+    """Remove a schedule."""
+    client.remove(name)
+
+
+def reschedule(client: Client, *, name: str, time: datetime) -> Schedule:
+    """Move the next run of a schedule to another time."""
+    return client.reschedule(name, time)
+
+
+# Plans.
+
+
+def plan_document(
+    client: Client, *, document: Document, origin: str = "http", is_pruned: bool = False
+) -> tuple[Step, ...]:
+    """Compare a document with the schedules: what applying it would change."""
+    return client.plan_document(document, origin=origin, is_pruned=is_pruned)
+
+
+def check(client: Client, *, step: Step) -> None:
+    """Check a step of a plan, such as its times, without a change."""
+    client.check(step)
+
+
+def apply(client: Client, *, steps: Sequence[Step], origin: str = "http") -> list[Schedule]:
+    """Carry out the steps of a plan: all of them, or none."""
+    return client.apply(steps, origin=origin)
+
+
+def backfill(
+    client: Client,
+    *,
+    name: str,
+    from_at: datetime,
+    to_at: datetime,
+    priority: int | None = None,
+) -> list[int]:
+    """Queue runs for these times, and answer with their ids."""
+    return client.backfill(name, from_at, to_at, priority=priority)
+
 
 _MOST_BYTES = 512 * 1024  # of output in one answer, unless a single chunk is longer
-
-
-def execution(client: Client, *, execution_id: int) -> Execution:
-    """A run."""
-    return client.execution(execution_id)
 
 
 def history_page(
@@ -58,44 +202,6 @@ def history_page(
     )
 
 
-def run_page(
-    client: Client,
-    *,
-    before_id: int | None = None,
-    after_id: int | None = None,
-    limit: int = 100,
-    statuses: tuple[Status, ...] = (),
-    schedule_ids: Sequence[int] | None = None,
-    causes: tuple[str, ...] = (),
-    reasons: tuple[str | None, ...] = (),
-) -> RunPage:
-    """Runs before or after a run, newest first, as a list shows them."""
-    return client.run_page(
-        before_id=before_id,
-        after_id=after_id,
-        limit=limit,
-        statuses=statuses,
-        schedule_ids=schedule_ids,
-        causes=causes,
-        reasons=reasons,
-    )
-
-
-def run_bounds(client: Client) -> RunBounds:
-    """The first and the last id of all runs."""
-    return client.run_bounds()
-
-
-def waiting_runs(client: Client, *, limit: int = 20) -> list[Execution]:
-    """Queued runs, in their order."""
-    return client.waiting_runs(limit=limit)
-
-
-def last_failure(client: Client) -> Execution | None:
-    """The newest run that failed or was interrupted."""
-    return client.last_failure()
-
-
 def next_attempt(client: Client, *, execution_id: int) -> Execution | None:
     """The retry of a run, or null."""
     return client.next_attempt(client.execution(execution_id))
@@ -109,11 +215,6 @@ def spec_of(client: Client, *, execution_id: int) -> ScheduleSpec | None:
 def is_supervised(client: Client, *, execution_id: int) -> bool:
     """Whether a supervisor looks after it."""
     return client.is_supervised(client.execution(execution_id))
-
-
-def output(client: Client, *, execution_id: int) -> Output | None:
-    """What is stored of its output, after its end."""
-    return client.output(execution_id)
 
 
 class Piece(NamedTuple):
@@ -191,11 +292,6 @@ def run_once(
     return client.run_once(name, key=key, payload=payload_text, asked_at=asked_at)
 
 
-def cancel(client: Client, *, execution_id: int) -> Execution:
-    """Cancel a queued run, or end a running one."""
-    return client.cancel(execution_id)
-
-
 # About the database and its engines.
 
 
@@ -242,31 +338,6 @@ def status(client: Client, *, only: tuple[str, ...] = ()) -> DatabaseStatus:
     wanted = set(only) or set(read)
     found: dict[str, Any] = {name: one() for name, one in read.items() if name in wanted}
     return DatabaseStatus(now=client.now(), **found)
-
-
-def engines(client: Client) -> list[EngineState]:
-    """Engines of the database, and how each does."""
-    return client.engines()
-
-
-def twins(client: Client) -> list[DatabaseCopy]:
-    """Other databases that engines of this machine's user have open under the same path."""
-    return client.twins()
-
-
-def has_engine(client: Client, *, queue: str, offer: str | None = None) -> bool:
-    """Whether a running engine takes runs of a queue."""
-    return client.has_engine(queue, offer=offer)
-
-
-def take_over(client: Client) -> None:
-    """Record the ends of runs whose engine has died."""
-    client.take_over()
-
-
-def change_mark(client: Client) -> int:
-    """A number that is another one after each change of the database."""
-    return client.change_mark()
 
 
 def await_change(client: Client, *, mark: int) -> int | None:
