@@ -57,7 +57,7 @@ def _asked(method: Callable[Concatenate[Client, P], R]) -> Callable[Concatenate[
 
     @wraps(method)
     def ask(client: Asking, /, *args: P.args, **given: P.kwargs) -> R:
-        found: R = client.ask(name, **dict(zip(positional, args, strict=False)), **given)
+        found: R = client.request(name, **dict(zip(positional, args, strict=False)), **given)
         return found
 
     return ask
@@ -127,7 +127,7 @@ class RemoteClient(Asking):
         count = 0
         while limit is None or count < limit:
             size = _MOST_SCHEDULES if limit is None else min(limit - count, _MOST_SCHEDULES)
-            page: SchedulePage = self.ask(
+            page: SchedulePage = self.request(
                 "schedule_page",
                 after=after or None,
                 limit=size,
@@ -146,7 +146,7 @@ class RemoteClient(Asking):
     def standings(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> list[Standing]:
-        found: list[Standing] = self.ask(
+        found: list[Standing] = self.request(
             "standings", after=after, limit=limit, **_choice_fields(choice)
         )
         return found
@@ -158,11 +158,13 @@ class RemoteClient(Asking):
         is_descending: bool = False,
         matches: Filter | None = None,
     ) -> array[int]:
-        found = self.ask("schedule_order", sort=sort, is_descending=is_descending, filter=matches)
+        found = self.request(
+            "schedule_order", sort=sort, is_descending=is_descending, filter=matches
+        )
         return array("q", found)
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
-        return array("q", self.ask("schedule_ids_named", filter=matches))
+        return array("q", self.request("schedule_ids_named", filter=matches))
 
     def next_fires(
         self, name: str | None = None, *, matches: Filter | None = None
@@ -171,7 +173,7 @@ class RemoteClient(Asking):
         skip = 0
         while True:
             limit = next((size for size in _PAGES if size > skip), _PAGES[-1])
-            page: list[UpcomingFire] = self.ask(
+            page: list[UpcomingFire] = self.request(
                 "next_fires", schedule=name, filter=matches, skip=skip, limit=limit
             )
             yield from page
@@ -181,7 +183,9 @@ class RemoteClient(Asking):
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
         """`local` is the zone of this machine."""
-        found: WeekHeat = self.ask("week_heat", zone=local_zone_name() if zone == "local" else zone)
+        found: WeekHeat = self.request(
+            "week_heat", zone=local_zone_name() if zone == "local" else zone
+        )
         yield found
 
     def tallies(
@@ -192,7 +196,9 @@ class RemoteClient(Asking):
         after: str | None = None,
         limit: int | None = None,
     ) -> Tallied:
-        found: Tallied = self.ask("tallies", schedule=name, since=since, after=after, limit=limit)
+        found: Tallied = self.request(
+            "tallies", schedule=name, since=since, after=after, limit=limit
+        )
         return found
 
     # Runs.
@@ -238,7 +244,7 @@ class RemoteClient(Asking):
         found = RunPage([], [])
         while len(found.runs) < limit:
             size = min(limit - len(found.runs), _MOST_RUNS)
-            page: RunPage = self.ask(
+            page: RunPage = self.request(
                 "history_page",
                 schedule=name,
                 status=statuses,
@@ -255,25 +261,25 @@ class RemoteClient(Asking):
         return found
 
     def next_attempt(self, execution: Execution) -> Execution | None:
-        found: Execution | None = self.ask("next_attempt", execution_id=execution.id)
+        found: Execution | None = self.request("next_attempt", execution_id=execution.id)
         return found
 
     def spec_of(self, execution: Execution) -> ScheduleSpec | None:
-        found: ScheduleSpec | None = self.ask("spec_of", execution_id=execution.id)
+        found: ScheduleSpec | None = self.request("spec_of", execution_id=execution.id)
         return found
 
     def is_supervised(self, execution: Execution) -> bool:
-        found: bool = self.ask("is_supervised", execution_id=execution.id)
+        found: bool = self.request("is_supervised", execution_id=execution.id)
         return found
 
     def follower(self, execution_id: int, *, position: int = 0) -> RemoteFollower:
         return RemoteFollower(
-            self.ask, self._waiting("await_printed"), execution_id, position=position
+            self.request, self._waiting("await_printed"), execution_id, position=position
         )
 
     def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
-        told = self.ask("told_before", name=name, known=None if known is None else known.id)
-        return RemoteLaterRuns(self.ask, self._waiting("await_begun"), told)
+        told = self.request("told_before", name=name, known=None if known is None else known.id)
+        return RemoteLaterRuns(self.request, self._waiting("await_begun"), told)
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
         """Send a fresh key: if the answer is lost, the request can be repeated."""
@@ -287,7 +293,7 @@ class RemoteClient(Asking):
         payload: str | None = None,
         asked_at: datetime | None = None,
     ) -> list[Execution]:
-        found: list[Execution] = self.ask_keyed(
+        found: list[Execution] = self.request_keyed(
             "run_once",
             name=name,
             key=key,
@@ -331,18 +337,18 @@ class RemoteClient(Asking):
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
     ) -> Schedule | None:
-        found: Schedule | None = self.ask(
+        found: Schedule | None = self.request(
             "edit_once", name=schedule.name, schedule=schedule, spec=spec, origin=origin
         )
         return found
 
     def remove(self, name: str) -> Schedule:
         schedule = self.schedule(name)
-        self.ask("remove", name=name)
+        self.request("remove", name=name)
         return schedule
 
     def reschedule(self, name: str, run_at: datetime) -> Schedule:
-        found: Schedule = self.ask("reschedule", name=name, time=run_at)
+        found: Schedule = self.request("reschedule", name=name, time=run_at)
         return found
 
     def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
@@ -350,7 +356,7 @@ class RemoteClient(Asking):
         from edgecron.formats.document_plan import Action  # 4 ms that no other command needs
 
         wanted = [step for step in steps if step.action is not Action.LEAVE]
-        found: list[Schedule] = self.ask("apply", steps=wanted, origin=origin)
+        found: list[Schedule] = self.request("apply", steps=wanted, origin=origin)
         return found
 
     def backfill(
@@ -363,7 +369,7 @@ class RemoteClient(Asking):
         on_progress: Callable[[int, int], object] = lambda done, count: None,
     ) -> list[int]:
         """`on_progress` is called once, at the end."""
-        found: list[int] = self.ask(
+        found: list[int] = self.request(
             "backfill", name=name, from_at=from_at, to_at=to_at, priority=priority
         )
         if found:
@@ -381,7 +387,7 @@ class RemoteClient(Asking):
         """Return the mark as the server last told it; the server reports a change itself."""
         if self._changes is None:
             self._changes = ChangeWatch(
-                self.ask("change_mark"), self._waiting("await_change"), place=self.place
+                self.request("change_mark"), self._waiting("await_change"), place=self.place
             )
         return self._changes.mark()
 
@@ -418,7 +424,7 @@ class RemoteClient(Asking):
         return sizes.database_bytes, sizes.wal_bytes
 
     def _status(self, part: str) -> Any:
-        return getattr(self.ask("status", only=(part,)), part)
+        return getattr(self.request("status", only=(part,)), part)
 
     def _waiting(self, name: str) -> Waiting:
         return Waiting(self._lines.open(), self._time, name)

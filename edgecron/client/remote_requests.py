@@ -165,7 +165,7 @@ class Asking:
     def now(self) -> datetime:
         """Wall time of the other machine, aware, in UTC."""
         if not self._time.is_known:
-            self.ask("status", only=("now",))
+            self.request("status", only=("now",))
         return from_ms(self._time.now_ms())
 
     def interrupt(self) -> None:
@@ -173,7 +173,7 @@ class Asking:
         self._broken_off.set()
         self._line.interrupt()
 
-    def ask(self, name: str, /, **arguments: Any) -> Any:
+    def request(self, name: str, /, **arguments: Any) -> Any:
         """Ask for a resource by its name, and return the value of its answer."""
         if "name" in question(name).resource.path_words:
             _check_schedule(arguments["name"])
@@ -181,7 +181,7 @@ class Asking:
         note_time(self._time, reply)
         return read_answer(question(name), reply.body)
 
-    def ask_keyed(self, name: str, /, **arguments: Any) -> Any:
+    def request_keyed(self, name: str, /, **arguments: Any) -> Any:
         """What is done once, however often it is asked: again where its answer was lost.
 
         Raises ServerLost where it may have been done, and nobody says so.
@@ -191,7 +191,7 @@ class Asking:
         pause_s, until_ms = _FIRST_PAUSE_S, 0
         while True:
             try:
-                return self.ask(name, **arguments)
+                return self.request(name, **arguments)
             except QueryInterrupted:
                 raise
             except ServerLost as error:

@@ -71,7 +71,7 @@ def test_the_two_have_one_face() -> None:
         return {name for name in dir(kind) if not name.startswith("_")}
 
     assert public(Client) - public(RemoteClient) == _HERE
-    assert public(RemoteClient) - public(Client) == {"ask", "ask_keyed"}
+    assert public(RemoteClient) - public(Client) == {"request", "request_keyed"}
     for name in sorted((public(RemoteClient) & public(Client)) - {"clock", "place"}):
         far, near = (
             [
