@@ -268,10 +268,6 @@ _NOT_AT_REST = (
     ("module", "unwanted"),
     [
         ("edgecron", ("textual", "rich", "asyncio", "croniter", "apsw", "dateutil", "dataclasses")),
-        (
-            "edgecron.embedding.testing",
-            ("textual", "rich", "asyncio", "croniter", "apsw", "dateutil"),
-        ),
         ("edgecron.engine.host", (*_NOT_AT_REST, "croniter", "dateutil")),
         ("edgecron.client", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
         ("edgecron.cli", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),

@@ -1,22 +1,20 @@
 """A program's own schedules: its functions as jobs, and an engine within it.
 
-scheduler           Scheduler: start and stop its engine
-program             what a program declares, and what it asks of the database
-registry            the program's functions by name; decorating: their types
-options             options of a job or a command, by the names that documents have
-job                 one schedule as a program holds it: a Job is a function
-signatures          what a function takes, and its arguments as a payload
-run, waiting        one run and its result; waiting for its end
-context             what a function may ask about the run that it is called for
-events              events of runs as values; subscriptions: who gets them
-serving             the engine's thread, restarted if it dies; event_loops: for coroutines
-processes           functions in processes of their own; child and calling run inside them
-shutdown            stopping the engine on a signal and at the end of the interpreter
-pool                database connections for threads, and what a forked child begins anew
-borrowed_scheduler  a Scheduler moved to another database and clock, for tests
-testing             for tests of programs; travel* and fake_* are its parts
+scheduler      Scheduler: start and stop its engine, subscribe to events
+program        what a program declares, and what it asks of the database
+declarations   the declared functions and schedules; their options
+job            one schedule as an object: a Job is a decorated function
+run            one run as an object, and waiting for its end
+signatures     the parameters of a function; json_values: payloads and states as JSON
+context        what a function can ask about its run
+events         events of runs as values; subscriptions: callbacks and streams of them
+serving        the engine's thread, restarted if it dies; how it stops
+processes      functions in processes of their own; child and child_run are in the process
+pool           database connections for threads, and forks
+event_loops    event loops of coroutine jobs
+testing        for tests of programs; travel* and fake_clock are its parts
 
-Nothing starts a thread or opens the database before you use it.
+No thread starts and no database opens before you use it.
 """
 
 from __future__ import annotations

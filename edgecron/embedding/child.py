@@ -1,25 +1,27 @@
-"""The process of one function: `python child.py MODULE:FUNCTION`, as `processes` starts it."""
+"""The main file of a function's process: `python -P child.py MODULE:FUNCTION`.
+
+Nothing of edgecron is imported before the module path is that of the program.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
 
 def main() -> int:
-    """Call the function, leave its result, and exit: 0, or 1 where it raised."""
-    import json
-
+    """Call the function, leave its result, and return the exit code: 1 if it raised, else 0."""
     text = os.environ.pop("EDGECRON_PROGRAM", None)
     if text is None:
-        # By hand, by another engine, or by a revision of before the program was moved.
+        # A person started it, or another engine, or the program has moved since.
         sys.stderr.write(
             f"edgecron: {sys.argv[-1]} is run by an engine of its own program, as it is now\n"
         )
         return 1
     told = json.loads(text)
     sys.path[:] = told["path"]
-    from edgecron.embedding.calling import call_here
+    from edgecron.embedding.child_run import call_here
 
     target, sys.argv[:] = sys.argv[1], told["argv"]
     return call_here(target, told)

@@ -1,13 +1,16 @@
-"""What a function may ask of the run that it is called for."""
+"""The run that a function is called for: its facts, its progress and its state."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, MutableMapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import Cancelled
 from edgecron.base.units import from_ms
+from edgecron.embedding.json_values import json_text
+from edgecron.supervisor.environment import idempotency_key
 
 if TYPE_CHECKING:
     from edgecron.model.claim import Upstream
@@ -15,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class RunContext:
-    """The run that a function is called for. It is the first parameter of one that wants it:
+    """The run that a function is called for. A function gets it as its first parameter:
 
         @scheduler.job("@daily")
         def copy(run: RunContext, folder: str = "/srv") -> int:
             run.progress(0.4, "copied 12 of 30")
 
-    Its methods may be called from any thread, as long as the function has not returned.
+    Any thread can call its methods until the function has returned.
     """
 
     __slots__ = ("_call", "_state")
@@ -45,22 +48,22 @@ class RunContext:
 
     @property
     def plan_at(self) -> datetime:
-        """The time that it stands for, aware, in UTC, however late it runs."""
+        """Its plan time, aware, in UTC, however late it runs."""
         return from_ms(self._call.claim.plan_ms)
 
     @property
     def due_at(self) -> datetime:
-        """When it was to start: `plan_at`, and jitter or the delay of a retry."""
+        """When it could start: `plan_at` plus jitter, or plus the delay of a retry."""
         return from_ms(self._call.claim.due_ms)
 
     @property
     def cause(self) -> str:
-        """Why there is a run: `schedule`, `catch_up`, `manual`, `retry`, and others."""
+        """Why the run exists: `schedule`, `catch_up`, `manual`, `retry`, and others."""
         return self._call.claim.cause.value
 
     @property
     def attempt(self) -> int:
-        """1 for the first, and one more for each retry."""
+        """1 for the first attempt, 2 for the first retry."""
         return self._call.claim.attempt
 
     @property
@@ -73,20 +76,20 @@ class RunContext:
 
     @property
     def scope(self) -> tuple[str, str]:
-        """(kind, id) of what it is run for; ('global', '') where there are no scopes."""
+        """The (kind, id) of its scope; ('global', '') without scopes."""
         return self._call.claim.scope_kind, self._call.claim.scope_id
 
     @property
     def idempotency_key(self) -> str:
-        """32 hexadecimal digits: the same for every attempt of one fire, and for no other."""
-        from edgecron.supervisor.environment import idempotency_key
-
+        """32 hexadecimal digits: the same for all attempts of one fire, different for others."""
         return idempotency_key(self._call.claim)
 
     @property
     def fence(self) -> int:
-        """A number that grows with each run of the schedule. A store that remembers the largest
-        one it saw can refuse a write of an earlier run that was only slow."""
+        """A number that grows with each run of the schedule.
+
+        A store that keeps the largest number it saw can refuse a late write of an earlier run.
+        """
         return self._call.claim.fence
 
     @property
@@ -100,33 +103,33 @@ class RunContext:
 
     @property
     def must_stop(self) -> bool:
-        """Whether its end was asked for, or its timeout is over: return soon, or raise.
+        """Whether it was asked to stop, or its timeout is over: return soon, or raise.
 
-        A function on a thread can't be ended from outside. A coroutine is cancelled besides.
+        A function on a thread can't be ended from outside. A coroutine is also cancelled.
         """
         return self._call.must_stop
 
     def check(self) -> None:
-        """Raise Cancelled where `must_stop`: for loops that have nothing to put away."""
+        """Raise Cancelled if it must stop: for loops that have nothing to clean up."""
         if self._call.must_stop:
             reason = self._call.stop_reason
             why = "timeout" if reason is None else reason.value
             raise Cancelled(f"run {self.id} of {self.schedule!r} is to stop ({why})")
 
     def progress(self, fraction: float | None, text: str = "") -> None:
-        """Say how far it is, from 0 to 1, and in a few words what was done; None is not known.
+        """Report the progress: a fraction from 0 to 1, or None if unknown, and a few words.
 
-        Shown live in the dashboard and by `status`. The newest counts, and no more than one a
-        second is written; this never waits. Raises InvalidInput for anything else.
+        The dashboard and `status` show it live. At most one report a second is written, the newest;
+        this never waits. Raises InvalidInput for any other value.
         """
         self._call.report_progress(fraction, text)
 
     @property
     def state(self) -> MutableMapping[str, Any]:
-        """What the schedule remembers from run to run, as values of JSON by key.
+        """The JSON values that the schedule keeps from run to run, by key.
 
-        What is changed is kept together with this run's success, in one transaction; where it
-        fails, is cancelled or interrupted, nothing of it is.
+        Changes are written in the transaction that records this run's success. If the run fails,
+        is cancelled or interrupted, none of them is.
         """
         if self._state is None:
             self._state = State(self._call)
@@ -134,7 +137,7 @@ class RunContext:
 
 
 class State(MutableMapping[str, Any]):
-    """The state of a schedule, as its run sees it. A value that is read is a copy."""
+    """The state of a schedule in one run. A value that is read is a copy."""
 
     __slots__ = ("_call",)
 
@@ -142,13 +145,9 @@ class State(MutableMapping[str, Any]):
         self._call = call
 
     def __getitem__(self, key: str) -> Any:
-        import json
-
         return json.loads(self._call.state[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
-        from edgecron.embedding.signatures import json_text
-
         self._call.set_state(key, json_text(value, what=f"state {key!r}"))
 
     def __delitem__(self, key: str) -> None:

@@ -2,6 +2,8 @@
 
 Coroutine jobs run on the program's loop within `async with`, else on a loop of our own. A call from
 a coroutine runs on a thread beside its event loop, or waits only briefly on the loop.
+
+asyncio takes 30 ms and 11 MB to load: a program without coroutines does not load it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Loops:
-    """Finds the loop. Our own runs on a thread that is started when the first coroutine is."""
+    """Finds the loop of coroutine jobs. Our own loop starts with the first coroutine."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +27,7 @@ class Loops:
         self._thread: threading.Thread | None = None
 
     def use(self, loop: AbstractEventLoop | None) -> None:
-        """Run what begins from now on there; None is a loop of our own."""
+        """Run new coroutines on this loop; None is a loop of our own."""
         self._loop = loop
 
     def find(self) -> AbstractEventLoop:
@@ -36,7 +38,7 @@ class Loops:
                 import asyncio
 
                 self._own = asyncio.new_event_loop()
-                # Daemon: a coroutine that blocks must not keep the interpreter from its end.
+                # Daemon: a coroutine that blocks must not keep the interpreter from ending.
                 self._thread = threading.Thread(
                     target=self._own.run_forever, name="edgecron-asyncio", daemon=True
                 )
@@ -44,7 +46,7 @@ class Loops:
             return self._own
 
     def is_here(self) -> bool:
-        """Whether this thread is within a coroutine of the program's loop, or of our own."""
+        """Report whether this thread runs the program's loop, or our own."""
         loops = self._loop, self._own
         if loops == (None, None):
             return False
@@ -57,7 +59,7 @@ class Loops:
         return running in loops
 
     def close(self, *, wait_s: float) -> None:
-        """End our own loop, and wait so long for its thread."""
+        """End our own loop, and wait up to `wait_s` for its thread."""
         with self._lock:
             own, thread, self._own, self._thread = self._own, self._thread, None, None
         if own is None or thread is None:
@@ -68,7 +70,7 @@ class Loops:
             own.close()
 
     def begin_anew(self) -> None:
-        """In a forked child: no loop is ours."""
+        """Forget the loops, in a forked child."""
         self._lock = threading.Lock()
         self._loop = self._own = self._thread = None
 
@@ -81,9 +83,9 @@ AWAIT_HINT = "in a coroutine, await the call's counterpart: await job.arun_now()
 
 
 def is_on_loop() -> bool:
-    """Whether this thread runs an event loop now, which a wait would freeze."""
-    # Whoever has not loaded asyncio runs no loop. A module that another thread is still loading is
-    # listed already, without its names.
+    """Report whether this thread runs an event loop now, which a wait would freeze."""
+    # Without asyncio there is no loop. A module that another thread is still loading is listed
+    # already, without its names.
     running = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
     return running is not None and running() is not None
 
@@ -91,7 +93,7 @@ def is_on_loop() -> bool:
 async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function on a thread beside the loop.
 
-    If the await is cancelled, the call goes on and may take effect.
+    If the await is cancelled, the call continues and can take effect.
     """
     import asyncio
 

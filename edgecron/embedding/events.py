@@ -1,10 +1,10 @@
-"""Events of runs as values, and what the log of a program says of its jobs."""
+"""Events of runs as values, and log lines about the ends of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.units import from_ms, to_ms
@@ -15,12 +15,8 @@ from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import Stream
 from edgecron.model.run import Execution
 
-if TYPE_CHECKING:
-    from edgecron.model.claim import Outcome
-
-
 Kind = Literal["started", "finished", "skipped", "owed"]
-# `finished`, and the status that it finished with.
+# A kind, or the status of a finished run.
 Wanted = Literal[
     "started", "finished", "skipped", "owed", "success", "failed", "cancelled", "interrupted"
 ]
@@ -33,7 +29,7 @@ _KINDS: dict[EventKind, Kind] = {
 }
 _STATUSES: dict[Kind, Status] = {
     "started": Status.RUNNING,
-    "finished": Status.CANCELLED,  # before it started; an end says what it was
+    "finished": Status.CANCELLED,  # before it started; an end has its own status
     "skipped": Status.SKIPPED,
     "owed": Status.QUEUED,
 }
@@ -44,11 +40,12 @@ _LEFT = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent:
-    """What became of a run. `Scheduler.run(event.run_id)` is the run itself, as it is by then.
+    """One event of a run. `Scheduler.run(event.run_id)` reads the run as it is now.
 
-    `started`, and `finished` with its status, are said of each attempt; also of a run that was
-    withdrawn before it started. `skipped` is said of what was decided not to run, or a range of
-    that, and `owed` of what is due and waits for a condition.
+    - `started`: an attempt started.
+    - `finished`: an attempt ended, with its status, or a run was cancelled before its start.
+    - `skipped`: a run was skipped, or a range of missed runs.
+    - `owed`: a run is due and waits for a condition.
     """
 
     kind: Kind
@@ -57,22 +54,22 @@ class RunEvent:
     schedule: str
     status: Status
     reason: str | None  # what refines the status, such as `timeout` or `overlap`
-    cause: str  # why there is a run: `schedule`, `catch_up`, `manual`, `retry`, and others
+    cause: str  # why the run exists: `schedule`, `catch_up`, `manual`, `retry`, and others
     attempt: int
     plan_at: datetime
-    waiting_for: str | None = None  # of what is owed: the condition
-    wait_until: datetime | None = None  # likewise: when it is skipped
-    missed_count: int | None = None  # of what was missed: how many times
-    missed_from_at: datetime | None = None  # likewise, of several: the first
-    missed_to_at: datetime | None = None
+    waiting_for: str | None = None  # the condition of an owed run
+    wait_until: datetime | None = None  # when an owed run is skipped
+    missed_count: int | None = None  # how many times were missed
+    missed_from_at: datetime | None = None  # the first of several missed times
+    missed_to_at: datetime | None = None  # the last of them
     exit_code: int | None = None  # of a command
     duration_ms: int | None = None
-    error: str | None = None  # what went wrong, in a line
-    dropped: int = 0  # so many events before this one were not told: who listens was too slow
+    error: str | None = None  # the error in one line
+    dropped: int = 0  # events lost before this one: the subscriber was too slow
 
 
 class Origin(NamedTuple):
-    """What an engine says of a run when it starts, and not again when it ends."""
+    """Facts of a run that the engine reports with its start, but not with its end."""
 
     plan_ms: int
     cause: str
@@ -80,40 +77,42 @@ class Origin(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What an engine said, before it is made a RunEvent."""
+    """An engine's event of a run, before it becomes a RunEvent."""
 
     event: Event
     kind: Kind
-    origin: Origin | None  # None: it is on record alone
-
-
-def kind_of(event: Event) -> Kind | None:
-    """What it is to those who listen; None where it is nothing to them."""
-    if event.kind is EventKind.QUEUED and "condition" in event.details:
-        return "owed"
-    return _KINDS.get(event.kind)
+    origin: Origin | None  # None: read it from the database
 
 
 class Origins:
-    """The origins of what runs, as far as its start was seen. For the engine's thread."""
+    """Turns an engine's events into `Told`, on the engine's thread.
+
+    It knows the origin of each active run whose start it has seen.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, Origin] = {}
 
-    def note(self, event: Event) -> Origin | None:
-        """The origin of the run that an event is about."""
+    def tell(self, event: Event) -> Told | None:
+        """Return what subscribers get of an event; None if it is none of theirs."""
+        origin = self._origin_of(event)
+        if event.kind is EventKind.QUEUED and "condition" in event.details:
+            return Told(event=event, kind="owed", origin=origin)
+        kind = _KINDS.get(event.kind)
+        return None if kind is None else Told(event=event, kind=kind, origin=origin)
+
+    def _origin_of(self, event: Event) -> Origin | None:
         if event.execution_id is None:
             return None
         if event.kind in _LEFT:
             return self._known.pop(event.execution_id, None)
-        plan_ms = event.details.get("plan_ms")
-        if not isinstance(plan_ms, int):
+        plan_ms = _number(event, "plan_ms")
+        if plan_ms is None:
             return None
-        attempt = event.details.get("attempt", 1)
         origin = Origin(
             plan_ms=plan_ms,
-            cause=str(event.details.get("cause", Cause.SCHEDULE.value)),
-            attempt=attempt if isinstance(attempt, int) else 1,
+            cause=_text(event, "cause") or Cause.SCHEDULE.value,
+            attempt=_number(event, "attempt") or 1,
         )
         if event.kind is EventKind.STARTED:
             self._known[event.execution_id] = origin
@@ -121,9 +120,9 @@ class Origins:
 
 
 class Wants(NamedTuple):
-    """What somebody wants to be told of: kinds and statuses, of one schedule or of all."""
+    """The events that a subscriber wants: kinds and statuses, of one schedule or of all."""
 
-    names: frozenset[str]  # none: everything
+    names: frozenset[str]  # empty: all
     schedule: str | None
 
     def includes(self, told: Told) -> bool:
@@ -134,27 +133,33 @@ class Wants(NamedTuple):
         return told.kind == "finished" and status_of(told) in self.names
 
 
-def wants_of(names: Collection[str], schedule: str | None) -> Wants:
-    """Raises InvalidInput for what there is not."""
+class Named(Protocol):
+    """A schedule of the program, such as a Job."""
+
+    name: str
+
+
+def wants_of(names: Collection[str], job: Named | str | None) -> Wants:
+    """Check what a subscriber wants. Raises InvalidInput for an unknown kind."""
     known = get_args(Wanted)
     for name in names:
         if name not in known:
             raise InvalidInput(
                 f"event {name!r:.60} is not known", hint=f"expected some of {', '.join(known)}"
             )
-    return Wants(frozenset(names), schedule)
+    return Wants(frozenset(names), job if job is None or isinstance(job, str) else job.name)
 
 
 def status_of(told: Told) -> Status:
-    """The status of the run afterwards."""
+    """Return the status of the run after the event."""
     outcome = told.event.details.get("outcome")
     return _STATUSES[told.kind] if outcome is None else Status(str(outcome))
 
 
 def run_event(told: Told, find: Callable[[int], Execution], *, dropped: int) -> RunEvent | None:
-    """What is told. `find` looks at the record, for what the engine did not say.
+    """Make the event that a subscriber gets. `find` reads the run for facts that are missing.
 
-    None where that is not there any more.
+    None if that run no longer exists.
     """
     event = told.event
     origin, schedule = told.origin, event.schedule
@@ -212,22 +217,29 @@ _WHY_LOST = {
 
 
 def why_lost(flags: tuple[str, ...]) -> str | None:
-    """Why what a run returned was not kept; None if nothing was lost."""
+    """Return why the return value of a run was not kept; None if nothing was lost."""
     return next((why for flag, why in _WHY_LOST.items() if flag in flags), None)
 
 
-def log_end(schedule: str, outcome: Outcome) -> None:
-    """Log the end of a job of the program if it failed or if its result was lost."""
+def log_end(event: Event) -> None:
+    """Log the end of a job of the program if it failed or if its return value was lost."""
+    schedule, outcome = event.schedule, event.outcome
+    if schedule is None or outcome is None:
+        return
     if outcome.status is Status.FAILED:
         reason = "" if outcome.reason is None else outcome.reason.value
-        error = outcome.error_msg or reason
-        trace = _trace_of(outcome)
+        printed = b"".join(
+            chunk.content
+            for chunk in (outcome.output.chunks if outcome.output is not None else ())
+            if chunk.stream is Stream.STDERR
+        )
+        trace = printed[-_MOST_TRACE_BYTES:].decode("utf-8", "replace").rstrip()
         engine_logger().error(
             "job %s failed (run %d, %s): %s%s",
             schedule,
             outcome.execution_id,
             reason,
-            error,
+            outcome.error_msg or reason,
             f"\n{trace}" if trace else "",
         )
     why = why_lost(outcome.flags)
@@ -238,12 +250,3 @@ def log_end(schedule: str, outcome: Outcome) -> None:
             outcome.execution_id,
             why,
         )
-
-
-def _trace_of(outcome: Outcome) -> str:
-    if outcome.output is None:
-        return ""
-    printed = b"".join(
-        chunk.content for chunk in outcome.output.chunks if chunk.stream is Stream.STDERR
-    )
-    return printed[-_MOST_TRACE_BYTES:].decode("utf-8", "replace").rstrip()

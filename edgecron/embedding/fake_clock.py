@@ -1,4 +1,4 @@
-"""A clock that only moves when it is told to."""
+"""A clock that only a test moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ START = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """Stands in for the machine's clocks: wall time, elapsed time, and what the kernel knows.
+    """Takes the place of the machine's clocks: wall time, elapsed time, and the kernel's view.
 
     >>> clock = FakeClock(datetime(2021, 3, 28, tzinfo=UTC))
     >>> clock.advance_ms(1500)
@@ -23,7 +23,7 @@ class FakeClock:
         self._monotonic_ms = 1_000_000
         self._boottime_ms = 1_000_000
         self._boots = 1
-        self.synchronised: bool | None = True  # what the kernel says
+        self.synchronised: bool | None = True  # what the kernel reports
 
     def now_ms(self) -> int:
         return self._now_ms
@@ -41,7 +41,7 @@ class FakeClock:
         return self.synchronised
 
     def now(self) -> datetime:
-        """Wall time as an aware UTC datetime."""
+        """Return the wall time as an aware UTC datetime."""
         return from_ms(self._now_ms)
 
     def advance_ms(self, duration_ms: int) -> None:
@@ -58,7 +58,7 @@ class FakeClock:
         self.advance_ms(target_ms - self._now_ms)
 
     def suspend_ms(self, duration_ms: int) -> None:
-        """Let the machine sleep: elapsed time stands still, the time since the boot does not."""
+        """Let the machine sleep: elapsed time stops, the time since the boot does not."""
         self._now_ms += duration_ms
         self._boottime_ms += duration_ms
 
@@ -75,7 +75,7 @@ class FakeClock:
         self._now_ms = to_ms(instant)
 
     def reboot(self, *, down_ms: int = 0) -> None:
-        """Start anew after `down_ms`: another boot id, and elapsed time from its beginning."""
+        """Boot again after `down_ms`, with another boot id and elapsed time from 0."""
         self._boots += 1
         self._now_ms += down_ms
         self._monotonic_ms = 0

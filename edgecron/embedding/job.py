@@ -1,63 +1,72 @@
-"""One schedule, as its program has it in hand; and a function of the program that is one."""
+"""Schedules as objects of a program: `Entry` by name, `Job` for a decorated function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import json
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from edgecron.base.errors import InvalidInput
+from edgecron.embedding.context import RunContext
 from edgecron.embedding.event_loops import beside
+from edgecron.embedding.json_values import json_text
+from edgecron.embedding.pool import engine_logger
+from edgecron.embedding.run import Run, Waits
+from edgecron.embedding.signatures import Arguments
 from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
+    from edgecron.client import Client
     from edgecron.embedding.pool import ClientPool
-    from edgecron.embedding.run import Run
-    from edgecron.embedding.signatures import Arguments
-    from edgecron.embedding.waiting import Waits
     from edgecron.model.schedule import Schedule
 
-P = ParamSpec("P")  # what the function is called with
-Q = ParamSpec("Q")  # the same without its context: what a run is given
+P = ParamSpec("P")  # the function's parameters
+Q = ParamSpec("Q")  # its parameters without the context: the arguments of a run
 R = TypeVar("R", covariant=True)  # what the function returns
-T = TypeVar("T")  # what a run of it results in: what a coroutine returns when it is awaited
+T = TypeVar("T")  # the result of a run: for a coroutine, what it returns when awaited
 
 
-class Ready(Protocol):
-    """What a schedule in hand stands on."""
+class Declaring(Protocol):
+    """What a schedule needs of its program."""
 
     pool: ClientPool
     waits: Waits
 
     def keep_declared(self) -> None:
-        """Have the database say what was declared."""
+        """Write the declarations that the database might not hold."""
 
 
 class Scheduled(Generic[T]):
-    """A schedule by its name: what is done with it, and what is known of it."""
+    """A schedule by its name: read it, and act on it."""
 
-    def __init__(self, name: str, ready: Ready) -> None:
+    def __init__(self, name: str, program: Declaring) -> None:
         self.name = name
-        self._ready = ready
+        self._program = program
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
+    @contextmanager
+    def _client(self) -> Iterator[Client]:
+        """Lend a Client of a database that has all declarations."""
+        self._program.keep_declared()
+        with self._program.pool.client() as client:
+            yield client
+
     @property
     def schedule(self) -> Schedule:
-        """All that is known of it. Raises NotFound where it was removed."""
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
+        """The whole schedule. Raises NotFound if it was removed."""
+        with self._client() as client:
             return client.schedule(self.name)
 
     def next_runs(self, count: int = 5) -> list[datetime]:
-        """When its next runs may start, aware, in UTC; fewer where fewer are to come."""
-        from itertools import islice
-
+        """Return when its next runs can start, as aware UTC datetimes; fewer if fewer are left."""
         _check_whole("count", count)
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
+        with self._client() as client:
             return [fire.due_at for fire in islice(client.next_fires(self.name), count)]
 
     def history(
@@ -67,61 +76,51 @@ class Scheduled(Generic[T]):
         limit: int = 20,
         before: int | None = None,
     ) -> list[Run[T]]:
-        """Its runs, newest first: those of one status or several; `before` goes on after an id.
+        """Return its runs, newest first: all, or those of one status or several.
 
-        The logger `edgecron` warns of each run that can't be read.
-        Raises InvalidInput for a status that there is not, or a limit that is no number.
+        `before` is a run id: the page starts with the next older run. The logger `edgecron` warns
+        of each unreadable run. Raises InvalidInput for an unknown status or a bad limit.
         """
-        from edgecron.embedding.pool import engine_logger
-        from edgecron.embedding.run import Run
-
         _check_whole("limit", limit)
         if before is not None:
             _check_whole("before", before)
         statuses = _statuses((status,) if isinstance(status, str) else status)
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
+        with self._client() as client:
             found = client.history_page(self.name, statuses=statuses, before_id=before, limit=limit)
         for run_id in found.unreadable:
             engine_logger().warning("run %d of job %s can't be read", run_id, self.name)
-        return [Run(one, self._ready.waits) for one in found.runs]
+        return [Run(one, self._program.waits) for one in found.runs]
 
     def pause(self, until: datetime | None = None) -> None:
-        """Hold what has not started, without end or until an instant, which is aware."""
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
+        """Hold runs that have not started, until an aware instant or without end."""
+        with self._client() as client:
             client.pause(self.name, until=until)
 
     def resume(self) -> None:
-        """Let it fire again; the times that passed meanwhile are one skipped range."""
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
+        """Let it fire again. The times that passed meanwhile become one skipped range."""
+        with self._client() as client:
             client.resume(self.name)
 
     def reschedule(self, run_at: datetime) -> None:
-        """Let its next run start at another time, once; the one after it follows its trigger."""
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
+        """Move its next run to another time, once. The run after it follows the trigger."""
+        with self._client() as client:
             client.reschedule(self.name, run_at)
 
     def state(self) -> dict[str, Any]:
-        """What it remembers from run to run: see RunContext.state. A copy."""
-        import json
-
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
+        """Return a copy of what its runs have stored: see RunContext.state."""
+        with self._client() as client:
             return {key: json.loads(text) for key, text in client.state(self.name).items()}
 
     def fire(self, payload: object = None) -> list[Run[T]]:
-        """Run it now, once for each of its scopes; its next time does not change.
+        """Run it now, once for each of its scopes. Its next time does not change.
 
-        `run_now` is the same where there is one, and gives its run. `payload` is JSON for this
-        fire alone; None is the schedule's own. A run may come back `skipped`, where one goes on
-        and overlap leaves it out.
+        For a schedule without scopes, `run_now` returns the only run. `payload` is JSON for this
+        fire only; None is the schedule's own. A run is `skipped` if an earlier one is active and
+        the overlap policy skips it.
         """
         return self._fire(_payload_text(payload), is_one=False)
 
-    # The same for coroutines: on a thread beside the event loop, which goes on meanwhile.
+    # The same for coroutines: each call runs on a thread beside the event loop.
 
     async def aschedule(self) -> Schedule:
         """`schedule`, for a coroutine."""
@@ -159,40 +158,37 @@ class Scheduled(Generic[T]):
 
     async def afire(self, payload: object = None) -> list[Run[T]]:
         """`fire`, for a coroutine."""
-        return await beside(self._fire_known, _payload_text(payload), is_one=False)
+        return await beside(self._fire_and_read, _payload_text(payload), is_one=False)
 
-    async def _afire_one(self, payload: str | None) -> Run[T]:
-        [run] = await beside(self._fire_known, payload, is_one=True)
-        return run
-
-    def _fire_known(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
-        """The runs with all that is known of them: a coroutine that asks for it waits no more."""
-        runs = self._fire(payload, is_one=is_one)
-        for run in runs:
-            _ = run.execution
-        return runs
+    def _fire(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
+        with self._client() as client:
+            run_ids = client.ask(self.name, payload=payload, is_one=is_one)
+        return [Run(one, self._program.waits) for one in run_ids]
 
     def _fire_one(self, payload: str | None) -> Run[T]:
         [run] = self._fire(payload, is_one=True)
         return run
 
-    def _fire(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
-        from edgecron.embedding.run import Run
+    def _fire_and_read(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
+        """Fire, and read each run: its properties then need no database on the event loop."""
+        runs = self._fire(payload, is_one=is_one)
+        for run in runs:
+            _ = run.execution
+        return runs
 
-        self._ready.keep_declared()
-        with self._ready.pool.client() as client:
-            run_ids = client.ask(self.name, payload=payload, is_one=is_one)
-        return [Run(one, self._ready.waits) for one in run_ids]
+    async def _afire_one(self, payload: str | None) -> Run[T]:
+        [run] = await beside(self._fire_and_read, payload, is_one=True)
+        return run
 
 
 class Entry(Scheduled[T]):
-    """A schedule that is no function of this program: a command, or one found by its name."""
+    """A schedule that is not a function of this program: a command, or a schedule found by name."""
 
     def run_now(self, payload: object = None) -> Run[T]:
-        """Have an engine run it now; its next time does not change.
+        """Have an engine run it now. Its next time does not change.
 
-        `payload` is JSON for this run alone; None is the schedule's own. Raises InvalidInput for
-        what JSON does not hold, or where it has several scopes: see `fire`.
+        `payload` is JSON for this run only; None is the schedule's own. Raises InvalidInput for a
+        value that JSON can't hold, or if it has several scopes: see `fire`.
         """
         return self._fire_one(_payload_text(payload))
 
@@ -202,9 +198,9 @@ class Entry(Scheduled[T]):
 
 
 class Job(Scheduled[T], Generic[P, Q, R, T]):
-    """A function with a schedule. Called, it is the plain function that it was.
+    """A function with a schedule. A call of it is a plain call of the function.
 
-    `Q` are its parameters without a context, `T` is what its runs result in.
+    `Q` are its parameters without a context, `T` is the result of its runs.
     """
 
     __wrapped__: Callable[P, R]
@@ -215,17 +211,17 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         *,
         name: str,
         arguments: Arguments,
-        ready: Ready,
+        program: Declaring,
         is_process: bool,
     ) -> None:
-        super().__init__(name, ready)
+        super().__init__(name, program)
         self.function = function
         self.arguments = arguments
-        self.is_process = is_process  # each run is one of its own
+        self.is_process = is_process  # each run is a process of its own
         update_wrapper(self, function, updated=())
-        # What else the function has, such as marks of other libraries; never in place of ours.
+        # Other attributes of the function, such as marks of other libraries, but none of ours.
         for key, value in getattr(function, "__dict__", {}).items():
-            # hasattr(self, key) would read properties, and those read the database.
+            # hasattr(self, key) would read properties, which read the database.
             if key not in vars(self) and not hasattr(type(self), key):
                 setattr(self, key, value)
 
@@ -233,11 +229,11 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         return self.function(*args, **kwargs)
 
     def run_now(self, *args: Q.args, **kwargs: Q.kwargs) -> Run[T]:
-        """Have an engine run it now with these arguments; its next time does not change.
+        """Have an engine run it now with these arguments. Its next time does not change.
 
-        Without any it is given what its schedule is. Raises TypeError where it can't be called
-        so, InvalidInput for an argument that JSON does not hold, or where it has several scopes:
-        see `fire`.
+        Without arguments, the run gets those of the schedule. Raises TypeError if the function
+        can't be called with the arguments, InvalidInput for an argument that JSON can't hold, or
+        if the job has several scopes: see `fire`.
         """
         return self._fire_one(self.arguments.payload_of(args, kwargs))
 
@@ -246,14 +242,34 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         return await self._afire_one(self.arguments.payload_of(args, kwargs))
 
 
-def _payload_text(payload: object) -> str | None:
-    from edgecron.embedding.signatures import json_text
+class Decorate(Protocol):
+    """The type of `@scheduler.job(...)`: functions and coroutines, with or without a context."""
 
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[RunContext, Q], Coroutine[Any, Any, T]], /
+    ) -> Job[Concatenate[RunContext, Q], Q, Coroutine[Any, Any, T], T]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[RunContext, Q], R], /
+    ) -> Job[Concatenate[RunContext, Q], Q, R, R]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> Job[P, P, Coroutine[Any, Any, T], T]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Job[P, P, R, R]: ...
+
+
+def _payload_text(payload: object) -> str | None:
     return None if payload is None else json_text(payload, what="payload")
 
 
 def _check_whole(what: str, number: object) -> None:
-    """Raise InvalidInput for what counts nothing: SQLite would take -1 for all that there is."""
+    """Raise InvalidInput unless it is a whole number from 0: SQLite takes -1 for no limit."""
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63:
         raise InvalidInput(f"{what} is {number!r:.60}, expected a whole number from 0")
 

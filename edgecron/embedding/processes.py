@@ -1,8 +1,9 @@
-"""Run functions of a program in processes of their own.
+"""Run functions of a program in processes of their own: the engine's side.
 
-The engine's supervisor starts and watches such a process as it does any command: the supervisor
-kills it at its timeout and keeps its output, and the process outlives the engine. It has the
-program's whole environment and its folder. It starts no engine.
+The engine's supervisor starts and watches such a process like any command: it kills the process at
+its timeout and keeps its output, and the process outlives the engine. The process gets the whole
+environment of the program and starts in its folder. It starts no engine. `child` is its main file,
+`child_run` calls the function.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ from edgecron.model.claim import Claim
 if TYPE_CHECKING:
     from edgecron.supervisor.command_runner import Part
 
-
-VARIABLE = "EDGECRON_PROGRAM"  # in whose child's environment: what `tell` says
+VARIABLE = "EDGECRON_PROGRAM"  # tells the child what `process_part` knows of the program
 _CHILD = Path(__file__).with_name("child.py")
 
 
 def command_of(function: Callable[..., Any], *, name: str) -> list[str]:
-    """What starts a process that calls a function. Raises InvalidInput where none can find it."""
+    """Return the command that calls a function. Raises InvalidInput if no process can find it."""
     qualname = getattr(function, "__qualname__", "")
     if not qualname.isidentifier():
         raise InvalidInput(
@@ -38,7 +38,7 @@ def command_of(function: Callable[..., Any], *, name: str) -> list[str]:
 
 
 def _home_of(function: Callable[..., Any], *, name: str) -> str:
-    """The module of a function: its name, or its file where it is the program that was started."""
+    """Return the module of a function: its name, or the file of the program that was started."""
     module = function.__module__
     if module != "__main__":
         return str(module)
@@ -55,55 +55,44 @@ def _home_of(function: Callable[..., Any], *, name: str) -> str:
     return os.path.abspath(str(file))
 
 
-class Processes:
-    """The functions of a program that run in processes of their own, by the name of their job."""
+def process_part(claim: Claim, command: tuple[str, ...] | None, *, database: Path) -> Part | None:
+    """Return the command and the environment of a claim's process; None for any other command.
 
-    def __init__(self, database: Path) -> None:
-        self._database = database
-        self.commands: dict[str, tuple[str, ...]] = {}
+    `command` is the one of this version of the program: another version might have written the
+    schedule. The variables of the run come over this environment.
+    """
+    argv = claim.job.argv
+    is_process = len(argv) == 4 and argv[1] == "-P" and Path(argv[2]).name == _CHILD.name
+    if command is None or not is_process:
+        return None
+    from edgecron.engine.watchdog import take_manager
+    from edgecron.supervisor.command_runner import Part
+    from edgecron.supervisor.environment import without_run
 
-    def part_of(self, claim: Claim) -> Part | None:
-        """How the process of a claim is started, and what it finds beside its run's own variables,
-        which come over it: as this version of the program has it, where another one wrote it down.
-
-        None where it is a command like any other.
-        """
-        own = self.commands.get(claim.schedule)
-        if own is None or not _is_process(claim.job.argv):
-            return None
-        found: list[object] = [*sys.path]
-        told = {
-            # Anything else there, such as a Path, is nothing to an import either.
-            "path": [one for one in found if isinstance(one, str)],
-            "argv": sys.argv,
-            "database": os.fspath(self._database),
-            "run": {
-                "schedule_id": claim.schedule_id,
-                "plan_ms": claim.plan_ms,
-                "due_ms": claim.due_ms,
-                "fire_key": claim.fire_key,
-                "max_attempts": claim.max_attempts,
-            },
-        }
-        from edgecron.engine.watchdog import take_manager
-        from edgecron.supervisor.command_runner import Part
-        from edgecron.supervisor.environment import without_run
-
-        variables = {**without_run(os.environ), VARIABLE: json.dumps(told)}
-        take_manager(variables, pid=os.getpid())  # Who speaks to a service manager is the program.
-        return Part(own, variables)
-
-
-def _is_process(argv: tuple[str, ...]) -> bool:
-    """Whether it is a command as `command_of` gives it, wherever an edgecron is installed."""
-    return len(argv) == 4 and argv[1] == "-P" and Path(argv[2]).name == _CHILD.name
+    path: list[object] = [*sys.path]
+    told = {
+        # Imports ignore other values in it, such as a Path.
+        "path": [one for one in path if isinstance(one, str)],
+        "argv": sys.argv,
+        "database": os.fspath(database),
+        "run": {
+            "schedule_id": claim.schedule_id,
+            "plan_ms": claim.plan_ms,
+            "due_ms": claim.due_ms,
+            "fire_key": claim.fire_key,
+            "max_attempts": claim.max_attempts,
+        },
+    }
+    variables = {**without_run(os.environ), VARIABLE: json.dumps(told)}
+    take_manager(variables, pid=os.getpid())  # Only the program talks to the service manager.
+    return Part(command, variables)
 
 
 _is_child = False
 
 
 def begin_child() -> None:
-    """Say that it is."""
+    """Note that this process is the child of one function, which starts no engine."""
     global _is_child
     _is_child = True
 

@@ -8,26 +8,39 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.checks import check_name
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput
-from edgecron.base.paths import database_path
+from edgecron.client.opening import OpenDatabase
+from edgecron.embedding.declarations import (
+    Declared,
+    Registry,
+    check_function,
+    check_when,
+    payload_text,
+    place_of,
+    read_options,
+)
 from edgecron.embedding.event_loops import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
+from edgecron.embedding.job import Entry, Job
+from edgecron.embedding.pool import ClientPool
+from edgecron.embedding.processes import command_of
+from edgecron.embedding.run import Run, Waits
+from edgecron.embedding.signatures import Arguments
 from edgecron.model.engine import PROGRAM, origin_of
+from edgecron.triggers import check_zone
 
 if TYPE_CHECKING:
     from typing import TypeVar, Unpack
 
     from edgecron.client import Client
-    from edgecron.client.opening import OpenDatabase
-    from edgecron.embedding.decorating import Decorate
-    from edgecron.embedding.job import Entry
-    from edgecron.embedding.options import CommandOptions, Options
-    from edgecron.embedding.run import Run
+    from edgecron.embedding.declarations import CommandOptions, Options
+    from edgecron.embedding.job import Decorate
     from edgecron.model.schedule import Schedule
     from edgecron.planning.retention import Retention
     from edgecron.triggers import Trigger
 
-    Face = TypeVar("Face", bound=OpenDatabase)
+    Opened = TypeVar("Opened", bound=OpenDatabase)
 
 
 class Program:
@@ -43,11 +56,6 @@ class Program:
         clock: Clock | None,
         busy_wait: float,
     ) -> None:
-        from edgecron.embedding.pool import ClientPool
-        from edgecron.embedding.processes import Processes
-        from edgecron.embedding.registry import Registry
-        from edgecron.embedding.waiting import Waits
-
         if database == "":
             raise InvalidInput(
                 "database is '', expected a path",
@@ -57,22 +65,20 @@ class Program:
         self._database = database
         self._retention = retention
         self._busy_wait_s = busy_wait
-        self._must_exist = False  # while an engine of ours is at work: it makes no other database
+        self._must_exist = False  # an engine of ours is running: it must not create a new database
         self.pool = ClientPool(self._open_client)
-        # A Client knows it as well, and takes as long to load as all of this.
-        self.path = self._open_client().path if database is None else database_path(str(database))
+        self.path = self._opened(OpenDatabase).path
         self.name = _check_name(name, self.path)
         self.queue = f"{PROGRAM}{self.name}"
-        self.timezone = _check_timezone(timezone)
+        self.timezone = check_zone(timezone)
         self.waits = Waits(self.pool, clock=self._clock, holds_up=self._holds_up)
         self._registry = Registry()
-        self._processes = Processes(self.path)
         self._lock = threading.RLock()
-        self._keeping = threading.RLock()  # by who has the database say what was declared
+        self._keeping = threading.RLock()  # held while a thread writes the declarations
 
     @property
     def is_running(self) -> bool:
-        """Whether this process has started an engine of it, and not stopped it."""
+        """Whether this process has started an engine of it and not stopped it."""
         return False
 
     def job(
@@ -86,70 +92,37 @@ class Program:
         """Make a function a job: `@scheduler.job(every("5m"), retries=3)`.
 
         `when` are triggers, or their texts: `"@daily"`, `"every 5m"`, `"on boot"`; the earliest
-        wins. The schedule is called as the function is, or `name`. `payload` is what a scheduled
-        run is called with: arguments by name, or in order. With `process` each run is a process of
-        its own, which can be killed, and lives on where the program ends; else a thread, or a
-        coroutine of the program's event loop. It is kept when an engine starts, or
-        when the job is first used. Raises InvalidInput for what is wrong, AlreadyExists where the
-        program declares that name twice.
+        wins. The schedule has the name of the function, or `name`. Scheduled runs call the
+        function with `payload`: arguments by name, or in order. A run is a call on a thread, or a
+        coroutine on the program's event loop. With `process` each run is a process of its own: it
+        can be killed, and it outlives the program. The schedule is written when an engine starts,
+        or when the job is first used. Raises InvalidInput for a wrong argument, AlreadyExists if
+        the program declares the name twice.
         """
-        from edgecron.embedding.options import check_when
-        from edgecron.embedding.registry import place_of
-
         where = place_of(1)
         check_when(when)
 
         def decorate(function: Callable[..., Any]) -> Any:
-            return self._declare_job(
-                function, when, options, name=name, payload=payload, process=process, where=where
+            job_name = str(name or getattr(function, "__name__", ""))
+            check_function(function, name=job_name)
+            keys: dict[str, object] = {"queue": self.queue, **payload_text(payload, name=job_name)}
+            if process:
+                keys["command"] = command_of(function, name=job_name)
+            else:
+                keys["callable"] = job_name
+            wanted = read_options(job_name, when, keys, options, timezone=self.timezone)
+            arguments = Arguments(function, job=job_name)
+            arguments.check(wanted.spec.job.payload)
+            self._registry.add(
+                Declared(wanted=wanted, where=where, arguments=arguments, is_process=process)
+            )
+            if self.is_running:
+                self.keep_declared()
+            return Job(
+                function, name=job_name, arguments=arguments, program=self, is_process=process
             )
 
         return decorate
-
-    def _declare_job(
-        self,
-        function: Callable[..., Any],
-        when: Sequence[Trigger | str],
-        options: Options,
-        *,
-        name: str | None,
-        payload: object,
-        process: bool,
-        where: str,
-    ) -> Any:
-        from edgecron.embedding.job import Job
-        from edgecron.embedding.options import read_options
-        from edgecron.embedding.registry import (
-            Declared,
-            check_function,
-            payload_text,
-            register,
-            wants_context,
-        )
-        from edgecron.embedding.signatures import Arguments
-
-        name = str(name or getattr(function, "__name__", ""))
-        check_function(function, name=name)
-        job: dict[str, object] = {"callable": name}
-        if process:
-            from edgecron.embedding.processes import command_of
-
-            job = {"command": command_of(function, name=name)}
-        keys = {**job, "queue": self.queue, **payload_text(payload, name=name)}
-        wanted = read_options(name, when, keys, options, timezone=self.timezone)
-        arguments = Arguments(function, job=name, has_context=wants_context(function))
-        arguments.check(wanted.spec.job.payload)
-
-        def prepare() -> None:
-            if process:
-                self._processes.commands[name] = wanted.spec.job.argv
-            functions = self._registry.apart if process else self._registry
-            register(functions, name, function, arguments)
-
-        self._registry.add(Declared(wanted=wanted, where=where), prepare=prepare)
-        if self.is_running:
-            self.keep_declared()
-        return Job(function, name=name, arguments=arguments, ready=self, is_process=process)
 
     def add(
         self,
@@ -159,12 +132,10 @@ class Program:
         shell: str | None = None,
         **options: Unpack[CommandOptions],
     ) -> Entry[None]:
-        """Make a schedule of a command, or of a line for /bin/sh, or bring it to what is said now.
+        """Make a schedule of a command, or of a line for /bin/sh, or change it to these options.
 
-        It is kept at once. Raises what `job` does.
+        It is written immediately. Raises what `job` does.
         """
-        from edgecron.embedding.registry import place_of
-
         return self._add(name, when, command, shell, options, place_of(1))
 
     async def aadd(
@@ -176,8 +147,6 @@ class Program:
         **options: Unpack[CommandOptions],
     ) -> Entry[None]:
         """`add`, for a coroutine."""
-        from edgecron.embedding.registry import place_of
-
         return await beside(self._add, name, when, command, shell, options, place_of(1))
 
     def _add(
@@ -189,10 +158,6 @@ class Program:
         options: CommandOptions,
         where: str,
     ) -> Entry[None]:
-        from edgecron.embedding.job import Entry
-        from edgecron.embedding.options import read_options
-        from edgecron.embedding.registry import Declared, payload_text
-
         if (command is None) == (shell is None):
             raise InvalidInput(
                 f"schedule {name!r} has {'no command' if command is None else 'two commands'},"
@@ -200,7 +165,7 @@ class Program:
                 hint="a function of the program is given a schedule by @scheduler.job",
             )
         keys: dict[str, object] = {"shell": shell}
-        if isinstance(command, str | bytes):  # a sequence too, but of letters
+        if isinstance(command, str | bytes):  # also a sequence, but of letters
             raise InvalidInput(
                 f"schedule {name!r}: command is the text {command!r:.60}, expected a list of words",
                 hint="such as command=['ls', '-l'], or shell='ls -l' for a line of the shell",
@@ -215,16 +180,16 @@ class Program:
         try:
             self.keep_declared()
         except (InvalidInput, AlreadyExists, DatabaseBusy):
-            # Or no engine of the program would start any more, and a second try would be refused.
+            # Else no engine of the program would start, and a second try would be a duplicate.
             self._registry.take_back(declared)
             raise
         return Entry(name, self)
 
     def keep_declared(self) -> None:
-        """Have the database say what was declared: what says so already is left as it is.
+        """Write the declarations that the database might not hold. Equal schedules do not change.
 
-        Starting does this, and what is asked of a job. Raises AlreadyExists where a name is that
-        of another kind of schedule.
+        The start of an engine does this, and each use of a job. Raises AlreadyExists if a name
+        belongs to another kind of schedule.
         """
         unkept = self._registry.unkept()
         if not unkept:
@@ -246,10 +211,11 @@ class Program:
             self._keeping.release()
 
     def prune(self, *, others: bool = False) -> list[str]:
-        """Remove what this program has made and does not declare any more; the names of those.
+        """Remove the schedules that this program made and no longer declares; return their names.
 
-        For when all is declared. What it added while it ran, in an earlier life, goes, too. What
-        another version of it needs that is at work stays, but where `others` says so.
+        Call it after the last declaration. It also removes what earlier processes of the program
+        added at run time. Schedules of another running version of the program stay, unless
+        `others` is true.
         """
         self.keep_declared()
         with self.pool.client() as client:
@@ -260,30 +226,24 @@ class Program:
                 spares_others=not others,
             )
 
-    # What there is.
-
     def get(self, name: str) -> Entry[Any]:
-        """A schedule of the database by its name, whoever made it. Raises NotFound."""
-        from edgecron.embedding.job import Entry
-
+        """Return a schedule of the database by its name, whoever made it. Raises NotFound."""
         entry: Entry[Any] = Entry(name, self)
         _ = entry.schedule
         return entry
 
     def schedules(self) -> list[Schedule]:
-        """Every schedule of the database, by name."""
+        """Return every schedule of the database, by name."""
         self.keep_declared()
         with self.pool.client() as client:
             return client.schedules()
 
     def run(self, run_id: int) -> Run[Any]:
-        """A run by its id. Raises NotFound."""
-        from edgecron.embedding.run import Run
-
+        """Return a run by its id. Raises NotFound."""
         with self.pool.client() as client:
             return Run(client.execution(run_id), self.waits)
 
-    # The same for coroutines: on a thread beside the event loop, which goes on meanwhile.
+    # The same for coroutines: each call runs on a thread beside the event loop.
 
     async def aget(self, name: str) -> Entry[Any]:
         """`get`, for a coroutine."""
@@ -302,11 +262,11 @@ class Program:
         return await beside(self.prune, others=others)
 
     def client(self) -> AbstractContextManager[Client]:
-        """The database itself, for one thread: `with scheduler.client() as client`."""
+        """Lend the database itself to one thread: `with scheduler.client() as client`."""
         return self.pool.client()
 
     def _holds_up(self) -> bool:
-        """Whether who waits on this thread holds up an event loop that coroutines of ours need."""
+        """Report whether to wait on this thread would block an event loop of our coroutines."""
         return False
 
     @property
@@ -314,12 +274,12 @@ class Program:
         return origin_of(self.name)
 
     def _open_client(self) -> Client:
-        from edgecron.client import Client
+        from edgecron.client import Client  # 8 ms that an engine at rest does not need
 
         return self._opened(Client)
 
-    def _opened(self, face: type[Face]) -> Face:
-        return face(
+    def _opened(self, kind: type[Opened]) -> Opened:
+        return kind(
             self._database,
             clock=self._clock,
             retention=self._retention,
@@ -327,20 +287,17 @@ class Program:
             busy_wait_s=self._busy_wait_s,
         )
 
-    def _declare_all(self) -> None:
-        """Have the database say all that is declared."""
-        self._declare_and_hold().close()
-
     def _declare_and_hold(self) -> OpenDatabase:
-        """The same; the database is open still, for who opens it next: the last to close it has to
-        move its log."""
-        # Not by a Client of the pool: who asks for nothing else has no need of all that it is.
-        from edgecron.client.declaring import Declarations
+        """Write all declarations, and return the open database.
+
+        The caller closes it after the engine has opened its own: the last to close moves the log.
+        """
+        from edgecron.client.declaring import Declarations  # lighter than a Client of the pool
 
         declared = self._registry.declared()
         with ExitStack() as stack:
             declaring = stack.enter_context(closing(self._opened(Declarations)))
-            _ = declaring.store  # It is there from now on, also where nothing was declared.
+            _ = declaring.store  # Creates the file, even without declarations.
             declaring.declare(
                 [one.wanted for one in declared],
                 queue=self.queue,
@@ -352,8 +309,6 @@ class Program:
 
 
 def _check_name(name: str | None, path: Path) -> str:
-    from edgecron.base.checks import check_name
-
     found = path.stem if name is None else name
     try:
         check_name(found, what="program name")
@@ -361,9 +316,3 @@ def _check_name(name: str | None, path: Path) -> str:
         hint = "give the Scheduler a name: Scheduler(path, name='app')"
         raise InvalidInput(error.message, hint=hint if name is None else error.hint) from None
     return found
-
-
-def _check_timezone(timezone: str | None) -> str | None:
-    from edgecron.triggers import check_zone
-
-    return check_zone(timezone)

@@ -1,17 +1,28 @@
-"""One run, as its program has it in hand."""
+"""One run as an object of a program, and waiting for its end.
+
+An engine of this process wakes a waiting thread or coroutine. For a run of another process, the
+waiter reads the database now and then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import json
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from edgecron.base.errors import Conflict, ResultLost, RunFailed
 from edgecron.embedding.event_loops import beside
+from edgecron.embedding.events import why_lost
 from edgecron.model.choices import ACTIVE, Status
 
 if TYPE_CHECKING:
-    from edgecron.embedding.waiting import Waits
-    from edgecron.model.claim import Output
+    from edgecron.base.clock import Clock
+    from edgecron.embedding.pool import ClientPool
+    from edgecron.engine.events import Event
+    from edgecron.model.claim import Output, OutputChunk
     from edgecron.model.reports import Progress
     from edgecron.model.run import Execution
 
@@ -19,15 +30,14 @@ T = TypeVar("T")
 
 
 class Run(Generic[T]):
-    """One run: what was known of it when it was last looked at. `T` is what its function returns.
+    """One run, as it was when last read. `T` is what its function returns.
 
-    `wait`, or `await`, brings it to its end; `refresh` looks again. With retries it is, after
-    these, the last attempt of its fire: its `id` is then another one.
+    `wait`, or `await`, waits for its end; `refresh` reads it again. If the run is retried, both
+    continue with the next attempt: `id` is then that attempt's id.
     """
 
     def __init__(self, known: Execution | int, waits: Waits) -> None:
-        """`known` is its id where nothing else is known yet: then it is looked at when it is asked
-        for more."""
+        """Take a run that was read, or its id: the run is then read when a property needs it."""
         self._known = known
         self._waits = waits
 
@@ -40,23 +50,30 @@ class Run(Generic[T]):
         return self._known if isinstance(self._known, int) else self._known.id
 
     @property
+    def execution(self) -> Execution:
+        """The whole row."""
+        if isinstance(self._known, int):
+            self._known = self._waits.execution(self._known)
+        return self._known
+
+    @property
     def schedule(self) -> str:
         """The name of the schedule."""
         return self.execution.schedule
 
     @property
     def scope(self) -> tuple[str, str]:
-        """(kind, id) of what it is for; ('global', '') where there are no scopes."""
+        """The (kind, id) of its scope; ('global', '') without scopes."""
         return self.execution.scope_kind, self.execution.scope_id
 
     @property
     def plan_at(self) -> datetime:
-        """The time that it stands for, aware, in UTC."""
+        """Its plan time, aware, in UTC."""
         return self.execution.plan_at
 
     @property
     def started_at(self) -> datetime | None:
-        """When it started; None where it did not."""
+        """When it started; None if it did not."""
         return self.execution.started_at
 
     @property
@@ -79,25 +96,18 @@ class Run(Generic[T]):
 
     @property
     def error(self) -> str | None:
-        """What went wrong, in a line: of an exception its type and text."""
+        """The error in one line: for an exception, its type and text."""
         return self.execution.error_msg
 
     @property
     def exit_code(self) -> int | None:
-        """Of a command: 128+N where signal N ended it; None of a function."""
+        """The exit code of a command: 128+N if signal N ended it. None for a function."""
         return self.execution.exit_code
 
     @property
     def progress(self) -> Progress | None:
-        """How far it said it was, last: a fraction, a text; None where it said nothing."""
+        """The progress that it reported last, a fraction and a text; None if it reported none."""
         return self.execution.progress
-
-    @property
-    def execution(self) -> Execution:
-        """All that is known of it."""
-        if isinstance(self._known, int):
-            self._known = self._waits.execution(self._known)
-        return self._known
 
     @property
     def is_active(self) -> bool:
@@ -106,16 +116,14 @@ class Run(Generic[T]):
 
     @property
     def result(self) -> T | None:
-        """What it returned, as JSON brings it back (a tuple is a list); None unless a success."""
-        import json
-
+        """What it returned, read from JSON (a tuple becomes a list); None unless it succeeded."""
         text = self.execution.result
         found: T | None = None if text is None else json.loads(text)
         return found
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What else was noted of it: `result_invalid` if what it returned is not JSON,
+        """More facts about it: `result_invalid` if what it returned is not JSON,
         `result_too_big` if that is longer than 64 KiB, and others (`edgecron help embedding`)."""
         return self.execution.flags
 
@@ -131,16 +139,11 @@ class Run(Generic[T]):
         return (await self).taken()
 
     def taken(self) -> T | None:
-        """What it returned, now that it has ended. Raises as `get` does."""
-        from edgecron.base.errors import ResultLost, RunFailed
-        from edgecron.embedding.events import why_lost
-
+        """Return what an ended run returned. Raises as `get` does."""
         if self.status is not Status.SUCCESS:
             why = self.error or self.reason
             raise RunFailed(
-                f"run {self.id} of {self.schedule!r} is {self.status}: {why}"
-                if why
-                else f"run {self.id} of {self.schedule!r} is {self.status}"
+                f"run {self.id} of {self.schedule!r} is {self.status}" + (f": {why}" if why else "")
             )
         why = why_lost(self.flags)
         if why is not None:
@@ -154,21 +157,20 @@ class Run(Generic[T]):
 
     @property
     def output(self) -> str:
-        """What it has printed so far, both streams in order; of a function that raised, where."""
-        return "".join(
-            chunk.content.decode("utf-8", "replace") for chunk in self._waits.chunks(self.execution)
-        )
+        """What it has printed so far, both streams in order; for a function, its traceback."""
+        chunks = self._waits.chunks(self.execution)
+        return "".join(chunk.content.decode("utf-8", "replace") for chunk in chunks)
 
     async def aoutput(self) -> str:
         """`output`, for a coroutine."""
         return await beside(lambda: self.output)
 
     def stored_output(self) -> Output | None:
-        """What is kept of what it printed, with times, streams and counts; None before its end."""
+        """Return its stored output with times, streams and counts; None before its end."""
         return self._waits.output(self.id)
 
     def refresh(self) -> Run[T]:
-        """Look again; itself."""
+        """Read it again, and return it."""
         self._known = self._waits.look(self.execution)
         return self
 
@@ -177,11 +179,10 @@ class Run(Generic[T]):
         return await beside(self.refresh)
 
     def wait(self, timeout: float | None = None) -> Run[T]:
-        """Wait until it has ended, its retries too, for so many seconds at most; itself.
+        """Wait until it and its retries have ended, at most `timeout` seconds; return it.
 
-        Raises TimeoutError where that was not enough: it goes on. Where no engine is alive that
-        could run it, this waits for one. In a coroutine, await the run instead: this would hold
-        up its event loop, and with it what is waited for.
+        Raises TimeoutError if it is still active then: it continues. If no engine is running, this
+        waits for one. In a coroutine, await the run instead: `wait` would block the event loop.
         """
         self._known = self._waits.wait(self.execution, timeout_s=timeout)
         return self
@@ -197,10 +198,10 @@ class Run(Generic[T]):
         return self
 
     def cancel(self) -> Run[T]:
-        """Have it ended, or withdraw it where it has not begun; itself, as it is then.
+        """Stop it, or cancel it before its start; return it.
 
-        A function on a thread is only asked to: see RunContext.must_stop. Raises Conflict where
-        it has ended already.
+        A function on a thread is only asked to stop: see RunContext.must_stop. Raises Conflict if
+        the run has ended already.
         """
         self._known = self._waits.cancel(self.id)
         return self
@@ -208,3 +209,143 @@ class Run(Generic[T]):
     async def acancel(self) -> Run[T]:
         """`cancel`, for a coroutine."""
         return await beside(self.cancel)
+
+
+# Pauses between two reads of a run that another process may end: a short run is seen soon, and a
+# long one costs little.
+_FIRST_PAUSE_S = 0.01
+_LAST_PAUSE_S = 0.5
+
+
+class Waits:
+    """Reads the runs of a program and waits for their ends.
+
+    `holds_up` reports whether to wait on this thread would block the program's coroutines.
+    """
+
+    def __init__(
+        self, pool: ClientPool, *, clock: Clock, holds_up: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._holds_up = holds_up
+        self._lock = threading.Lock()
+        self._wakers: dict[int, list[Callable[[], object]]] = {}
+
+    def begin_anew(self) -> None:
+        """Forget all waiting threads, in a forked child."""
+        self._lock = threading.Lock()
+        self._wakers = {}
+
+    def note(self, event: Event) -> None:
+        """Wake whoever waits for the run of an event. The engine's thread calls this."""
+        if event.execution_id in self._wakers:
+            with self._lock:
+                wakers = list(self._wakers.get(event.execution_id, ()))
+            for wake in wakers:
+                wake()
+
+    def execution(self, execution_id: int) -> Execution:
+        """Read a run."""
+        with self._pool.client() as client:
+            return client.execution(execution_id)
+
+    def look(self, execution: Execution) -> Execution:
+        """Read a run again, or the last attempt that follows it."""
+        with self._pool.client() as client:
+            while True:
+                execution = client.execution(execution.id)
+                if execution.status in ACTIVE:
+                    return execution
+                following = client.next_attempt(execution)
+                if following is None:
+                    return execution
+                execution = following
+
+    def wait(self, execution: Execution, *, timeout_s: float | None) -> Execution:
+        """Wait for the end of a run and its retries; return the last attempt.
+
+        Raises TimeoutError, and Conflict if the wait would block the coroutine it waits for.
+        """
+        until_ms = None if timeout_s is None else self._clock.monotonic_ms() + timeout_s * 1000
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            woken = threading.Event()
+            with self._waiting(execution.id, woken.set):
+                known_id, execution = execution.id, self.look(execution)
+                if execution.status not in ACTIVE:
+                    return execution
+                if execution.id != known_id:
+                    pause_s = _FIRST_PAUSE_S
+                    continue  # It is retried: wait for the new attempt.
+                left_s = pause_s
+                if until_ms is not None:
+                    left_s = (until_ms - self._clock.monotonic_ms()) / 1000
+                    if left_s <= 0:
+                        raise TimeoutError(
+                            f"run {execution.id} of {execution.schedule!r} is"
+                            f" {execution.status} after {timeout_s:g} s"
+                        )
+                if self._holds_up():
+                    raise Conflict(
+                        f"run {execution.id} of {execution.schedule!r} is {execution.status}, and"
+                        " to wait for it here would hold up the event loop that it may need",
+                        hint="await it instead: await run",
+                    )
+                woken.wait(min(pause_s, left_s))
+            pause_s = min(pause_s * 1.5, _LAST_PAUSE_S)
+
+    async def wait_async(self, execution: Execution) -> Execution:
+        """`wait`, without blocking the event loop."""
+        import asyncio  # 30 ms and 11 MB; the caller has it loaded
+
+        loop = asyncio.get_running_loop()
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            woken = asyncio.Event()
+
+            def wake(woken: asyncio.Event = woken) -> None:
+                with suppress(RuntimeError):  # The loop is closed, and nobody waits.
+                    loop.call_soon_threadsafe(woken.set)
+
+            with self._waiting(execution.id, wake):
+                known_id = execution.id
+                execution = await asyncio.to_thread(self.look, execution)
+                if execution.status not in ACTIVE:
+                    return execution
+                if execution.id != known_id:
+                    pause_s = _FIRST_PAUSE_S
+                    continue
+                try:
+                    await asyncio.wait_for(woken.wait(), pause_s)
+                except TimeoutError:
+                    pause_s = min(pause_s * 1.5, _LAST_PAUSE_S)
+
+    @contextmanager
+    def _waiting(self, execution_id: int, wake: Callable[[], object]) -> Iterator[None]:
+        with self._lock:
+            self._wakers.setdefault(execution_id, []).append(wake)
+        try:
+            yield
+        finally:
+            with self._lock:
+                wakers = self._wakers[execution_id]
+                wakers.remove(wake)
+                if not wakers:
+                    del self._wakers[execution_id]
+
+    def cancel(self, execution_id: int) -> Execution:
+        with self._pool.client() as client:
+            return client.cancel(execution_id)
+
+    def output(self, execution_id: int) -> Output | None:
+        with self._pool.client() as client:
+            return client.output(execution_id)
+
+    def chunks(self, execution: Execution) -> Sequence[OutputChunk]:
+        """Read the output of a run so far, as far as it is kept."""
+        with self._pool.client() as client:
+            stored = client.output(execution.id)
+            if stored is not None:
+                return stored.chunks
+            return client.output_so_far(execution) if execution.status in ACTIVE else ()

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from _weakrefset import WeakSet  # of `weakref`, all of which is 80 KB
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 from edgecron.base.clock import Clock
-from edgecron.base.errors import Conflict, DatabaseGone
-from edgecron.embedding.event_loops import beside
-from edgecron.embedding.pool import begin_anew_in_children, engine_logger
-from edgecron.embedding.processes import is_child
-from edgecron.embedding.subscriptions import Listener
+from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
+from edgecron.base.paths import is_there
+from edgecron.embedding.event_loops import Loops, beside
+from edgecron.embedding.events import RunEvent, log_end, wants_of
+from edgecron.embedding.pool import begin_anew_in_children
+from edgecron.embedding.processes import is_child, process_part
+from edgecron.embedding.program import Program
+from edgecron.embedding.signatures import is_coroutine_function
+from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
+from edgecron.planning.retention import Retention
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from edgecron.client.opening import OpenDatabase
+    from edgecron.embedding.events import Wanted
+    from edgecron.embedding.job import Scheduled
     from edgecron.embedding.serving import Serving
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
     from edgecron.engine.watchdog import Watchdog
-    from edgecron.planning.retention import Retention
+    from edgecron.model.claim import Claim
+    from edgecron.model.run import Execution
+    from edgecron.supervisor.command_runner import Part
 
-_GRACE_MS = 2_000  # so long functions are waited for that were asked to stop
-_begun: WeakSet[Scheduler] = WeakSet()  # those of this process that were ever started
-_MARGIN_S = 3.0  # what an engine takes at most to end, after those that it waits for
+_GRACE_MS = 2_000  # the wait for functions that were asked to stop
+_MARGIN_S = 3.0  # what an engine takes to end after its last function, at most
+_started: WeakSet[Scheduler] = WeakSet()  # the Schedulers of this process that were ever started
 
 
-class Scheduler(Listener):
-    """The schedules of a program, in a database that lasts, and an engine to fire them.
+class Scheduler(Program):
+    """The schedules of a program, in a durable database, and an engine that fires them.
 
         scheduler = Scheduler("app.db", timezone="Europe/Berlin")
 
@@ -43,17 +51,20 @@ class Scheduler(Listener):
         with scheduler:
             main()
 
-    `database` None is the one that the command line uses. `name` tells the callables of this
-    program from others' in the same database; None is the name of the file. `timezone` is for
-    times that name no zone; None is UTC. `max_running` runs go on at once, None: 4 per core, at
-    least 8. With `commands` False its engine runs its own callables alone, and leaves commands to
-    others. When it stops, what runs is waited for up to `shutdown_timeout` seconds; then functions
-    are asked to stop, coroutines cancelled, and commands go on (`on_shutdown`). Where another
-    process holds the database's lock, what is asked of it waits for up to `busy_wait` seconds, and
-    then raises DatabaseBusy; the engine is late, and goes on.
+    - `database`: a path. None is the database that the command line uses.
+    - `name` separates the functions of this program from those of other programs in the database.
+      None is the name of the file.
+    - `timezone`: for times that name no zone. None is UTC.
+    - `max_running`: runs at the same time. None is 4 per core, at least 8.
+    - `commands`: False leaves commands to other engines; this engine runs only its own functions.
+    - `on_shutdown`, `shutdown_timeout`: when the engine stops, it waits up to `shutdown_timeout`
+      seconds for functions. It then asks them to stop and cancels coroutines. Commands continue,
+      unless `on_shutdown` says otherwise.
+    - `busy_wait`: calls wait so many seconds for another process's lock on the database, then
+      raise DatabaseBusy. The engine waits longer.
 
-    Nothing is opened and no thread started before it is used. It may be used from any thread, and
-    after a fork: the child has an engine of its own, once it starts one.
+    No thread is started and no file opened before the first use. Any thread can use it. After a
+    fork, the child has no engine until it starts its own.
     """
 
     def __init__(
@@ -70,8 +81,6 @@ class Scheduler(Listener):
         clock: Clock | None = None,
         busy_wait: float = 30.0,
     ) -> None:
-        from edgecron.embedding.event_loops import Loops
-
         super().__init__(
             database,
             name=name,
@@ -86,9 +95,10 @@ class Scheduler(Listener):
         self._shutdown_timeout_s = shutdown_timeout
         self._serving: Serving | None = None
         self._loops = Loops()
+        self._subscribers = Subscribers(self._find_run, clock=self._clock)
         self._failure: BaseException | None = None
-        self._held: OpenDatabase | None = None  # the database, until its engine has it open, too
-        self._watchdog: Watchdog | None = None  # of a service manager that wants to know
+        self._held: OpenDatabase | None = None  # held open until the engine has it open, too
+        self._watchdog: Watchdog | None = None  # of the service manager, if there is one
         begin_anew_in_children(self)
 
     def __repr__(self) -> str:
@@ -97,19 +107,19 @@ class Scheduler(Listener):
 
     @property
     def is_running(self) -> bool:
-        """Whether this process has started an engine of it, and not stopped it."""
+        """Whether this process has started its engine and not stopped it."""
         return self._serving is not None
 
     @property
     def failure(self) -> BaseException | None:
-        """What its engine died of, until another one runs in its place; None where all is well."""
+        """The error that its engine died of, until another engine runs; None without one."""
         return self._failure
 
     def start(self) -> None:
-        """Start an engine on a thread of its own, and return when it is ready.
+        """Start an engine on a thread of its own, and return when the engine is ready.
 
-        What was declared is kept first; callables that are not declared any more are shown as
-        having nobody to run them. Raises Conflict where it runs already, DatabaseUnusable.
+        This first writes the declarations. Functions that are no longer declared are shown as
+        vanished. Raises Conflict if the engine is running already, DatabaseUnusable.
         """
         self._start(None)
 
@@ -118,15 +128,15 @@ class Scheduler(Listener):
         try:
             serving.start()
         except BaseException:
-            serving.stop(wait_s=0)  # An interrupt came while we waited: its thread may run.
+            serving.stop(wait_s=0)  # If an interrupt ended our wait, its thread runs.
             self._forget(serving)
             raise
 
     def stop(self, wait: float | None = None) -> bool:
-        """Stop its engine, and wait for its end, so many seconds; whether it has ended.
+        """Stop its engine and wait for its end, up to `wait` seconds; report whether it has ended.
 
-        What then still runs is a function that does not return: its run goes on, and its end is
-        written when it comes, as long as this process lives. Harmless where none runs.
+        It has not ended if a function does not return. The run then continues, and its end is
+        written when it comes, as long as this process lives. Harmless without an engine.
         """
         with self._lock:
             serving, self._serving = self._serving, None
@@ -135,45 +145,35 @@ class Scheduler(Listener):
             return True
         wait_s = self._shutdown_timeout_s + _GRACE_MS / 1000 + _MARGIN_S if wait is None else wait
         has_ended = serving.stop(wait_s=wait_s)
-        if self._told is not None:
-            self._told.stop()
+        self._subscribers.stop()
         if has_ended:
             self._loops.close(wait_s=1.0)
         self.pool.close()
-        self._let_go()
+        self._close_held()
         return has_ended
 
     def run_forever(self) -> None:
-        """Run the engine here until TERM, INT or HUP. For the main thread.
+        """Run the engine here until TERM, INT or HUP. Call it on the main thread.
 
-        What it then waits for is logged as a warning, which is stderr where no logging is set up.
-        A second signal ends the process at once. Under systemd (Type=notify) it says when it is
-        ready, and feeds the watchdog. Raises what `start` does.
+        While it stops, a warning in the log names what it waits for (on stderr, unless the program
+        configures logging). A second signal ends the process immediately. Under systemd
+        (Type=notify) it reports when it is ready, and feeds the watchdog. Raises what `start` does.
         """
-        from edgecron.embedding.shutdown import stopping_on_signals
-
         if threading.current_thread() is not threading.main_thread():
             raise Conflict(
                 "run_forever minds signals, and so is for the main thread",
                 hint="use start(), which has a thread of its own",
             )
         serving = self._begin(None)
-        self._watchdog = self._find_watchdog()
+        from edgecron.embedding.serving import find_watchdog, stopping_on_signals
+
+        self._watchdog = find_watchdog(self._clock)
         try:
             with stopping_on_signals(serving.ask_to_stop):
                 serving.run()
         finally:
             self.stop()
             self._watchdog = None
-
-    def _find_watchdog(self) -> Watchdog | None:
-        from edgecron.engine.watchdog import SOCKET
-
-        if SOCKET not in os.environ:
-            return None
-        from edgecron.engine.watchdog import find_service_watchdog
-
-        return find_service_watchdog(clock=self._clock, warn=engine_logger().warning)
 
     def __enter__(self) -> Self:
         self.start()
@@ -183,7 +183,7 @@ class Scheduler(Listener):
         self.stop()
 
     async def astart(self) -> None:
-        """`start`, for a coroutine: coroutines among the jobs run on its event loop."""
+        """`start`, for a coroutine: coroutine jobs run on its event loop."""
         await self.__aenter__()
 
     async def astop(self, wait: float | None = None) -> bool:
@@ -191,46 +191,72 @@ class Scheduler(Listener):
         return await beside(self.stop, wait)
 
     async def __aenter__(self) -> Self:
-        import asyncio
+        import asyncio  # 30 ms and 11 MB; the caller has it loaded
 
         loop = asyncio.get_running_loop()
         starting = loop.run_in_executor(None, self._start, loop)
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # The thread goes on, and would leave an engine that nobody stops.
+            # The thread continues, and would leave an engine without an owner.
             await asyncio.wait([starting])
             if starting.exception() is None:
-                await asyncio.to_thread(self.stop)
+                await beside(self.stop)
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        import asyncio
+        # Not on the loop itself: the coroutines that the engine waits for run there.
+        await beside(self.stop)
 
-        # Not on the loop itself: the coroutines that are waited for run there.
-        await asyncio.to_thread(self.stop)
+    # Events.
+
+    def subscribe(
+        self,
+        callback: Callable[[RunEvent], object],
+        *kinds: Wanted,
+        job: Scheduled[Any] | str | None = None,
+    ) -> Subscription:
+        """Call a function with each event of a run: of these kinds, or all; of one job, or all.
+
+            scheduler.subscribe(lambda event: alert(event.schedule, event.error), "failed")
+
+        The events are those of this process's engine. The callback runs on a thread of its own: its
+        exceptions are logged, and a slow callback delays nothing else. Raises InvalidInput for an
+        unknown kind.
+        """
+        if is_coroutine_function(callback):
+            raise InvalidInput(
+                f"{callback.__qualname__} is a coroutine, expected a function",
+                hint="use: async for event in scheduler.events(...)",
+            )
+        return self._subscribers.subscribe(callback, wants_of(kinds, job))
+
+    def events(self, *kinds: Wanted, job: Scheduled[Any] | str | None = None) -> EventStream:
+        """Return the same events for a coroutine, from now on, until the Scheduler stops:
+
+        async for event in scheduler.events("finished", job="backup"): ...
+        """
+        return EventStream(wants_of(kinds, job), self._subscribers)
+
+    # Its engine.
 
     def begin_anew(self) -> None:
-        """In a forked child: threads, connections and the engine are the parent's."""
+        """Forget threads, connections and the engine, in a forked child: they are the parent's."""
         self._lock, self._keeping = threading.RLock(), threading.RLock()
         self._serving = self._failure = self._watchdog = self._held = None
         self._must_exist = False
         self.pool.forget()
         self._registry.begin_anew()
         self.waits.begin_anew()
-        if self._told is not None:
-            self._told.begin_anew()
+        self._subscribers.begin_anew()
         self._loops.begin_anew()
 
     def _begin(self, loop: AbstractEventLoop | None) -> Serving:
-        """Take the place of the engine, whose coroutines run on `loop`; None is one of our own."""
-        # Its engine's modules are loaded on this thread: on another one they would take memory of
-        # their own from the system, beside what is free here.
-        import edgecron.engine.host
-        import edgecron.supervisor.callable_runner  # noqa: F401
-        from edgecron.embedding.serving import Serving, refuse_greenlets
-        from edgecron.embedding.shutdown import stop_at_exit
+        """Prepare an engine whose coroutines run on `loop`; None is a loop of our own."""
+        # The engine takes 60 ms to load, and a program that only asks for runs does not need it.
+        # Load it on this thread: on another one its memory would come on top of what is free here.
+        from edgecron.embedding.serving import Serving, refuse_greenlets, stop_at_exit
 
         refuse_greenlets()
         if is_child():
@@ -252,7 +278,7 @@ class Scheduler(Listener):
             self._loops.use(loop)
         try:
             self._held = self._declare_and_hold()
-        except BaseException:  # an interrupt, too: else it would seem to run for ever
+        except BaseException:  # an interrupt, too: else it would seem to run forever
             self._forget(serving)
             raise
         self._must_exist = True
@@ -260,39 +286,40 @@ class Scheduler(Listener):
         return serving
 
     def _refuse_twins(self) -> None:
-        """Raise Conflict where another Scheduler of our name runs here, and has other functions:
-        which of them a run is of would not be known."""
-        for other in list(_begun):
+        """Raise Conflict if another Scheduler of our name runs here and has other functions.
+
+        Its engine would claim runs of our functions, and ours of its.
+        """
+        for other in list(_started):
             if other is self or not other.is_running:
                 continue
             if (other.path, other.queue) != (self.path, self.queue):
                 continue
-            apart = sorted(other._registry.callables ^ self._registry.callables)
-            if apart:
+            different = sorted(other._registry.callables ^ self._registry.callables)
+            if different:
                 raise Conflict(
                     f"another Scheduler {self.name!r} of {self.path} runs in this process, and"
-                    f" they do not declare the same: {', '.join(apart[:3])}",
+                    f" they do not declare the same: {', '.join(different[:3])}",
                     hint="use one Scheduler, or give them names: Scheduler(path, name='other')",
                 )
-        _begun.add(self)
+        _started.add(self)
 
     def _forget(self, serving: Serving) -> None:
         with self._lock:
             if self._serving is serving:
                 self._serving = None
                 self._must_exist = False
-        self._let_go()
+        self._close_held()
 
-    def _let_go(self) -> None:
+    def _close_held(self) -> None:
         held, self._held = self._held, None
         if held is not None:
             held.close()
 
     def _open_host(self) -> EngineHost:
-        from edgecron.base.paths import is_there
+        # Loaded by `serving`, on the thread of whoever starts the engine.
         from edgecron.engine.host import EngineHost
         from edgecron.engine.presence import EngineSettings
-        from edgecron.planning.retention import Retention
         from edgecron.supervisor.callable_runner import CallableRunner
 
         if not is_there(self.path):
@@ -319,20 +346,24 @@ class Scheduler(Listener):
                     on_shutdown=self._on_shutdown,
                     call_wait_ms=round(self._shutdown_timeout_s * 1000),
                     call_grace_ms=_GRACE_MS,
-                    starts_supervisor=bool(self._processes.commands),
+                    starts_supervisor=bool(self._registry.process_commands),
                 ),
                 clock=self._clock,
                 report=self._report,
                 callables=callables,
                 find_offers=lambda: self._registry.offers,
-                part_of=self._processes.part_of,
+                part_of=self._part_of,
                 watchdog=self._watchdog,
             )
         except BaseException:  # an interrupt, too: its descriptors would stay open
             callables.close()
             raise
-        self._let_go()
+        self._close_held()
         return host
+
+    def _part_of(self, claim: Claim) -> Part | None:
+        command = self._registry.process_commands.get(claim.schedule)
+        return process_part(claim, command, database=self.path)
 
     def _read_state(self, schedule_id: int) -> Mapping[str, str]:
         with self.pool.client() as client:
@@ -342,31 +373,20 @@ class Scheduler(Listener):
         return self._loops.is_here()
 
     def _report(self, event: Event) -> None:
+        """Log an event of our engine, and pass it to waiting threads and subscribers."""
         self.waits.note(event)
-        if event.kind == "engine_stopping":
-            self._log_stopping(event)
+        if event.kind == "engine_stopping" and self._serving is not None:
+            self._serving.log_stopping(event, wait_s=self._shutdown_timeout_s)
         if event.kind == "ended" and self._registry.has_callable(event.schedule or ""):
-            self._log_end(event)
-        if self._told is not None:
-            self._told.note(event)
+            log_end(event)
+        self._subscribers.note(event)
 
-    def _log_end(self, event: Event) -> None:
-        from edgecron.embedding.events import log_end
-
-        if event.schedule is not None and event.outcome is not None:
-            log_end(event.schedule, event.outcome)
-
-    def _log_stopping(self, event: Event) -> None:
-        """Tell whoever has sent a signal to a program in the foreground why it goes on."""
-        from edgecron.embedding.shutdown import stopping_words
-
-        if self._serving is not None and self._serving.is_in_foreground:
-            words = stopping_words(event.details, wait_s=self._shutdown_timeout_s)
-            engine_logger().warning("%s", words)
+    def _find_run(self, run_id: int) -> Execution:
+        return self.waits.execution(run_id)
 
     def _note_failure(self, error: BaseException | None) -> None:
         self._failure = error
         if isinstance(error, DatabaseGone):
-            # Another one may take its place, which knows nothing of what was declared.
+            # A new database might take its place, without our declarations.
             self._registry.forget_kept()
             self.pool.close()

@@ -1,10 +1,10 @@
-"""What a function takes, and its arguments as a payload and back.
+"""Read the parameters of a job's function, and its arguments as a payload and back.
 
-A payload is an object of arguments by name, or an array of them in order. A person can write one
-too: `edgecron run NAME --payload`.
+A payload is a JSON object of arguments by name, or an array of arguments in order. People can write
+one too: `edgecron run NAME --payload`.
 
-A plain function, as nearly all jobs are, tells its parameters itself. Only others need `inspect`,
-which with `ast` and `dis` takes most of a megabyte for as long as the program lives.
+The code object of a plain function, as nearly all jobs are, tells its parameters. Only other
+functions need `inspect`, which takes 2.7 MB and 10 ms: see "a program at rest" in the README.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from edgecron.base.errors import InvalidInput
+from edgecron.embedding.context import RunContext
+from edgecron.embedding.json_values import json_text
+
+if TYPE_CHECKING:
+    from edgecron.supervisor.calls import Call
 
 # Of `co_flags`: https://docs.python.org/3/library/inspect.html#code-objects-bit-flags
 _VARIADIC = 0x04 | 0x08
@@ -24,16 +29,16 @@ _ASYNC_GENERATOR = 0x200
 
 
 class Signature(Protocol):
-    """How a function may be called."""
+    """How a function can be called."""
 
-    are_named: bool  # every argument may be given by its name
+    are_named: bool  # every argument can be given by its name
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by the names of their parameters. Raises TypeError where they don't fit."""
+        """Return arguments by parameter. Raises TypeError if they don't fit."""
 
 
 def signature_of(function: Callable[..., object], *, skips_first: bool) -> Signature:
-    """The signature of a function, or of all but its first parameter."""
+    """Return the signature of a function, or of all but its first parameter."""
     if _is_plain(function):
         code = function.__code__
         is_named = not code.co_flags & _VARIADIC and not code.co_posonlyargcount
@@ -43,7 +48,7 @@ def signature_of(function: Callable[..., object], *, skips_first: bool) -> Signa
 
 
 def is_coroutine_function(function: Callable[..., object]) -> bool:
-    """Whether to call it gives what is to be awaited."""
+    """Report whether a call returns an awaitable."""
     if _is_plain(function):
         return bool(function.__code__.co_flags & _COROUTINE)
     from inspect import iscoroutinefunction
@@ -52,7 +57,7 @@ def is_coroutine_function(function: Callable[..., object]) -> bool:
 
 
 def is_generator_function(function: Callable[..., object]) -> bool:
-    """Whether to call it does nothing until somebody goes through what it gives."""
+    """Report whether a call only returns a generator, synchronous or not."""
     if _is_plain(function):
         return bool(function.__code__.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
     from inspect import isasyncgenfunction, isgeneratorfunction
@@ -60,8 +65,17 @@ def is_generator_function(function: Callable[..., object]) -> bool:
     return isgeneratorfunction(function) or isasyncgenfunction(function)
 
 
+def wants_context(function: Callable[..., object]) -> bool:
+    """Report whether the first parameter of a function is annotated as a RunContext."""
+    annotation = find_first_annotation(function)
+    if isinstance(annotation, str):
+        # Annotations are not evaluated: `RunContext`, `edgecron.RunContext`.
+        return annotation.strip("'\"").rpartition(".")[2] == RunContext.__name__
+    return annotation is RunContext
+
+
 def find_first_annotation(function: Callable[..., object]) -> object:
-    """What its first parameter is said to be, a text where annotations are such; None: nothing."""
+    """Return the annotation of the first parameter, possibly as text; None without one."""
     if _is_plain(function) and not function.__code__.co_flags & _VARIADIC:
         code = function.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -69,18 +83,20 @@ def find_first_annotation(function: Callable[..., object]) -> object:
     from inspect import signature
 
     for parameter in signature(function).parameters.values():
-        said = parameter.annotation
-        return None if said is parameter.empty else said
+        return None if parameter.annotation is parameter.empty else parameter.annotation
     return None
 
 
 def _is_plain(function: object) -> TypeGuard[FunctionType]:
-    """Whether its code says all of it: what wraps another one, or is marked, has attributes."""
+    """Report whether its code object tells all: a wrapper or a marked function has attributes."""
     return type(function) is FunctionType and not vars(function)
 
 
 class _Plain:
-    """Of a function whose parameters may all be given by name; errors are worded as `inspect`'s."""
+    """The signature of a function whose parameters can all be given by name.
+
+    Its errors have the words of `inspect`.
+    """
 
     are_named = True
 
@@ -88,8 +104,8 @@ class _Plain:
         code = function.__code__
         count = code.co_argcount
         names = code.co_varnames[: count + code.co_kwonlyargcount]
-        given = function.__kwdefaults__ or {}
-        optional = {*names[count - len(function.__defaults__ or ()) : count], *given}
+        defaults = function.__kwdefaults__ or {}
+        optional = {*names[count - len(function.__defaults__ or ()) : count], *defaults}
         self._ordered = names[skips_first:count]
         self._names = names[skips_first:]
         self._needed = [name for name in self._names if name not in optional]
@@ -111,7 +127,7 @@ class _Plain:
 
 
 class _Inspected:
-    """Of any other function."""
+    """The signature of any other function."""
 
     def __init__(self, function: Callable[..., object], *, skips_first: bool) -> None:
         from inspect import Parameter, signature
@@ -126,22 +142,29 @@ class _Inspected:
         return dict(self._signature.bind(*args, **kwargs).arguments)
 
 
-MOST_BYTES = 64 * 1024
-_MOST_DEPTH = 100
-
-
 class Arguments:
-    """What a function is called with, besides its context. `job` is named in errors."""
+    """A job's function and its arguments: from a call to a payload, and from a payload to a call.
 
-    def __init__(self, function: Callable[..., object], *, job: str, has_context: bool) -> None:
+    `job` is the name that errors mention.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, job: str) -> None:
+        self.function = function
         self._job = job
-        self.has_context = has_context
-        self._signature = signature_of(function, skips_first=has_context)
+        self._has_context = wants_context(function)
+        self._signature = signature_of(function, skips_first=self._has_context)
+
+    def call(self, call: Call) -> Any:
+        """Call the function for a run; return what it returns, for a coroutine its awaitable."""
+        args, kwargs = self.read(call.claim.job.payload)
+        if self._has_context:
+            return self.function(RunContext(call), *args, **kwargs)
+        return self.function(*args, **kwargs)
 
     def payload_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-        """JSON of what the function is to be called with; None where that is nothing.
+        """Return the arguments of a call as JSON; None without arguments.
 
-        Raises TypeError where it can't be called so, InvalidInput for what JSON does not hold.
+        Raises TypeError if they don't fit, InvalidInput for a value that JSON can't hold.
         """
         bound = self._signature.bind(args, kwargs)
         if not args and not kwargs:
@@ -160,7 +183,7 @@ class Arguments:
         return json_text(given, what=f"the arguments of job {self._job!r}")
 
     def check(self, payload: str | None) -> None:
-        """Raise InvalidInput where the function can't be called with a payload."""
+        """Raise InvalidInput if the function can't be called with a payload."""
         args, kwargs = self.read(payload)
         try:
             self._signature.bind(tuple(args), kwargs)
@@ -171,7 +194,7 @@ class Arguments:
             ) from None
 
     def read(self, payload: str | None) -> tuple[list[Any], dict[str, Any]]:
-        """What to call the function with. Raises InvalidInput for any other JSON."""
+        """Return the arguments that a payload holds. Raises InvalidInput for any other JSON."""
         given = None if payload is None else json.loads(payload)
         if given is None:
             return [], {}
@@ -183,46 +206,3 @@ class Arguments:
             f"the payload of job {self._job!r} is {payload!r:.60}, expected an object or an array",
             hint='such as {"host": "plc2"}, or ["plc2"]',
         )
-
-
-def json_text(value: object, *, what: str, most_bytes: int = MOST_BYTES) -> str:
-    """A value as JSON, read back as the same (but that tuples become arrays).
-
-    Raises InvalidInput for what JSON does not hold, naming where it stands, or for too much.
-    """
-    _check(value, what, 0)
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    try:
-        size_bytes = len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{what}: a text holds half a character (a lone surrogate)") from None
-    if size_bytes > most_bytes:
-        raise InvalidInput(
-            f"{what}: {size_bytes} bytes of JSON, expected at most {most_bytes}",
-            hint="leave it in a file or a table, and give its name",
-        )
-    return text
-
-
-def _check(value: object, where: str, depth: int) -> None:
-    if depth > _MOST_DEPTH:
-        raise InvalidInput(f"{where[:60]}...: nested too deeply, or within itself")
-    match value:
-        case None | bool() | str() | int():
-            return
-        case float():
-            if value - value != 0:  # a NaN, or infinite
-                raise InvalidInput(f"{where} is {value}, which is no number of JSON")
-        case list() | tuple():
-            for index, one in enumerate(value):
-                _check(one, f"{where}[{index}]", depth + 1)
-        case dict():
-            for key, one in value.items():
-                if not isinstance(key, str):
-                    raise InvalidInput(f"{where} has the key {key!r:.60}, expected text")
-                _check(one, f"{where}[{key!r:.40}]", depth + 1)
-        case _:
-            raise InvalidInput(
-                f"{where} is {type(value).__qualname__}, which JSON does not hold",
-                hint="give text, numbers, lists and dicts, such as str(path) or at.isoformat()",
-            )

@@ -10,41 +10,35 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from weakref import finalize
 
-from edgecron.base.errors import InvalidInput
-from edgecron.embedding.events import Origins, RunEvent, Told, Wants, kind_of, run_event
-from edgecron.embedding.program import Program
+from edgecron.embedding.events import Origins, RunEvent, Told, Wants, run_event
+from edgecron.embedding.pool import engine_logger
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.embedding.events import RunEvent, Wanted
-    from edgecron.embedding.job import Scheduled
     from edgecron.engine.events import Event
     from edgecron.model.run import Execution
 
 
-MOST = 1000  # events that wait for who listens
-_CLOSE_S = 2.0  # so long a callback is waited for that is being called
+MOST = 1000  # events that wait for one subscriber
+_CLOSE_S = 2.0  # the wait for a callback that is being called
 
-Make = Callable[[Told, int], RunEvent | None]  # what is told, and how much before it was dropped
+Make = Callable[[Told, int], RunEvent | None]  # from an event, and how many before it were dropped
 
 
 class Inbox:
-    """Events that somebody has not been told of yet. `wake` is called when one has come.
-
-    Put by the engine's thread, taken by another.
-    """
+    """Events that wait for one subscriber. The engine's thread puts them and calls `wake`."""
 
     def __init__(self, wants: Wants) -> None:
         self.wants = wants
         self.wake: Callable[[], object] = _nothing
-        self.dropped = 0  # of all
-        self.is_ended = False  # no more will come
+        self.dropped = 0  # in total
+        self.is_ended = False  # no more events will come
         self._lock = threading.Lock()
         self._waiting: deque[Told] = deque()
-        self._dropped = 0  # before the first that waits
+        self._dropped = 0  # before the first waiting event
 
     def put(self, told: Told) -> None:
         with self._lock:
@@ -56,7 +50,7 @@ class Inbox:
         self.wake()
 
     def take(self, make: Make) -> RunEvent | None:
-        """The next one; None where none waits."""
+        """Return the next event; None if none waits."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -68,24 +62,24 @@ class Inbox:
                 return event
 
     def end(self) -> None:
-        """Say that no more will come; what waits can be taken still."""
+        """Note that no more events will come. Waiting events can still be taken."""
         self.is_ended = True
         self.wake()
 
     def forget(self) -> None:
-        """Drop what waits, uncounted."""
+        """Drop the waiting events without counting them."""
         with self._lock:
             self._waiting.clear()
 
 
 class Subscription:
-    """One callback, which is called on a thread of its own until `close`, or the end of `with`."""
+    """One callback, called on a thread of its own until `close`, or the end of `with`."""
 
     def __init__(
-        self, callback: Callable[[RunEvent], object], wants: Wants, told_by: Subscribers
+        self, callback: Callable[[RunEvent], object], wants: Wants, source: Subscribers
     ) -> None:
         self._callback = callback
-        self._told_by = told_by
+        self._source = source
         self._begin(wants)
 
     def _begin(self, wants: Wants) -> None:
@@ -109,18 +103,18 @@ class Subscription:
 
     @property
     def dropped(self) -> int:
-        """How many events it was not told of, because it was too slow."""
+        """How many events it missed because it was too slow."""
         return self.inbox.dropped
 
     def close(self) -> None:
-        """Be told of nothing more, also not of what waits; a call that goes on is waited for."""
-        self._told_by.remove(self.inbox)
+        """End it, and drop waiting events. Waits a moment for a call in progress."""
+        self._source.remove(self.inbox)
         self._is_closed = True
         self.inbox.forget()
         self.finish(wait_s=_CLOSE_S)
 
     def finish(self, *, wait_s: float) -> None:
-        """Tell what waits, and end the thread; the next event starts another one."""
+        """Deliver waiting events, and end the thread. The next event starts a new one."""
         with self._lock:
             thread = self._thread
             self._may_end = True
@@ -129,32 +123,32 @@ class Subscription:
             thread.join(wait_s)
 
     def deliver(self) -> None:
-        """Tell what waits, here."""
+        """Deliver waiting events, on this thread."""
         while not self._is_closed:
             try:
-                event = self.inbox.take(self._told_by.make)
+                event = self.inbox.take(self._source.make)
                 if event is None:
                     return
                 self._callback(event)
-            except BaseException:  # SystemExit, too: the next event is told all the same
-                from logging import getLogger
-
-                getLogger("edgecron").exception("%r could not be told of an event", self)
+            except BaseException:  # noqa: BLE001  SystemExit, too: the next event is still delivered
+                engine_logger().exception("%r could not be told of an event", self)
 
     def begin_anew(self) -> None:
-        """In a forked child: nothing waits, and no thread is ours."""
+        """Forget waiting events and the thread, in a forked child."""
         if not self._is_closed:
             self._begin(self.inbox.wants)
 
     def _wake(self) -> None:
-        if self._told_by.is_by_hand:
+        if self._source.is_by_hand:
             return
         with self._lock:
             self._may_end = False
             if self._thread is None:
-                # Daemon: a callback that hangs must not keep the interpreter from its end.
+                # Daemon: a callback that hangs must not keep the interpreter from ending.
                 thread = threading.Thread(target=self._run, name="edgecron-events", daemon=True)
-                with suppress(RuntimeError):  # no thread can be had: the next event tries again
+                with suppress(
+                    RuntimeError
+                ):  # No thread could be started: the next event tries again.
                     thread.start()
                     self._thread = thread
         self._news.set()
@@ -171,33 +165,33 @@ class Subscription:
 
 
 class EventStream:
-    """What becomes of runs, for `async for`: from when it was made until the Scheduler stops.
+    """Events of runs for `async for`, from its creation until the Scheduler stops.
 
-    For one task at a time. `aclose`, the end of `async with`, or that nobody has it any more,
+    One task at a time can read it. `aclose`, the end of `async with`, or its garbage collection
     ends it.
     """
 
-    def __init__(self, wants: Wants, told_by: Subscribers) -> None:
+    def __init__(self, wants: Wants, source: Subscribers) -> None:
         self._inbox = Inbox(wants)
-        self._make = told_by.make
+        self._make = source.make
         self._is_awaited = False
-        # Who leaves a loop by `break` closes nothing.
-        self._close = finalize(self, told_by.remove, self._inbox)
+        # A loop that is left by `break` closes nothing.
+        self._close = finalize(self, source.remove, self._inbox)
         self._close.atexit = False
-        told_by.add(self._inbox)
+        source.add(self._inbox)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> RunEvent:
-        import asyncio
+        import asyncio  # 30 ms and 11 MB; the caller has it loaded
 
         if self._is_awaited:
             raise RuntimeError("these events are waited for already; make a stream for each task")
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            with suppress(RuntimeError):  # The loop is closed, and nobody waits.
                 loop.call_soon_threadsafe(news.set)
 
         self._is_awaited = True
@@ -224,19 +218,18 @@ class EventStream:
 
     @property
     def dropped(self) -> int:
-        """How many events were not told here, because who listens was too slow."""
+        """How many events it missed because its task was too slow."""
         return self._inbox.dropped
 
     async def aclose(self) -> None:
-        """End it; who waits for the next event is told so."""
+        """End it, also for a task that waits for its next event."""
         self._close()
         self._inbox.forget()
         self._inbox.end()
 
 
 class Subscribers:
-    """All who are told by the engine of a program. `note` is told what that did, and `find` looks
-    for a run on record."""
+    """The subscribers of a program's engine. `find` reads a run from the database."""
 
     def __init__(self, find: Callable[[int], Execution], *, clock: Clock) -> None:
         self._find = find
@@ -245,18 +238,14 @@ class Subscribers:
         self._inboxes: tuple[Inbox, ...] = ()
         self._subscriptions: tuple[Subscription, ...] = ()
         self._origins = Origins()
-        self.is_by_hand = False  # `deliver` is called instead of threads
+        self.is_by_hand = False  # a test calls `deliver`: no threads
 
     def note(self, event: Event) -> None:
-        """Put an event into the inboxes of those who want it. Never waits."""
+        """Put an event into the inboxes of subscribers that want it. Never waits."""
         inboxes = self._inboxes
-        if not inboxes:
+        told = self._origins.tell(event) if inboxes else None
+        if told is None:
             return
-        origin = self._origins.note(event)
-        kind = kind_of(event)
-        if kind is None:
-            return
-        told = Told(event=event, kind=kind, origin=origin)
         for inbox in inboxes:
             if inbox.wants.includes(told):
                 inbox.put(told)
@@ -280,14 +269,14 @@ class Subscribers:
             )
 
     def deliver(self) -> None:
-        """Tell callbacks what waits, here."""
+        """Deliver waiting events to callbacks, on this thread."""
         for subscription in self._subscriptions:
             subscription.deliver()
 
     def stop(self, *, wait_s: float = _CLOSE_S) -> None:
-        """Tell callbacks what waits, for so long at most, and end their threads and all streams.
+        """Deliver waiting events to callbacks, at most `wait_s`, and end threads and streams.
 
-        Callbacks are called again when an engine runs again.
+        The next engine calls the callbacks again.
         """
         until_ms = self._clock.monotonic_ms() + wait_s * 1000
         subscriptions = self._subscriptions
@@ -303,7 +292,7 @@ class Subscribers:
                 inbox.end()
 
     def begin_anew(self) -> None:
-        """In a forked child: its callbacks will be told by its own engine, and no stream."""
+        """Keep the callbacks for the engine of a forked child, and forget the streams."""
         self._lock = threading.Lock()
         self._origins = Origins()
         for subscription in self._subscriptions:
@@ -311,62 +300,9 @@ class Subscribers:
         self._inboxes = tuple(one.inbox for one in self._subscriptions)
 
     def make(self, told: Told, dropped: int) -> RunEvent | None:
-        """What is told of what the engine said; None where it is not on record any more."""
+        """Make the event that a subscriber gets; None if its run no longer exists."""
         return run_event(told, self._find, dropped=dropped)
 
 
 def _nothing() -> None:
     """Nobody waits."""
-
-
-class Listener(Program):
-    """A program that is told what becomes of runs, while an engine of it is at work."""
-
-    _told: Subscribers | None = None  # before somebody wants to be
-
-    def subscribe(
-        self,
-        callback: Callable[[RunEvent], object],
-        *kinds: Wanted,
-        job: Scheduled[Any] | str | None = None,
-    ) -> Subscription:
-        """Have a function called with what becomes of runs: of these kinds, or all; of one job.
-
-            scheduler.subscribe(lambda event: alert(event.schedule, event.error), "failed")
-
-        It is told what an engine of this process does, while one runs, on a thread of its own:
-        what it raises is logged, and one that is slow holds up nobody. Raises InvalidInput for a
-        kind that there is not.
-        """
-        from edgecron.embedding.events import wants_of
-        from edgecron.embedding.signatures import is_coroutine_function
-
-        if is_coroutine_function(callback):
-            raise InvalidInput(
-                f"{callback.__qualname__} is a coroutine, expected a function",
-                hint="use: async for event in scheduler.events(...)",
-            )
-        return self._subscribers.subscribe(callback, wants_of(kinds, _name_of(job)))
-
-    def events(self, *kinds: Wanted, job: Scheduled[Any] | str | None = None) -> EventStream:
-        """The same for a coroutine, from now on, until the Scheduler stops:
-
-        async for event in scheduler.events("finished", job="backup"): ...
-        """
-        from edgecron.embedding.events import wants_of
-
-        return EventStream(wants_of(kinds, _name_of(job)), self._subscribers)
-
-    @property
-    def _subscribers(self) -> Subscribers:
-        """Those who are told of runs; loaded when there are some."""
-        with self._lock:
-            if self._told is None:
-                self._told = Subscribers(
-                    lambda run_id: self.run(run_id).execution, clock=self._clock
-                )
-            return self._told
-
-
-def _name_of(job: Scheduled[Any] | str | None) -> str | None:
-    return job if job is None or isinstance(job, str) else job.name

@@ -1,51 +1,126 @@
-"""For the tests of programs that embed a Scheduler: time that moves when it is told to.
-
-    from edgecron.embedding.testing import travel
+"""For the tests of programs that embed a Scheduler: time moves only when a test moves it.
 
     def test_the_backup_runs_at_night():
         with travel(scheduler, start=datetime(2026, 3, 28, tzinfo=UTC)) as journey:
             journey.advance(days=1)
             assert journey.fired(backup) == [datetime(2026, 3, 28, 2, tzinfo=UTC)]
 
-travel           travel, and what is done on the way
-travel_engine    the engine, stepped by hand; waiting for a run lets time pass
-travel_calls     functions and coroutines, called in turn
-travel_commands  what becomes of commands
-fake_context     a RunContext to call a function with
-fake_clock       a clock that only moves when a test moves it
+travel          a Scheduler in a time of its own, and the Journey that moves it
+travel_engine   the engine of a journey, stepped by hand
+travel_runners  its functions, coroutines and commands, in turn
+fake_clock      a clock that only a test moves
+context         (here) a RunContext to call a function with
 
 Nothing here needs pytest or starts a thread.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
-if TYPE_CHECKING:
-    from edgecron.embedding.fake_clock import FakeClock
-    from edgecron.embedding.fake_context import FakeContext, context
-    from edgecron.embedding.travel import Journey, travel
-
-_HOME = {
-    "FakeClock": "fake_clock",
-    "FakeContext": "fake_context",
-    "Journey": "travel",
-    "context": "fake_context",
-    "travel": "travel",
-}
+from edgecron.base.errors import InvalidInput
+from edgecron.base.units import to_ms
+from edgecron.embedding.context import RunContext
+from edgecron.embedding.fake_clock import START, FakeClock
+from edgecron.embedding.travel import Journey, travel
+from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason
+from edgecron.model.claim import Claim, Upstream
+from edgecron.model.options import Job, Policies
+from edgecron.model.reports import Progress, progress_text
+from edgecron.supervisor.calls import Call
 
 __all__ = ["FakeClock", "FakeContext", "Journey", "context", "travel"]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'edgecron.embedding.testing' has no attribute {name!r}")
-    from importlib import import_module
+def context(
+    *,
+    schedule: str = "test",
+    plan_at: datetime = START,
+    due_at: datetime | None = None,
+    cause: str = "schedule",
+    attempt: int = 1,
+    max_attempts: int | None = None,
+    scope: tuple[str, str] = GLOBAL_SCOPE,
+    timeout: float | None = None,
+    state: Mapping[str, Any] | None = None,
+    upstream: Upstream | None = None,
+) -> FakeContext:
+    """Return a context to call a function with, without a run.
 
-    value: object = getattr(import_module(f"edgecron.embedding.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+        run = context(attempt=2, state={"cursor": 41})
+        assert copy(run, "/srv") == 12
+        assert run.reports[-1] == (1.0, "copied 12 of 12")
+        assert run.remembered == {"cursor": 53}
+
+    `max_attempts` None is `attempt`, `due_at` None is `plan_at`. Its `timeout`, in seconds, is
+    over when a test moves `run.clock` beyond it. `upstream` is the run that a follow-up follows,
+    such as `Upstream("backup", run=7, status="failed")`. Raises InvalidInput for impossible values.
+    """
+    try:
+        known_cause = Cause(cause)
+    except ValueError:
+        raise InvalidInput(
+            f"cause is {cause!r:.40}", hint=f"expected one of {', '.join(Cause)}"
+        ) from None
+    claim = Claim(
+        execution_id=1,
+        lease_token="test",
+        schedule_id=1,
+        schedule=schedule,
+        job=Job(kind=JobKind.CALLABLE, argv=(schedule,)),
+        plan_ms=to_ms(plan_at),
+        due_ms=to_ms(due_at or plan_at),
+        fire_key="",
+        cause=known_cause,
+        attempt=attempt,
+        max_attempts=max(attempt, max_attempts or attempt),
+        scope_kind=scope[0],
+        scope_id=scope[1],
+        policies=Policies(timeout_s=timeout),
+        upstream=upstream,
+    )
+    clock = FakeClock(due_at or plan_at)
+    texts = {key: json.dumps(value) for key, value in (state or {}).items()}
+    call = _RecordingCall(claim, clock=clock, read_state=lambda _: texts)
+    call.begin(clock.monotonic_ms())
+    return FakeContext(call, clock)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+class FakeContext(RunContext):
+    """A RunContext that records its calls. `clock` is the clock of its timeout."""
+
+    __slots__ = ("_recording", "clock")
+
+    def __init__(self, call: _RecordingCall, clock: FakeClock) -> None:
+        super().__init__(call)
+        self._recording = call
+        self.clock = clock
+
+    @property
+    def reports(self) -> list[tuple[float | None, str]]:
+        """The reported progress, in order: fraction and text."""
+        return self._recording.reports
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """The state after the function: what is kept if the run succeeds."""
+        return {key: json.loads(text) for key, text in self._recording.state.items()}
+
+    def cancel(self) -> None:
+        """Ask it to stop, as a person would."""
+        self._recording.ask_to_stop(Reason.REQUEST)
+
+
+class _RecordingCall(Call):
+    __slots__ = ("reports",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.reports: list[tuple[float | None, str]] = []
+
+    def report_progress(self, fraction: float | None, text: str = "") -> None:
+        progress_text(Progress(fraction=fraction, text=text))
+        self.reports.append((fraction, text))

@@ -1,8 +1,9 @@
-"""Travelling through time with a Scheduler: a day of its schedules in a few milliseconds."""
+"""Travel through time with a Scheduler: a day of its schedules in a few milliseconds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,12 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.paths import DATABASE_NAME
-from edgecron.embedding.borrowed_scheduler import lend
-from edgecron.embedding.events import Origins, RunEvent, Told, Wanted, kind_of, run_event, wants_of
+from edgecron.embedding.events import Origins, RunEvent, Told, Wanted, run_event, wants_of
 from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.run import Run
-from edgecron.embedding.travel_commands import Play, performer
-from edgecron.embedding.travel_engine import Driving, JourneyWaits, Setting
+from edgecron.embedding.travel_engine import Driving, Setting, moved
+from edgecron.embedding.travel_runners import Perform, Play, performer
 from edgecron.store.sqlite.store import open_store
 
 if TYPE_CHECKING:
@@ -39,20 +39,22 @@ def travel(
     *,
     commands: Literal["skip", "run"] | Play = "skip",
 ) -> Iterator[Journey]:
-    """Let a Scheduler live in a time of its own while the block lasts, which begins at `start`.
+    """Give a Scheduler a time of its own while the block lasts. It begins at `start`.
 
         with travel(scheduler, datetime(2026, 3, 28, tzinfo=UTC)) as journey:
             journey.advance(days=1)
             assert journey.fired(poll)[0] == datetime(2026, 3, 28, 0, 5, tzinfo=UTC)
             assert journey.runs(poll)[-1].result == 4
 
-    All that is due then runs, in order, at its time, in this thread: by a real engine, on a
-    database of its own in a temporary folder. The Scheduler's own is not touched, and what is
-    asked of it or its jobs within the block is asked of that one. A function takes no time, unless
-    it says so (`journey.lasts`, `await asyncio.sleep`); one with a process of its own is called
-    here as well. Commands are not started: they succeed, or, as `commands` says, end with what a
-    function of their arguments gives as exit code, or are "run". Chance is the same each time.
-    Raises Conflict where the Scheduler is running.
+    A real engine runs everything that is due, in order, at its time, in this thread. The database
+    is a new one in a temporary folder, also for calls of the Scheduler and its jobs within the
+    block; the Scheduler's own database is not touched.
+
+    A function takes no time, unless it says so (`journey.lasts`, `await asyncio.sleep`). A job with
+    a process of its own is called here, too. By default commands are not started: they succeed. If
+    `commands` is a function, it returns the exit code for the arguments of a command. If it is
+    "run", commands run. Jitter is the same in each test. Raises Conflict if the Scheduler is
+    running.
     """
     if start.tzinfo is None:
         raise InvalidInput(f"start is {start}, which has no time zone", hint="add tzinfo=UTC")
@@ -61,55 +63,47 @@ def travel(
     with TemporaryDirectory(prefix="edgecron-journey-", dir=_folder()) as folder:
         database = Path(folder) / DATABASE_NAME
         open_store(database, now_ms=clock.now_ms(), seed=_SEED).close()
-        journey: Journey | None = None
-
-        def move(until_ms: int | None) -> bool:
-            return journey is not None and journey._move(until_ms)
-
-        with lend(
-            scheduler,
-            database,
-            clock=clock,
-            make_waits=lambda pool: JourneyWaits(pool, clock=clock, move=move),
-        ) as lent:
-            journey = Journey(scheduler, clock)
-            setting = Setting(
-                database=database,
-                clock=clock,
-                lent=lent,
-                report=journey._note(lent.report),
-                perform=perform,
-                lasts=journey._lasts_ms,
-            )
-            journey._begin(setting)
+        journey = Journey(scheduler, clock, database, perform)
+        with moved(scheduler, database, clock=clock, move=journey._move):
             try:
+                journey.settle()
                 yield journey
             finally:
                 journey._end()
 
 
 class Journey:
-    """The time of a Scheduler, moved by its test; and what became of it. See `travel`.
+    """The time of a Scheduler, moved by its test, and the runs of that time. See `travel`.
 
-    `clock` is what its engine goes by: a job lets time pass by `journey.clock.advance_ms(5000)`.
+    `clock` is the clock of its engine: a job lets time pass with `journey.clock.advance_ms(5000)`.
     """
 
-    def __init__(self, scheduler: Scheduler, clock: FakeClock) -> None:
+    def __init__(
+        self, scheduler: Scheduler, clock: FakeClock, database: Path, perform: Perform
+    ) -> None:
         self.clock = clock
         self._scheduler = scheduler
-        self._told: list[Event] = []
+        self._origins = Origins()
+        self._told: list[Told] = []
         self._lasting: dict[str, int] = {}
         self._is_moving = False
         self._engines = 0
-        self._setting: Setting | None = None
         self._driving: Driving | None = None
+        self._setting = Setting(
+            scheduler=scheduler,
+            database=database,
+            clock=clock,
+            report=self._report,
+            perform=perform,
+            lasts=self._lasts_ms,
+        )
 
     def __repr__(self) -> str:
         return f"<Journey of {self._scheduler.name} at {self.now}>"
 
     @property
     def now(self) -> datetime:
-        """The time that it has come to, aware, in UTC."""
+        """Its current time, aware, in UTC."""
         return self.clock.now()
 
     # Time.
@@ -117,26 +111,25 @@ class Journey:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Let so much time pass; what is due meanwhile runs at its time."""
+        """Let time pass; due runs start at their time."""
         duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         self._advance_to(self.clock.now_ms() + _ms(duration))
 
     def advance_to(self, instant: datetime) -> None:
-        """Let time pass until an instant, which is aware. Raises InvalidInput for one before."""
+        """Let time pass until an aware instant. Raises InvalidInput for a past one."""
         if instant.tzinfo is None:
             raise InvalidInput(f"instant is {instant}, which has no time zone")
         self._advance_to(self.clock.now_ms() + _ms(instant - self.now))
 
     def settle(self) -> None:
-        """Do what is due now, such as what was asked for by `run_now`. No time passes."""
+        """Do what is due now, such as runs of `run_now`. No time passes."""
         with self._moving() as driving:
             driving.settle()
 
     def sleep(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Let the machine sleep for so long: nothing runs. Then it wakes, and finds what it
-        missed."""
+        """Let the machine sleep: nothing runs. It then wakes and finds what it missed."""
         duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         with self._moving() as driving:
             self.clock.suspend_ms(_ms(duration))
@@ -145,7 +138,7 @@ class Journey:
     def crash(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Kill the program, whatever runs, and start it again after so long."""
+        """Kill the program with its active runs, and start it again after a while."""
         duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         with self._moving():
             self._end()
@@ -155,7 +148,7 @@ class Journey:
     def reboot(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """The same with the whole machine: what is to run on boot does."""
+        """Crash and start the whole machine: `on boot` schedules run."""
         duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         with self._moving():
             self._end()
@@ -171,17 +164,17 @@ class Journey:
         minutes: float = 0,
         seconds: float = 0,
     ) -> None:
-        """Let runs of a job that start from now on last so long. Others run meanwhile.
+        """Set how long runs of a job last that start from now on. Others run meanwhile.
 
-        Its function is called at the end.
+        The function is called at the end.
         """
         duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         self._lasting[_name_of(job)] = _ms(duration)
 
-    # What became of it.
+    # Its runs.
 
     def runs(self, job: Scheduled[T] | str | None = None) -> list[Run[T]]:
-        """The runs of a job, or all, oldest first: those that were skipped or wait, too."""
+        """Return the runs of a job, or all, oldest first, with skipped and waiting ones."""
         name = None if job is None else _name_of(job)
         found: list[Run[T]] = []
         before: int | None = None
@@ -194,7 +187,7 @@ class Journey:
             before = page[-1].id
 
     def fired(self, job: Scheduled[Any] | str | None = None) -> list[datetime]:
-        """The times that runs stand for that were started, in order; of a retried one once."""
+        """Return the plan times of the fires that started, in order."""
         return sorted(
             run.plan_at
             for run in self.runs(job)
@@ -202,28 +195,19 @@ class Journey:
         )
 
     def events(self, *kinds: Wanted, job: Scheduled[Any] | str | None = None) -> list[RunEvent]:
-        """What was told of runs so far, in order: see Scheduler.subscribe."""
-        wants = wants_of(kinds, None if job is None else _name_of(job))
-        origins = Origins()
-        found = []
-        for event in self._told:
-            origin, kind = origins.note(event), kind_of(event)
-            told = None if kind is None else Told(event=event, kind=kind, origin=origin)
-            if told is not None and wants.includes(told):
-                with self._scheduler.client() as client:
-                    made = run_event(told, client.execution, dropped=0)
-                found += [] if made is None else [made]
-        return found
+        """Return the events of runs so far, in order: see Scheduler.subscribe."""
+        wants = wants_of(kinds, job)
+        with self._scheduler.client() as client:
+            found = [
+                run_event(told, client.execution, dropped=0)
+                for told in self._told
+                if wants.includes(told)
+            ]
+        return [event for event in found if event is not None]
 
     # Its engine.
 
-    def _begin(self, setting: Setting) -> None:
-        self._setting = setting
-        with self._moving():
-            self._start().settle()
-
     def _start(self) -> Driving:
-        assert self._setting is not None
         self._engines += 1
         self._driving = Driving(self._setting, key=f"{self._engines:016x}")
         return self._driving
@@ -233,12 +217,11 @@ class Journey:
         if driving is not None:
             driving.close()
 
-    def _note(self, report: Callable[[Event], object]) -> Callable[[Event], None]:
-        def note(event: Event) -> None:
-            self._told.append(event)
-            report(event)
-
-        return note
+    def _report(self, event: Event) -> None:
+        told = self._origins.tell(event)
+        if told is not None:
+            self._told.append(told)
+        self._scheduler._report(event)
 
     def _lasts_ms(self, schedule: str) -> int:
         return self._lasting.get(schedule, 0)
@@ -277,7 +260,7 @@ class Journey:
             driving.settle()
 
     def _move(self, until_ms: int | None) -> bool:
-        """Go on to what happens next, if that is no later than an instant; False where not."""
+        """Move to the next event, up to an instant; report whether there was one."""
         with self._moving() as driving:
             driving.settle()
             wake_ms = driving.wake_ms
@@ -297,8 +280,6 @@ def _ms(duration: timedelta) -> int:
 
 
 def _folder() -> str | None:
-    """Where nothing waits for a disk, if there is such a place; None is the default."""
-    import os
-
+    """Return a folder in memory, so that no test waits for a disk; None if there is none."""
     shared = "/dev/shm"
     return shared if os.path.isdir(shared) and os.access(shared, os.W_OK | os.X_OK) else None

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict
 from edgecron.base.units import from_ms
 from edgecron.base.values import dataclass
-from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
-from edgecron.embedding.travel_commands import CommandsInTurn, Perform
-from edgecron.embedding.waiting import Waits
+from edgecron.embedding.pool import ClientPool
+from edgecron.embedding.run import Waits
+from edgecron.embedding.scheduler import Scheduler
+from edgecron.embedding.serving import Serving
+from edgecron.embedding.travel_runners import (
+    CallsInTurn,
+    CommandsInTurn,
+    JourneyLoop,
+    Lasts,
+    Perform,
+    Stage,
+)
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
@@ -24,63 +34,62 @@ from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.embedding.borrowed_scheduler import Lent
     from edgecron.embedding.fake_clock import FakeClock
-    from edgecron.embedding.pool import ClientPool
-    from edgecron.embedding.travel_calls import JourneyLoop
     from edgecron.engine.events import Event
+    from edgecron.engine.host import EngineHost
     from edgecron.model.run import Execution
     from edgecron.store.contract import RunningRow
 
 
-_MOST_RUNNING = 8  # where the program does not say; an engine would count the cores
+_MOST_RUNNING = 8  # without a limit of the program; a real engine would count the cores
 _MOST_PASSES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What every engine of a journey finds."""
+    """What all engines of a journey share."""
 
+    scheduler: Scheduler
     database: Path
     clock: FakeClock
-    lent: Lent
     report: Callable[[Event], None]
     perform: Perform
     lasts: Lasts
 
 
 class Driving:
-    """One engine from its start to its end. `key` is its own."""
+    """One engine from its start to its end. `key` is its identity."""
 
     def __init__(self, setting: Setting, *, key: str) -> None:
-        clock, lent = setting.clock, setting.lent
+        clock, scheduler = setting.clock, setting.scheduler
+        registry = scheduler._registry
         self._clock = clock
-        self._lent = lent
+        self._scheduler = scheduler
         self._stage = Stage(clock)
         self._loop: JourneyLoop | None = None
-        self._loop_at_ms: int | None = None  # by the monotonic clock: its coroutines go on
+        self._loop_at_ms: int | None = None  # on the monotonic clock: its coroutines continue
         self._wake_ms: int | None = None
         self._calls = CallsInTurn(
-            lent.functions,
-            lent.coroutines,
+            registry.functions,
+            registry.coroutines,
             stage=self._stage,
             lasts=setting.lasts,
             find_loop=self._find_loop,
             clock=clock,
-            read_state=lent.read_state,
+            read_state=scheduler._read_state,
         )
         commands = CommandsInTurn(
             setting.perform,
             self._calls,
-            apart=lent.apart,
+            process_commands=registry.process_commands,
             stage=self._stage,
             lasts=setting.lasts,
             clock=clock,
         )
         self._store = open_store(setting.database, now_ms=clock.now_ms())
         settings = EngineSettings(
-            queues=lent.queues,
-            max_running=lent.max_running or _MOST_RUNNING,
+            queues=scheduler._queues,
+            max_running=scheduler._max_running or _MOST_RUNNING,
             retention=UNLIMITED,
         )
         self._engine = Engine(
@@ -88,24 +97,24 @@ class Driving:
             EngineIdentity(key, os.getpid()),
             store=self._store,
             clock=clock,
-            others=_Alone(key, boot_id=clock.boot_id()),
+            others=_NoOthers(key, boot_id=clock.boot_id()),
             runners=Runners(lambda: commands, clock=clock, callables=self._calls),
             report=setting.report,
         )
 
     @property
     def wake_ms(self) -> int | None:
-        """When there is something to do next, by the wall clock; None where nothing is to come."""
+        """The wall time of the next thing to do; None if nothing is to come."""
         elapsed = [at for at in (self._stage.next_ms, self._loop_at_ms) if at is not None]
         offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         wakes = [at + offset_ms for at in elapsed]
         return min(wakes if self._wake_ms is None else [*wakes, self._wake_ms], default=None)
 
     def settle(self) -> None:
-        """Do all that is due now, and what comes of it."""
+        """Do all that is due now, and all that follows from it."""
         for _ in range(_MOST_PASSES):
             self._wake_ms = self._engine.step().wake_ms
-            self._lent.deliver()
+            self._scheduler._subscribers.deliver()
             is_busy = self._play() or self._is_due() or self._engine.has_ends()
             if not is_busy and not self._engine.has_changed():
                 return
@@ -115,7 +124,7 @@ class Driving:
         )
 
     def close(self) -> None:
-        """End it as a crash would: what runs has no end on record."""
+        """End it as a crash would: the ends of active runs are not recorded."""
         self._calls.stop()
         if self._loop is not None:
             self._loop.drive()  # Its coroutines are cancelled.
@@ -124,7 +133,7 @@ class Driving:
         self._store.close()
 
     def _play(self) -> bool:
-        """Call functions, and let coroutines go on; whether any has been called."""
+        """Call functions and continue coroutines; report whether a function was called."""
         has_played = self._stage.play()
         if self._loop is not None and self._calls.has_tasks | has_played:
             self._loop.drive()
@@ -140,24 +149,22 @@ class Driving:
 
     def _find_loop(self) -> JourneyLoop:
         if self._loop is None:
-            from edgecron.embedding.travel_calls import JourneyLoop
-
             self._loop = JourneyLoop(self._clock)
         return self._loop
 
 
-class _Alone:
-    """Other engines: all are dead, and so is everything that they ran."""
+class _NoOthers:
+    """The other engines of the database: all are dead, and so are their runs."""
 
     def __init__(self, key: str, *, boot_id: str) -> None:
         self._key = key
         self._boot_id = boot_id
 
     def ring(self) -> None:
-        """No other engine is alive."""
+        """No other engine is running."""
 
     def announce(self) -> None:
-        """No other engine is alive."""
+        """No other engine is running."""
 
     def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> None:
         """No other supervisor is alive."""
@@ -175,29 +182,29 @@ class _Alone:
         return {token: Interrupted(reason=Reason.LOST) for token in tokens}
 
     def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
-        raise AssertionError("no journal of a journey tells an end")
+        raise AssertionError("a journey has no journal")
 
     def find_output(self, token: str) -> tuple[Output, bool] | None:
-        return None  # it was no process
+        return None  # there was no process
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
-        """Nothing is left: it was no process."""
+        """There was no process."""
 
     def forget_engine(self, key: str) -> None:
         """It has no files."""
 
     def forget_supervisor(self, supervisor_id: str) -> None:
-        """Likewise."""
+        """It has no files."""
 
     def remove_dead_files(self, *, known: Collection[str], now_ms: int) -> None:
-        """Likewise."""
+        """There are no files."""
 
 
-Move = Callable[[int | None], bool]  # to the next event, before an instant; False where none is
+Move = Callable[[int | None], bool]  # to the next event, up to an instant; False if none is left
 
 
 class JourneyWaits(Waits):
-    """`move` goes on to what happens next."""
+    """Waits for runs by letting time pass: `move` continues to the next event."""
 
     def __init__(self, pool: ClientPool, *, clock: Clock, move: Move) -> None:
         super().__init__(pool, clock=clock)
@@ -206,7 +213,7 @@ class JourneyWaits(Waits):
         self._move = move
 
     def wait(self, execution: Execution, *, timeout_s: float | None) -> Execution:
-        """Let time pass until a run has ended. Raises TimeoutError where nothing ends it."""
+        """Let time pass until a run has ended. Raises TimeoutError if nothing ends it."""
         until_ms = None if timeout_s is None else self._clock.now_ms() + round(timeout_s * 1000)
         while True:
             can_move = self._move(until_ms)
@@ -228,3 +235,45 @@ class JourneyWaits(Waits):
                 return client.cancel(execution_id)
             client.store.request_cancel(execution_id, now_ms=self._clock.now_ms())
             return client.execution(execution_id)
+
+
+_MOVED = ("_database", "path", "_clock", "pool", "waits")  # a Scheduler's attributes
+
+
+@contextmanager
+def moved(scheduler: Scheduler, database: Path, *, clock: Clock, move: Move) -> Iterator[None]:
+    """Give a Scheduler another database and clock while the block lasts.
+
+    It counts as running, so that nothing starts its engine. Raises Conflict if it is running.
+    """
+    with scheduler._lock:
+        if scheduler.is_running:
+            raise Conflict(
+                f"the engine of {scheduler.name!r} runs in this process",
+                hint="let a test have a Scheduler that is not running, or stop it first",
+            )
+        scheduler._serving = Serving(
+            _refuse_to_start, monotonic_ms=clock.monotonic_ms, failed=lambda error: None
+        )
+    own = {name: getattr(scheduler, name) for name in _MOVED}
+    try:
+        scheduler._database = scheduler.path = database
+        scheduler._clock = clock
+        scheduler.pool = ClientPool(scheduler._open_client)
+        scheduler.waits = JourneyWaits(scheduler.pool, clock=clock, move=move)
+        scheduler._registry.forget_kept()
+        scheduler._subscribers.is_by_hand = True
+        scheduler._declare_and_hold().close()
+        yield
+    finally:
+        scheduler._subscribers.stop()
+        scheduler._subscribers.is_by_hand = False
+        scheduler.pool.close()
+        for name, value in own.items():
+            setattr(scheduler, name, value)
+        scheduler._registry.forget_kept()
+        scheduler._serving = None
+
+
+def _refuse_to_start() -> EngineHost:
+    raise AssertionError("a test drives the engine of a journey")

@@ -16,7 +16,6 @@ NOT_AT_REST = {
     *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "contextvars"),
     *("shlex", "termios"),
     *("edgecron.client.local", "edgecron.formats.config", "edgecron.store.protocol"),
-    "edgecron.embedding.run",
 }
 # Since 3.13 Python itself loads linecache for a program of `-c`: what was there before is not ours.
 AT_REST = """

@@ -1,4 +1,4 @@
-"""edgecron.embedding.testing.context: a function is called with a run that there is not."""
+"""`context` of edgecron.embedding.testing: call a function without a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from edgecron import RunContext, Scheduler, Upstream
 from edgecron.base.errors import Cancelled, InvalidInput
-from edgecron.embedding.fake_context import context
+from edgecron.embedding.testing import context
 
 
 def test_a_function_finds_what_the_test_says_of_its_run() -> None:

@@ -14,7 +14,7 @@ import pytest
 import edgecron.embedding.fake_clock
 import edgecron.embedding.testing
 from edgecron import RunContext, Scheduler, every
-from edgecron.embedding.fake_context import context
+from edgecron.embedding.testing import context
 from edgecron.embedding.travel import travel
 
 SHOWN = {"testing": edgecron.embedding.testing, "travel": travel, "context": context}

@@ -1,0 +1,286 @@
+"""The declarations of a program: its functions by name, and the schedules that it wants.
+
+`read_options` reads the options of one declaration, by the names that documents use.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.errors import AlreadyExists, InvalidInput
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
+from edgecron.base.values import dataclass, replace
+from edgecron.embedding.json_values import json_text
+from edgecron.embedding.signatures import (
+    Arguments,
+    is_coroutine_function,
+    is_generator_function,
+)
+from edgecron.formats.document_tables import read_table
+from edgecron.formats.document_writing import trigger_key
+from edgecron.model.engine import Offers, find_program, offer_of
+from edgecron.model.options import OPTIONS, OptionType
+from edgecron.triggers import parse_trigger
+
+if TYPE_CHECKING:
+    from typing import Literal, TypedDict
+
+    from edgecron.formats.document_values import Wanted
+    from edgecron.model.schedule import ScheduleSpec
+    from edgecron.supervisor.calls import Call
+    from edgecron.triggers import Trigger
+
+    Duration = str | float | timedelta  # "90s", seconds, or a timedelta
+
+    class Options(TypedDict, total=False):
+        """How a schedule behaves. The defaults are those of the command line.
+
+        An option that accepts None has no limit then.
+        """
+
+        description: str
+        timezone: str
+        from_at: datetime | str
+        until_at: datetime | str
+        max_runs: int | None
+        allow_fast: bool  # allow intervals under a second
+        jitter: Duration
+        catch_up: Literal["once", "skip", "all"]
+        grace: Duration
+        overlap: Literal["skip", "queue", "allow", "replace"]
+        max_running: int
+        timeout: Duration | None
+        kill_grace: Duration
+        retries: int
+        retry_delay: Duration
+        retry_factor: float
+        retry_max_delay: Duration
+        on_interrupt: Literal["leave", "retry"]
+        priority: Literal["low", "normal", "high"] | int
+        group: str
+        needs: str | Sequence[str]
+        needs_deadline: Duration
+        scopes: Sequence[str]
+
+    class CommandOptions(Options, total=False):
+        """The same, and the surroundings of a command."""
+
+        env: Mapping[str, str]
+        env_file: str
+        cwd: str
+        user: str
+        stdin: str
+        ok_codes: int | Sequence[int]
+        payload: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A schedule that the program declares.
+
+    `arguments` calls its function; None for a command. A function that `is_process` runs in a
+    process of its own.
+    """
+
+    wanted: Wanted
+    where: str  # file and line
+    arguments: Arguments | None = None
+    is_process: bool = False
+
+
+class Registry:
+    """The declarations of a program. Any thread can change and read them."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Callable[[Call], object]] = {}
+        self.coroutines: dict[str, Callable[[Call], Awaitable[object]]] = {}
+        self.process_commands: dict[str, tuple[str, ...]] = {}  # by schedule: see `processes`
+        self.offers: Offers = frozenset()  # the jobs of the program's queue that its engines run
+        self._lock = threading.Lock()
+        self._declared: dict[str, Declared] = {}
+        self._unkept: dict[str, Declared] = {}  # the database might hold something else
+
+    @property
+    def callables(self) -> frozenset[str]:
+        """The names of the program's functions, those with processes of their own included."""
+        return frozenset((*self.functions, *self.coroutines))
+
+    def has_callable(self, name: str) -> bool:
+        """Report whether `name` is among `callables`."""
+        return name in self.functions or name in self.coroutines
+
+    def begin_anew(self) -> None:
+        """Replace the lock, in a forked child: a thread of the parent might hold it."""
+        self._lock = threading.Lock()
+
+    def add(self, one: Declared) -> None:
+        """Add a declaration. Raises AlreadyExists if the program declared the name before."""
+        spec = one.wanted.spec
+        name = spec.name
+        with self._lock:
+            other = self._declared.get(name)
+            if other is not None:
+                raise AlreadyExists(
+                    f"schedule {name!r} is declared twice in this program: {other.where} and"
+                    f" {one.where}",
+                    hint="give one of them another name: @scheduler.job(..., name='other')",
+                )
+            # Register the function first: another thread can write the schedule from here on.
+            if one.is_process:
+                self.process_commands[name] = spec.job.argv
+            if one.arguments is not None:
+                is_coroutine = is_coroutine_function(one.arguments.function)
+                (self.coroutines if is_coroutine else self.functions)[name] = one.arguments.call
+            self.offers |= _offered(spec)
+            self._declared[name] = self._unkept[name] = one
+
+    def take_back(self, one: Declared) -> None:
+        """Forget a command that could not be written: its caller gets the error."""
+        name = one.wanted.spec.name
+        with self._lock:
+            if self._unkept.get(name) is one:  # no other thread has written it meanwhile
+                del self._unkept[name], self._declared[name]
+
+    def unkept(self) -> list[Declared]:
+        """Return the declarations that the database might not hold yet."""
+        with self._lock:
+            return list(self._unkept.values())
+
+    def declared(self) -> list[Declared]:
+        with self._lock:
+            return list(self._declared.values())
+
+    def note_kept(self, declared: list[Declared]) -> None:
+        """Note that the database holds these declarations."""
+        with self._lock:
+            for one in declared:
+                self._unkept.pop(one.wanted.spec.name, None)
+
+    def forget_kept(self) -> None:
+        """Write every declaration again: the database might be another one now."""
+        with self._lock:
+            self._unkept = dict(self._declared)
+
+
+def _offered(spec: ScheduleSpec) -> frozenset[str]:
+    """Return what an engine of the program offers for a schedule; nothing for a plain command."""
+    if find_program(spec.queue) is None:
+        return frozenset()
+    return frozenset({offer_of(spec.job.kind, spec.job.argv[0], schedule=spec.name)})
+
+
+def check_function(function: Callable[..., Any], *, name: str) -> None:
+    """Raise InvalidInput for a value that can't be a job: no function, or a generator."""
+    if not callable(function):
+        raise InvalidInput(f"job {name!r} is {function!r:.60}, expected a function")
+    if is_generator_function(function):
+        raise InvalidInput(
+            f"job {name!r} is a generator, which does nothing until somebody goes through it",
+            hint="let a function go through it, and make that the job",
+        )
+
+
+def check_when(when: Sequence[object]) -> None:
+    """Raise InvalidInput for a value that is not a trigger, such as the function itself."""
+    for one in when:
+        if not isinstance(one, str) and not hasattr(one, "next_after"):
+            raise InvalidInput(
+                f"{one!r:.60} is no time to run at, expected a trigger or its text",
+                hint='such as @scheduler.job("@daily"), or every("5m")',
+            )
+
+
+def place_of(depth: int) -> str:
+    """Return file and line of the caller that is `depth` frames above ours."""
+    frame = sys._getframe(depth + 1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def payload_text(payload: object, *, name: str) -> Mapping[str, object]:
+    """Return the document's key for a payload; nothing without a payload."""
+    if payload is None:
+        return {}
+    return {"payload": json_text(payload, what=f"the payload of {name!r}")}
+
+
+_KEYS = {"from_at": "from", "until_at": "until", "scopes": "scope"}  # the documents' names
+
+
+def read_options(
+    name: str,
+    triggers: Sequence[Trigger | str],
+    job: Mapping[str, object],
+    options: Mapping[str, object],
+    *,
+    timezone: str | None,
+) -> Wanted:
+    """Return the schedule that a declaration wants. `job` are the document's keys of its job.
+
+    `timezone` is the default zone. Raises InvalidInput with the first problem.
+    """
+    check_when(triggers)
+    zone = _timezone(name, triggers, options, timezone)
+    table = _triggers(name, triggers, zone) | dict(job) | {"timezone": zone or "UTC"}
+    for key, value in options.items():
+        if key != "timezone":
+            known = _KEYS.get(key, key)
+            table[known] = _value(known, value)
+    wanted, problems = read_table(name, table)
+    if wanted is None:
+        first = problems[0]
+        raise InvalidInput(f"schedule {name!r}: {first.message}", hint=first.hint)
+    return replace(wanted, is_declared=True)
+
+
+def _timezone(
+    name: str,
+    triggers: Sequence[Trigger | str],
+    options: Mapping[str, object],
+    default: str | None,
+) -> str | None:
+    """Return the zone of the options or the triggers, or the default. Two zones are an error."""
+    named = {one.timezone for one in triggers if not isinstance(one, str)} - {None}
+    given = options.get("timezone")
+    if given is not None:
+        named.add(str(given))
+    if len(named) > 1:
+        zones = " and ".join(sorted(str(one) for one in named))
+        raise InvalidInput(
+            f"schedule {name!r} names the time zones {zones}, expected one",
+            hint="make a schedule for each of them",
+        )
+    return named.pop() if named else default
+
+
+def _triggers(name: str, triggers: Sequence[Trigger | str], zone: str | None) -> dict[str, object]:
+    found: dict[str, list[str]] = {}
+    for one in triggers:
+        text = parse_trigger(one, zone, name).text if isinstance(one, str) else one.text
+        key = trigger_key(text)
+        found.setdefault(key, []).append(text if key == "cron" else text.partition(" ")[2])
+    return {key: True if key == "on_boot" else texts for key, texts in found.items()}
+
+
+def _value(key: str, value: object) -> Any:
+    """Return the value of an option as a document holds it."""
+    if value is None:
+        return "none"
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    option = OPTIONS.get(key)
+    is_duration = option is not None and option.type is OptionType.DURATION
+    if is_duration and isinstance(value, int | float) and not isinstance(value, bool):
+        if not 0 <= value <= MAX_DURATION_MS / 1000:
+            raise InvalidInput(f"{key} is {value!r} seconds, expected 0 to 100 years")
+        return format_duration_ms(round(value * 1000))
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise InvalidInput(f"{key} is {value}, which has no time zone", hint="add tzinfo=UTC")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
