@@ -109,7 +109,7 @@ ROWS = {
     81: "a callable that raises SystemExit, hangs, or returns what is no JSON",
 }
 
-NOT_CARRIED = {}
+NOT_CARRIED: dict[int, str] = {}
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -70,7 +71,7 @@ class BareLoop:
         )
         self._next_of = next_of
 
-    def look(self, now_ms: int, limit: int) -> list[tuple[int, ...]]:
+    def look(self, now_ms: int, limit: int) -> list[tuple[Any, ...]]:
         return self.connection.execute(_DUE, {"now": now_ms, "limit": limit}).fetchall()
 
     def claim(self, now_ms: int, limit: int) -> list[Claimed]:
@@ -111,7 +112,7 @@ class BareLoop:
             )
             assert self.connection.changes() == 1
             token = os.urandom(8).hex()
-            row = execute(
+            row: Any = execute(
                 _CLAIM,
                 {
                     "schedule": schedule_id,

@@ -53,7 +53,8 @@ def rows(setting: Setting) -> Iterator[Row]:
     rounds = setting.pick(9, 2)
     cases = (("limits lifted", count, 1.3), ("default limits", None, 1.5))
     for what, max_running, reach in cases:
-        ours, theirs = [], []
+        ours: list[Started] = []
+        theirs: list[Started] = []
 
         def mine(found: list[Started] = ours, places: int | None = max_running) -> float:
             found.append(measure_edgecron(setting, count, places))

@@ -110,7 +110,7 @@ def _measure_starts(folder: Path, count: int) -> tuple[list[float], list[float],
 
 def _due_times(database: Path) -> dict[int, int]:
     connection = apsw.Connection(str(database))
-    found = dict(connection.execute("SELECT id, due_at FROM executions").fetchall())
+    found: dict[Any, Any] = dict(connection.execute("SELECT id, due_at FROM executions"))
     connection.close()
     return found
 

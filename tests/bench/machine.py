@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
 import edgecron
+
+_N = TypeVar("_N", int, float)
 
 # The folder that the measured package is taken from, by this process and by those it starts.
 ROOT = Path(edgecron.__file__).resolve().parents[1]
@@ -32,7 +35,7 @@ class Setting:
     is_quick: bool
     say: Callable[[str], None]
 
-    def pick(self, usual: int, quick: int) -> int:
+    def pick(self, usual: _N, quick: _N) -> _N:
         return quick if self.is_quick else usual
 
     @contextmanager

@@ -113,7 +113,7 @@ def took_s(command: Sequence[str], environment: dict[str, str]) -> float:
     null = os.open(os.devnull, os.O_RDWR)
     actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
     began = time.perf_counter()
-    pid = os.posix_spawn(command[0], command, environment, file_actions=actions)
+    pid = os.posix_spawn(command[0], list(command), environment, file_actions=actions)
     _, status = os.waitpid(pid, 0)
     took = time.perf_counter() - began
     os.close(null)

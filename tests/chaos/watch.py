@@ -55,8 +55,10 @@ class Watch:
         connection = open_database(self._database)
         try:
             connection.execute("BEGIN")
-            rows = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM executions").fetchall()
-            coming = connection.execute(
+            rows: list[Any] = connection.execute(
+                f"SELECT {', '.join(COLUMNS)} FROM executions"
+            ).fetchall()
+            coming: list[Any] = connection.execute(
                 "SELECT id, name, revision, next_plan_at, triggers FROM schedules"
             ).fetchall()
             connection.execute("COMMIT")

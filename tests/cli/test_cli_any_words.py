@@ -77,7 +77,8 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     if draw(st.booleans()):
         words.append(draw(st.sampled_from(["backup", "x", "schedules.toml", "crontab"])))
     for _ in range(draw(st.integers(0, 5))):
-        if switches()[verb] and draw(st.integers(0, 2)):
+        is_option = draw(st.integers(0, 2)) > 0
+        if switches()[verb] and is_option:
             option, has_value = draw(st.sampled_from(switches()[verb]))
             value = draw(VALUES) if has_value else ""
             is_joined = has_value and draw(st.booleans())
@@ -135,11 +136,12 @@ def goes_on(words: list[str]) -> bool:
     except (EdgecronError, SystemExit):
         return False
     waits = ("wait", "follow", "result")
+    assert module is not None
     is_long = module.__name__.rpartition(".")[2] in ("daemon", "demo", "tui")
     return is_long or any(getattr(args, name, False) for name in waits)
 
 
-def check(template: Path, words: list[str], files: tuple[str, str, str]) -> None:
+def check(template: Path, words: list[str], files: tuple[str, ...]) -> None:
     folder = template.parent / "now"
     shutil.copytree(template, folder)
     for name, text in zip(("schedules.toml", "crontab", "config.toml"), files, strict=True):

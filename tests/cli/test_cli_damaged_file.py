@@ -99,7 +99,7 @@ def test_what_can_not_be_opened_is_named_with_the_way_out_and_left_as_it_is(
     assert damaged.read_bytes() == content
 
 
-PARTLY = {
+PARTLY: dict[str, Callable[[Path], object]] = {
     "runs": lambda path: spoil_page(path, root_of(path, "executions")),
     "schedules": lambda path: spoil_page(path, root_of(path, "schedules")),
     "revisions": lambda path: spoil_page(path, root_of(path, "schedule_revisions")),

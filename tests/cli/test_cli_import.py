@@ -87,7 +87,7 @@ def test_an_import_that_fails_half_way_leaves_nothing_of_it(
     # The names were chosen when somebody else took one of them.
     import edgecron.cli.import_ as package
 
-    real = package.find_new
+    real = package.find_new  # type: ignore[attr-defined]
     monkeypatch.setattr(package, "find_new", lambda entries, existing, taken: real(entries, []))
 
     said = edgecron("import", "crontab", str(crontab))

@@ -184,7 +184,7 @@ def test_an_engine_runs_from_the_prompt_and_ends_with_it(
     assert "none alive" in sit(environment)
 
 
-def execution(id_: int, status: Status, **fields: object) -> Execution:
+def execution(id_: int, status: Status, **fields: Any) -> Execution:
     blank: dict[str, Any] = {field.name: None for field in dataclasses.fields(Execution)}
     plain = {
         "schedule": "backup",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
         yield made
 
 
-def hourly(**policies: object) -> ScheduleSpec:
+def hourly(**policies: Any) -> ScheduleSpec:
     return make_spec("job", "0 * * * *", **policies)
 
 

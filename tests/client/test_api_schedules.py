@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def fire(client: Client) -> None:
     client.store.claim_due(decisions, seat=seat, now_ms=now_ms)
 
 
-def hourly(**policies: object) -> ScheduleSpec:
+def hourly(**policies: Any) -> ScheduleSpec:
     return make_spec("backup", "0 * * * *", overlap=Overlap.ALLOW, **policies)
 
 

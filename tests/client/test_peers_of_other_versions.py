@@ -53,7 +53,7 @@ def test_an_earlier_client_s_request_is_answered(exchange: dict[str, Any], tmp_p
             with pytest.raises(NotFound):
                 near_answer(client, request.without_wait())
             return
-        answered = near_answer(client, request.without_wait())
+        answered: Any = near_answer(client, request.without_wait())
 
     assert exchange["answer"].keys() <= answered.keys()
     read_answer(question(exchange["name"]), json.dumps(answered).encode())

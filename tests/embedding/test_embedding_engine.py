@@ -201,7 +201,7 @@ class ClosingLoop(asyncio.SelectorEventLoop):
 
     is_shut = False
 
-    def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> asyncio.Handle:
+    def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> asyncio.Handle:  # type: ignore[override]
         if self.is_shut:
             raise RuntimeError("Event loop is closed")
         return super().call_soon_threadsafe(*args, **kwargs)
@@ -578,7 +578,8 @@ def test_workers_that_a_server_forks_have_an_engine_each_and_one_fire(
             lines.write(f"{number} {os.getpid()}\n")
 
     note.next_runs()  # The master has the database open.
-    readers, pids = [], []
+    readers: list[Any] = []
+    pids: list[Any] = []
     for _ in range(4):
         reader, writer = os.pipe()
         pid = os.fork()

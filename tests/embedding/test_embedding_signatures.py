@@ -85,8 +85,8 @@ def test_arguments_are_bound_and_refused_as_inspect_does(name: str, skips_first:
     signature = signature_of(function, skips_first=skips_first)
 
     for args, kwargs in CALLS:
-        found = _outcome(lambda a=args, k=kwargs: signature.bind(a, k))
-        assert found == _outcome(lambda a=args, k=kwargs: dict(expected.bind(*a, **k).arguments))
+        found = _outcome(signature.bind, args, kwargs)
+        assert found == _outcome(lambda a, k: dict(expected.bind(*a, **k).arguments), args, kwargs)
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     assert signature.are_named == all(each.kind in named for each in parameters)
 
@@ -108,9 +108,9 @@ def _annotation(parameter: inspect.Parameter | None) -> object:
     return parameter.annotation
 
 
-def _outcome(bind: Callable[[], dict[str, Any]]) -> object:
+def _outcome(bind: Callable[[Any, Any], dict[str, Any]], args: Any, kwargs: Any) -> object:
     """What was bound; of an error that it is one: `inspect` of some Pythons words them apart."""
     try:
-        return list(bind().items())
+        return list(bind(args, kwargs).items())
     except TypeError:
         return "refused"

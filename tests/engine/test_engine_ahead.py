@@ -153,7 +153,7 @@ def test_a_clock_that_is_set_back_after_the_claim_repeats_it_with_another_key_al
         sleepy,
         until(sleepy, DUE_MS - 6),
         until(sleepy, DUE_MS - 3),
-        lambda: clock.step_ms(-1_800_000) or set(),  # type: ignore[func-returns-value]
+        lambda: clock.step_ms(-1_800_000) or set(),
         until(sleepy, DUE_MS - 1_800_000),
         until(sleepy, DUE_MS - 6),
         until(sleepy, DUE_MS + 1),
@@ -178,7 +178,7 @@ def test_a_clock_that_is_set_a_little_after_the_claim_makes_nothing_early(
         sleepy,
         until(sleepy, DUE_MS - 6),
         until(sleepy, DUE_MS - 3),
-        lambda: clock.step_ms(by_ms) or set(),  # type: ignore[func-returns-value]
+        lambda: clock.step_ms(by_ms) or set(),
         until(sleepy, DUE_MS),
         until(sleepy, DUE_MS + 2),
     )
@@ -234,9 +234,9 @@ def test_who_is_rung_before_it_takes_a_look_first(sleepy: Sleepy) -> None:
 
     sleeper = ScriptedSleeper(
         until(sleepy, DUE_MS - 6),
-        lambda: ring() or {sleepy.doorbell.fileno()},  # type: ignore[func-returns-value]
+        lambda: ring() or {sleepy.doorbell.fileno()},
         until(sleepy, DUE_MS),
-        lambda: loop.stop() or set(),  # type: ignore[func-returns-value]
+        lambda: loop.stop() or set(),
     )
     loop = sleepy.loop(sleeper, is_prompt=True)
 

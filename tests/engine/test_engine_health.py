@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,7 +195,7 @@ def test_an_engine_that_waits_for_a_foreign_lock_is_late_and_not_stalled(
     stack.callback(locker.close)
 
     with locker.transaction():
-        seen = []
+        seen: list[Any] = []
         # It wants to write within a second; until then it hears each ring at once.
         while EngineHealth.SILENT not in seen and len(seen) < 10_000:
             ring_engine(state_dir(client.path), only_state(client).info.key)

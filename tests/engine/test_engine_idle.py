@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,8 @@ def test_a_peer_that_came_between_a_look_and_the_end_of_its_step_is_watched(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle(story)
-    look, came = Recovery.look, []
+    look = Recovery.look
+    came: list[Any] = []
 
     def look_and_meet(recovery: Recovery, engine_id: int) -> object:
         found = look(recovery, engine_id)

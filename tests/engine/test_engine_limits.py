@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,7 @@ import pytest
 from edgecron.model.choices import CatchUp, Cause, Overlap, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
 from tests.support.story import Story
 
@@ -95,10 +97,8 @@ def be_woken(story: Story) -> None:
     story.after_s(60)
 
 
-def in_group(spec: object) -> object:
-    from dataclasses import replace
-
-    return replace(spec, group="disk")  # type: ignore[type-var]
+def in_group(spec: ScheduleSpec) -> ScheduleSpec:
+    return replace(spec, group="disk")
 
 
 WAYS: list[Callable[[Story], None]] = [
@@ -181,7 +181,7 @@ def test_no_limit_is_ever_passed_whatever_comes_together(tmp_path: Path, seed: i
     for group, most in limits.items():
         story.client.limit_group(group, most)
     story.add("source", "*/2 * * * *")
-    specs = {}
+    specs: dict[str, tuple[Policies, str | None]] = {}
     for number in range(14):
         name = f"s{number}"
         policies = Policies(
@@ -193,13 +193,13 @@ def test_no_limit_is_ever_passed_whatever_comes_together(tmp_path: Path, seed: i
             priority=random.choice((-10, 0, 10)),
             needs=random.choice(((), (), ("success:source:3m",))),
         )
-        group = random.choice((None, *limits))
+        own = random.choice((None, *limits))
         scopes = random.choice(((("global", ""),), (("device", "a"), ("device", "b"))))
         trigger = random.choice(("* * * * *", "after source:any", "*/3 * * * *"))
         code = random.choice((0, 0, 1))
         story.add(name, trigger, lasts_s=random.choice((5, 90, 200)), code=code,
-                  policies=policies, group=group, scopes=scopes)  # fmt: skip
-        specs[name] = (policies, group)
+                  policies=policies, group=own, scopes=scopes)  # fmt: skip
+        specs[name] = (policies, own)
 
     for _ in range(60):
         story.world.clock.advance_ms(random.choice((5_000, 20_000, 60_000, 240_000)))

@@ -111,8 +111,8 @@ _CHOICES = {"catch_up": CatchUp, "overlap": Overlap, "on_interrupt": OnInterrupt
 
 def job(name: str, *triggers: str, lasts_m: float = 0, code: int = 0, **more: Any) -> Any:
     """A schedule; what is not a bound or the scopes is a policy."""
-    options = {key: more.pop(key) for key in ("from_at", "until_at", "max_runs", "scopes")
-               if key in more}  # fmt: skip
+    bounds = ("from_at", "until_at", "max_runs", "scopes")
+    options: dict[str, Any] = {key: more.pop(key) for key in bounds if key in more}
     more = {key: _CHOICES[key](value) if key in _CHOICES else value for key, value in more.items()}
     options |= {"lasts_s": int(lasts_m * 60), "code": code, "policies": Policies(**more)}
     return name, triggers, options

@@ -299,6 +299,7 @@ def test_what_runs_says_now_and_then_that_it_lives(story: Story) -> None:
     story.add("slow", "@hourly", lasts_s=1500)
     story.after_s(3600)
     started = story.runs("slow")[0].started_at
+    assert started is not None
     beats = set()
 
     for _ in range(24):

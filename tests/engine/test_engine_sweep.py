@@ -24,8 +24,10 @@ def story(tmp_path: Path) -> Story:
     found.after_s(0)
     job = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
     found.client.add_all(
-        ScheduleSpec(name=f"many{number}", triggers=("0 9 * * *",), job=job)
-        for number in range(MANY)
+        [
+            ScheduleSpec(name=f"many{number}", triggers=("0 9 * * *",), job=job)
+            for number in range(MANY)
+        ]
     )
     found.after_s(0)
     return found

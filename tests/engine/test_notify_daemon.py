@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -42,7 +43,7 @@ def database(tmp_path: Path) -> Path:
 def start(database: Path) -> Iterator[Start]:
     daemons = []
 
-    def start(**through: tuple[str, ...]) -> Daemon:
+    def start(**through: Any) -> Daemon:
         daemons.append(Daemon(database, **through))
         return daemons[-1]
 

@@ -69,7 +69,7 @@ def find_missed_by(path: Path, schedule_id: int, scope: Scope, from_ms: int) -> 
                    AND (reason = 'misfire' AND ? BETWEEN missed_from_at AND missed_to_at
                        OR cause = 'catch_up' AND plan_at = ? AND attempt = 1
                            AND flags LIKE '["missed:%')""",
-            (schedule_id, *scope, from_ms, from_ms),
+            (schedule_id, *scope, from_ms, from_ms),  # type: ignore[arg-type]
         )
     finally:
         database.close()

@@ -208,6 +208,6 @@ class People:
             and row.scope in scopes
             and row.plan_ms == schedule.decided_ms > now_ms
             and row.key == ""
-            and (row.finished_ms if row.queued_ms is None else row.queued_ms or 0) <= now_ms
+            and ((row.finished_ms if row.queued_ms is None else row.queued_ms) or 0) <= now_ms
             for row in self.book.rows.values()
         )

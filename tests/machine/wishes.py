@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from edgecron.base.units import from_ms
@@ -79,7 +81,7 @@ def wishes(draw: st.DrawFn, name: str, now_ms: int) -> Wish:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> dict[str, object]:
+def policies(draw: st.DrawFn) -> dict[str, Any]:
     """What may be changed without changing times."""
     retries = draw(st.sampled_from((0, 0, 1, 3)))
     return {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from typing import cast
 
 import pytest
 
 from edgecron.base.units import format_ms
 from edgecron.model.choices import CatchUp, Reason
 from edgecron.planning.catch_up import plan_fire
-from edgecron.planning.next_fire import Timing, missed_until, next_fire, next_fires
+from edgecron.planning.next_fire import PlanTimes, Timing, missed_until, next_fire, next_fires
 from tests.support.specs import make_due, make_timing, ms
 
 HOURLY = "0 * * * *"
@@ -135,7 +136,9 @@ def test_fifty_missed_years_of_seconds_cost_what_a_missed_day_costs(catch_up: Ca
         timing = make_timing("* * * * * *", catch_up=catch_up)
         counted = Counted(timing)
         plan = plan_fire(
-            replace(timing, times=counted), make_due("1976-11-20T08:00:00Z"), now_ms=ms(now)
+            replace(timing, times=cast("PlanTimes", counted)),
+            make_due("1976-11-20T08:00:00Z"),
+            now_ms=ms(now),
         )
         return counted.calls, sum(span.count for span in plan.missed) + len(plan.fires)
 

@@ -33,6 +33,13 @@ class Row:
     policies: dict[str, Any]
 
 
+def hour(at_ms: int) -> str:
+    """The time of day of an instant, as 08:00."""
+    text = format_ms(at_ms)
+    assert text is not None
+    return text[11:16]
+
+
 def on_day(time: str) -> str:
     return f"2026-11-20T{time}:00Z" if len(time) == 5 else f"2026-11-20T{time}Z"
 
@@ -377,10 +384,7 @@ def test_times_that_a_moved_fire_passed_are_rescheduled_and_later_ones_missed(
     late = plan_fire(timing, due, now_ms=ms(on_day("14:30")))
 
     def spans(plan: FirePlan) -> list[tuple[str, str, int, Reason]]:
-        return [
-            (format_ms(one.from_ms)[11:16], format_ms(one.to_ms)[11:16], one.count, one.reason)
-            for one in plan.missed
-        ]
+        return [(hour(one.from_ms), hour(one.to_ms), one.count, one.reason) for one in plan.missed]
 
     assert spans(on_time) == [("08:00", "10:00", 3, Reason.RESCHEDULED)]
     last = ("13:00", 3) if catch_up is ONCE else ("14:00", 4)
@@ -398,7 +402,7 @@ def test_times_that_a_clock_repeats_fire_with_a_key_of_their_own_until_they_are_
     for _ in range(4):
         plan = plan_fire(timing, due, now_ms=due.due_ms)
         assert plan.next is not None
-        plans += [(format_ms(one.plan_ms)[11:16], one.fire_key) for one in plan.fires]
+        plans += [(hour(one.plan_ms), one.fire_key) for one in plan.fires]
         due = due._replace(
             plan_ms=plan.next.plan_ms,
             due_ms=plan.next.due_ms,

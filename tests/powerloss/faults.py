@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import apsw
 
@@ -104,7 +105,7 @@ class Faults:
         return is_hit
 
     def _of_sqlite(self, op: Op) -> apsw.Error:
-        error: apsw.Error
+        error: Any
         if op is Op.OPEN:
             error = apsw.CantOpenError("made up")
         elif self.trouble is Trouble.FULL and op is Op.WRITE:
@@ -116,7 +117,7 @@ class Faults:
         else:
             error = apsw.IOError("made up")
             error.extendedresult = _IOERRS[op]
-        error.is_made_up = True  # type: ignore[attr-defined]
+        error.is_made_up = True
         return error
 
 

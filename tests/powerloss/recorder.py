@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -242,10 +243,11 @@ class RecordingVFS(apsw.VFS):
             if syncdir:
                 self._recorder.note(SyncFolder(folder=place[0]))
 
-    def excepthook(self, etype: type, evalue: BaseException, traceback: object) -> None:
+    def excepthook(self, etype: object, evalue: Any, traceback: object) -> bool:
         """SQLite has no use for this error: it is about to give another one."""
         if not Faults.is_ours(evalue):
             raise evalue
+        return True
 
 
 class RecordedFile(apsw.VFSFile):
@@ -290,10 +292,11 @@ class RecordedFile(apsw.VFSFile):
             self._owes_folder_sync = False
             self._recorder.note(SyncFolder(folder=self.folder))
 
-    def excepthook(self, etype: type, evalue: BaseException, traceback: object) -> None:
+    def excepthook(self, etype: object, evalue: Any, traceback: object) -> bool:
         """SQLite has no use for this error: it is about to give another one."""
         if not Faults.is_ours(evalue):
             raise evalue
+        return True
 
 
 @contextmanager

@@ -20,8 +20,9 @@ from edgecron.engine.presence import EngineSettings
 from edgecron.engine.state_folder import EngineFiles
 from edgecron.supervisor.files import prepare_state_dir
 from tests.powerloss.faults import Faults, Op
+from tests.powerloss.laboratory import DATABASE
 from tests.powerloss.recorder import Logged
-from tests.powerloss.stories import CORE, DATABASE, Story
+from tests.powerloss.stories import CORE, Story
 from tests.powerloss.world import PoweredWorld, record
 from tests.simulation.invariants import check
 from tests.simulation.test_simulation import START_MS, model_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -111,5 +112,5 @@ def test_the_log_is_moved_into_the_database_in_the_middle_of_claims(tmp_path: Pa
     assert len(seen_at(log, len(log)).bodies) > 10
 
 
-def number_of(log: list[Logged], what: object) -> int:
+def number_of(log: Sequence[Logged], what: object) -> int:
     return next(at for at, one in enumerate(log, start=1) if one.entry == Mark(what=what))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -110,8 +111,8 @@ class PoweredWorld(World):
         ]
         self.mark(Started(body=body, supervisor=supervisor))
 
-    def start_engine(self, *, max_running: int = 4) -> str:
-        key = super().start_engine(max_running=max_running)
+    def start_engine(self, **settings: Any) -> str:
+        key = super().start_engine(**settings)
         _, store = self.engines[key]
         self._choose_sync(store)
         return key

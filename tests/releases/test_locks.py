@@ -25,14 +25,14 @@ def lock_text(name: str) -> str:
 @cache
 def pins(name: str) -> dict[str, str]:
     """Versions by name; the whole file is pins with hashes, or this raises."""
-    found = {}
+    found: dict[str, str] = {}
     for entry in re.split(r"\n(?=\w)", lock_text(name).rstrip()):
         first, *hashes = entry.splitlines()
         pin = _PIN.fullmatch(first)
         assert pin is not None, first
         assert hashes, first
         assert all(map(_HASH.fullmatch, hashes)), first
-        found[canonicalize_name(pin[1])] = pin[2]
+        found[str(canonicalize_name(pin[1]))] = str(pin[2])
     return found
 
 

@@ -101,6 +101,7 @@ def _run(arguments: argparse.Namespace) -> int:
             violations.append(outcome)
             _tell(outcome)
         else:
+            assert isinstance(outcome, Figures)
             total.add(outcome)
         elapsed_s = time.monotonic() - begin_s
         if elapsed_s - told_s >= 10:

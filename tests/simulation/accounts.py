@@ -149,7 +149,7 @@ def check_after(anchor_ms: int, life: Life, mine: list[Row], rows: list[Row]) ->
     for row in rows:
         if fire_of(row) not in last or last[fire_of(row)]["attempt"] < row["attempt"]:
             last[fire_of(row)] = row
-    followed = Counter()
+    followed: Counter[int] = Counter()
     for row in mine:
         if not row["fire_key"].startswith("after:") or row["attempt"] > 1:
             continue
@@ -162,8 +162,8 @@ def check_after(anchor_ms: int, life: Life, mine: list[Row], rows: list[Row]) ->
     if life.was_held or life.spec.max_runs is not None or life.made_ms != anchor_ms:
         return
     for upstream in last.values():
-        ends = upstreams.get(upstream["name"])
-        if ends is None or ends not in _ends_of(upstream):
+        follows = upstreams.get(upstream["name"])
+        if follows is None or follows not in _ends_of(upstream):
             continue
         if upstream["reason"] == "removed":
             continue  # Its follower may have been removed before it.
@@ -205,7 +205,9 @@ def periods_apart(life: Life) -> bool:
     return any(era.periods_s for era in life.wanted)
 
 
-def check_next_times(people: People, seen: dict[tuple[int, int], int], now: list[tuple]) -> None:
+def check_next_times(
+    people: People, seen: dict[tuple[int, int], int], now: list[tuple[Any, ...]]
+) -> None:
     """I11: within a revision a next time never moves back, but to an interval after an end."""
     for schedule_id, revision, next_plan_ms in now:
         life = people.lives[schedule_id]

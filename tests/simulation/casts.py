@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from edgecron.model.choices import CatchUp, OnInterrupt, Overlap
 from edgecron.model.schedule import ScheduleSpec
@@ -16,7 +17,7 @@ TWO = (("device", "a"), ("device", "b"))
 FOLLOWERS = ("follows", "follows-failures", "follows-scoped", "follows-follower")
 
 
-def attempts(random: Random) -> dict[str, object]:
+def attempts(random: Random) -> dict[str, Any]:
     return {
         "retries": random.choice((0, 0, 1, 3)),
         "retry_delay_s": float(random.choice((1, 5))),

@@ -124,6 +124,7 @@ class Judge(Witness):
 
     def count_active(self) -> int:
         """How many runs wait or run now."""
+        count: Any
         [(count,)] = self.database.execute(
             "SELECT count(*) FROM executions WHERE status IN ('queued', 'running')"
         ).fetchall()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
@@ -132,7 +133,7 @@ class People:
         life.wanted.append(Wanted(since_ms=self.world.clock.now_ms(), periods_s=tuple(periods_s)))
         self._note(name)
 
-    def set_policies(self, name: str, **changes: object) -> None:
+    def set_policies(self, name: str, **changes: Any) -> None:
         with self._client() as client:
             client.edit(
                 name, lambda spec: replace(spec, policies=replace(spec.policies, **changes))

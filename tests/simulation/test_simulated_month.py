@@ -11,6 +11,7 @@ import itertools
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -90,7 +91,7 @@ def test_a_laptops_month_gives_the_history_that_its_owner_would_call_right(
 ) -> None:
     laptop = Laptop(tmp_path / "month.db", max_running=16)
     laptop.world.clock.set_ms(at("1 08:00"))
-    berlin = {"timezone": "Europe/Berlin"}
+    berlin: dict[str, Any] = {"timezone": "Europe/Berlin"}
     # 40 minutes long: on some days it still goes on when something happens.
     laptop.add("backup", "30 2 * * *", lasts_s=2400, **berlin,
                policies=Policies(retries=1, retry_delay_s=600))  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,8 @@ SEEDS = (
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(13, 301)),
 )
 DEADLINE_S = 15.0
-LATELY = {"needs": ("success:good:20s",), "needs_deadline_s": DEADLINE_S}
-NEVER = {"needs": ("success:good", "success:bad"), "needs_deadline_s": DEADLINE_S}
+LATELY: dict[str, Any] = {"needs": ("success:good:20s",), "needs_deadline_s": DEADLINE_S}
+NEVER: dict[str, Any] = {"needs": ("success:good", "success:bad"), "needs_deadline_s": DEADLINE_S}
 SPECS = (
     spec("good", 40, lasts_s=4),
     spec("bad", 13, lasts_s=1, code=3),

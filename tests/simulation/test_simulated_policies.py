@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ def specs(random: Random) -> list[ScheduleSpec]:
     return made
 
 
-def _attempts(random: Random) -> dict[str, object]:
+def _attempts(random: Random) -> dict[str, Any]:
     return {
         "retries": random.choice((0, 0, 1, 3)),
         "retry_delay_s": float(random.choice((1, 5))),

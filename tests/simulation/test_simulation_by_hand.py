@@ -92,7 +92,7 @@ def _check_backfills(world: World) -> int:
     filled = [body for body in world.bodies if body.fire_key.startswith("backfill:")]
     lives: dict[object, int] = {}
     for body in sorted(filled, key=lambda body: body.started_ms):
-        key = (body.schedule, body.scope)
-        assert lives.get(key, 0) <= body.started_ms, f"not in sequence: {body}"
-        lives[key] = body.ends_ms
+        line = (body.schedule, body.scope)
+        assert lives.get(line, 0) <= body.started_ms, f"not in sequence: {body}"
+        lives[line] = body.ends_ms
     return len(filled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import apsw
 import pytest
@@ -156,7 +157,7 @@ def test_a_fire_claimed_ahead_of_a_clock_that_is_then_set_back_does_not_start_ea
                 machine.step_clock(-15_000)
                 life.run(1_000)
                 body = list(machine.bodies.values())[-1]
-                row = life.judge.database.execute(
+                row: Any = life.judge.database.execute(
                     "SELECT due_at FROM executions WHERE id = ?", (body.execution_id,)
                 ).fetchall()[0]
                 assert body.highest_ms < row[0]  # It started at once, as its time is decided.

@@ -117,7 +117,7 @@ class Witness:
         return set(self._last.values())
 
     def read_lives(self) -> None:
-        now = self.database.execute(
+        now: list[Any] = self.database.execute(
             "SELECT id, name, created_at, decided_until, deleted_at FROM schedules"
         ).fetchall()
         revisions: dict[int, list[tuple[int, int, str]]] = defaultdict(list)

@@ -373,7 +373,7 @@ class World:
         engine = Engine(
             settings,
             EngineIdentity(key, self._made),
-            store=CrashingStore(self, store, key),  # type: ignore[arg-type]
+            store=CrashingStore(self, store, key),
             clock=self.clock,
             others=SimEngines(self, key),
             runners=Runners(lambda: self.start_runner(key), clock=self.clock),

@@ -45,7 +45,7 @@ LANDED = {
 
 
 def test_no_migration_changes_once_it_has_landed() -> None:
-    folder = Path(migrate.__file__).parent / "migrations"
+    folder = Path(str(migrate.__file__)).parent / "migrations"
 
     found = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.sql")

@@ -240,7 +240,7 @@ def test_rows_that_another_thread_gives_up_wait_for_the_statement_that_goes_on(
 
     other = threading.Thread(target=give_up, name="gives-up")
 
-    def within_the_statement() -> int:
+    def within_the_statement(*_: object) -> int:
         raw.in_use = watched  # type: ignore[assignment]
         other.start()
         assert watched.asked.wait(BOUND_S)

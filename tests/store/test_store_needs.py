@@ -246,7 +246,7 @@ def test_a_run_by_hand_needs_nothing(pair: Bench) -> None:
 
 def test_a_retry_does_not_ask_again(bench: Bench) -> None:
     bench.add(make_spec("backup", YEARLY))
-    needs = {"needs": ("success:backup:10m",), "retries": 1, "retry_delay_s": 1200}
+    needs: dict[str, Any] = {"needs": ("success:backup:10m",), "retries": 1, "retry_delay_s": 1200}
     bench.add(make_spec("report", "at 2026-11-20T08:01:00Z", **needs))
     succeed(bench, "backup")
     bench.clock.advance_ms(MINUTE)
@@ -388,7 +388,11 @@ def test_an_engine_for_one_run_gives_nothing_else_up(pair: Bench) -> None:
 
 def test_many_that_have_waited_too_long_are_given_up_in_turns(bench: Bench) -> None:
     bench.add(make_spec("backup", YEARLY))
-    needs = {"needs": ("success:backup",), "needs_deadline_s": 60, "overlap": Overlap.ALLOW}
+    needs: dict[str, Any] = {
+        "needs": ("success:backup",),
+        "needs_deadline_s": 60,
+        "overlap": Overlap.ALLOW,
+    }
     schedule = bench.add(make_spec("report", YEARLY, **needs))
     for number in range(300):
         fire = Fire(

@@ -238,7 +238,7 @@ def test_functions_that_block_run_beside_each_other_and_short_ones_do_not_wait_f
     runner.start([claim("wait", number) for number in range(1, 33)])
     runner.start([claim("quick", 100)])
     gate.wait_for(32)
-    outcomes = {}
+    outcomes: dict[int, object] = {}
     while 100 not in outcomes:
         assert select.select([runner.fileno()], [], [], BOUND_S)[0], "no outcome came"
         outcomes |= {outcome.execution_id: outcome for outcome in runner.collect()}

@@ -48,13 +48,17 @@ def test_what_is_marked_may_hold_nothing(body: dict[str, object]) -> None:
 DEEP = "[" * 700 + "]" * 700
 
 
+_BAD_STATES: list[object] = [3, [], "x", {"": "1"}, {"a\nb": "1"}, {"\ud800": "1"}]
+_BAD_VALUES: list[object] = [3, {}, [], True, "", "{", "NaN", "1e999", DEEP]
+
+
 @pytest.mark.failure(52)
 @pytest.mark.parametrize(
     "body",
     [
         *(None, 3, "x", [], {"rows": 3}, {"result": 1, "more": 2}),
-        *({"state": state} for state in (3, [], "x", {"": "1"}, {"a\nb": "1"}, {"\ud800": "1"})),
-        *({"state": {"a": value}} for value in (3, {}, [], True, "", "{", "NaN", "1e999", DEEP)),
+        *({"state": state} for state in _BAD_STATES),
+        *({"state": {"a": value}} for value in _BAD_VALUES),
         {"state": {"a": '"\ud800"'}},
         {"state": {"a": '"\0"'}},
         {"state": {"k" * 129: "1"}},

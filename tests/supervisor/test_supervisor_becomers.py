@@ -8,7 +8,7 @@ import select
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -109,7 +109,7 @@ def hold(tmp_path: Path) -> Iterator[Hold]:
     """Begin to start a command as another user."""
     begun: list[Held] = []
 
-    def begin(*argv: str, **changes: object) -> Held:
+    def begin(*argv: str, **changes: Any) -> Held:
         begun.append(Held(tmp_path, *argv, who=identity(**changes)))
         return begun[-1]
 

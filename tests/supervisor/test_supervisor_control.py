@@ -448,7 +448,7 @@ def test_what_was_lost_on_a_full_disk_is_a_gap_and_no_other_bytes(tmp_path: Path
 
     assert check_all_from(keeper, 0, printed) == len(printed)
     assert keeper.is_lost
-    assert Flag.OUTPUT_LOST == "output_lost"
+    assert str(Flag.OUTPUT_LOST) == "output_lost"
 
 
 def test_the_rest_of_an_output_starts_behind_what_was_dropped() -> None:

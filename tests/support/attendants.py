@@ -92,7 +92,12 @@ class _Attending:
 
     def _turn(self) -> bool:
         """Wait for whoever comes, and see to them; False at the end."""
-        fixed = [self._listener, self._stopped, *([] if self._bell is None else [self._bell])]
+        fixed: list[Any] = [
+            self._listener,
+            self._stopped,
+            *([] if self._bell is None else [self._bell]),
+        ]
+        ready: list[Any]
         ready, _, _ = select.select([*fixed, *self._guests], [], [])
         for one in ready:
             if one is self._bell and self._bell is not None:

@@ -27,7 +27,7 @@ def make_unreleased(path: Path) -> None:
 
 def script(step: int) -> str:
     """A migration as it is in the package."""
-    folder = Path(migrate.__file__).parent / "migrations"
+    folder = Path(str(migrate.__file__)).parent / "migrations"
     return (folder / migrate.SCRIPTS[step - 1]).read_text("utf-8")
 
 

@@ -61,7 +61,7 @@ class Sleepy:
         wal_watch: WalWatch | None = None,
     ) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
-        sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
+        sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())
         loop = self.loop(sleeper, watchdog=watchdog, is_prompt=is_prompt, wal_watch=wal_watch)
         loop.run()
         return sleeper

@@ -90,7 +90,7 @@ class Seen:
 class _Patient(Dashboard):
     """Keeps its notices until the end: on a busy machine a test comes to them late."""
 
-    CSS_PATH = Path(edgecron.tui.app.__file__).with_name("dashboard.tcss")
+    CSS_PATH = str(Path(edgecron.tui.app.__file__).with_name("dashboard.tcss"))
 
     def notify(self, message: str, **options: Any) -> None:
         super().notify(message, **{**options, "timeout": 3600})

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pilot import Seen, watch
-from snapshots import check_screen
 
 from edgecron.model.choices import Status
 from edgecron.tui.dialogs import Dialog
 from edgecron.tui.filter_line import FilterLine
 from tests.support.scene import Scene, make_scene
+from tests.tui.pilot import Seen, watch
+from tests.tui.snapshots import check_screen
 
 SIZES = [(80, 24), (160, 48)]
 

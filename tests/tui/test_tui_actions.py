@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pilot import Seen, watch
 
 from edgecron.client import Client
 from edgecron.model.choices import Cause, Status
 from tests.support.clock import FakeClock
 from tests.support.offering import let_vanish
 from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, watch
 
 NAMES = ("backup", "report", "sync")
 

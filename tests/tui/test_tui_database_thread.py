@@ -11,6 +11,7 @@ import pytest
 
 from edgecron.base.errors import DatabaseDamaged, EdgecronError, NotFound
 from edgecron.client import Client
+from edgecron.client.protocol import Client as AnyClient
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
@@ -40,7 +41,7 @@ class Screen:
     def _note(self, error: EdgecronError | None) -> None:
         self.troubles.append(None if error is None else error.message)
 
-    def ask(self, topic: str, question: Callable[[Client], object]) -> None:
+    def ask(self, topic: str, question: Callable[[AnyClient], object]) -> None:
         self.thread.ask(topic, question, answer=self.told.append, refused=self.told.append)
 
     def next(self) -> object:
@@ -65,7 +66,7 @@ def add(path: Path, name: str) -> None:
         client.add(spec)
 
 
-def names(client: Client) -> list[str]:
+def names(client: AnyClient) -> list[str]:
     return [schedule.name for schedule in client.schedules()]
 
 
@@ -89,11 +90,16 @@ def test_what_others_commit_is_told_without_being_asked_for(screen: Screen) -> N
     assert screen.next() == ["backup", "rotate"]
 
 
+def answered(number: int) -> Callable[[AnyClient], int]:
+    """A question with this answer."""
+    return lambda _: number
+
+
 def test_a_question_of_the_same_topic_takes_the_place_of_one_not_begun(screen: Screen) -> None:
     add(screen.path, "backup")
     has_begun, go_on = Event(), Event()
 
-    def slow(client: Client) -> str:
+    def slow(client: AnyClient) -> str:
         has_begun.set()
         assert go_on.wait(BOUND_S)
         return "slow"
@@ -101,7 +107,7 @@ def test_a_question_of_the_same_topic_takes_the_place_of_one_not_begun(screen: S
     screen.ask("slow", slow)
     assert has_begun.wait(BOUND_S)
     for number in range(5):
-        screen.ask("number", lambda client, number=number: number)
+        screen.ask("number", answered(number))
     go_on.set()
 
     assert [screen.next(), screen.next()] == ["slow", 4]
@@ -141,7 +147,7 @@ def test_trouble_is_told_once_and_over_when_what_failed_is_answered(screen: Scre
     add(screen.path, "backup")
     is_damaged = True
 
-    def ask(client: Client) -> list[str]:
+    def ask(client: AnyClient) -> list[str]:
         if is_damaged:
             raise DatabaseDamaged("a page is damaged")
         return names(client)
@@ -186,7 +192,8 @@ def test_a_question_that_is_broken_off_is_not_answered_and_others_are(screen: Sc
     screen.next()
     has_begun, has_ended = Event(), Event()
 
-    def slow(client: Client) -> object:
+    def slow(client: AnyClient) -> object:
+        assert isinstance(client, Client)
         has_begun.set()
         try:
             return client.store.rows(
@@ -211,7 +218,8 @@ def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -
     add(screen.path, "backup")
     has_begun = Event()
 
-    def endless(client: Client) -> object:
+    def endless(client: AnyClient) -> object:
+        assert isinstance(client, Client)
         has_begun.set()
         return client.store.rows(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -229,7 +237,7 @@ def test_closing_does_not_wait_for_all_that_is_to_be_done_to_many(screen: Screen
     add(screen.path, "backup")
     has_begun = Event()
 
-    def act(client: Client) -> object:
+    def act(client: AnyClient) -> object:
         return actions.cancel(client, [1] * 1_000_000, lambda done, count: has_begun.set())
 
     screen.ask("act", act)

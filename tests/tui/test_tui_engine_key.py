@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 
 import pytest
-from pilot import Seen, watch
 
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
@@ -15,6 +14,7 @@ from edgecron.tui.app import EngineCall
 from tests.support.accounts import as_root
 from tests.support.processes import ends
 from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, watch
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import apsw
 import pytest
-from pilot import Seen, watch
 from textual import events
 
 from edgecron.client import Client
 from edgecron.tui.list_view import LineView
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, watch
 
 NAMES = ("backup", "beta", "carl", "report")
 

@@ -145,7 +145,7 @@ def test_each_field_is_reached_by_tab_and_seen_to_be(scene: Scene) -> None:
 
         def is_reached(row: FieldRow) -> bool:
             shown = form.query_one("#form-fields").region
-            return row.has_class("-focused") and row.region in shown
+            return row.has_class("-focused") and row.region in shown  # type: ignore[comparison-overlap]
 
         for row in rows:
             await seen.until(partial(is_reached, row))

@@ -135,8 +135,8 @@ def test_with_no_engine_what_was_to_come_becomes_overdue_once_and_the_rest_moves
     with make_scene(tmp_path / "edgecron.db", has_engine=False) as scene:
 
         async def story(seen: Seen) -> None:
-            scene.clock.advance_ms(10 * 60_000)
-            seen.app.screen._tick()  # as its timer does, up to a minute later
+            scene.clock.advance_ms(10 * 60_000)  # type: ignore[attr-defined]
+            seen.app.screen._tick()  # type: ignore[attr-defined]  # as its timer does, up to a minute later
             await seen.settle()
             overdue = [line for line in seen.lines() if line.startswith(" overdue")]
             assert [line.split()[2] for line in overdue].count("poll-inverter") == 1

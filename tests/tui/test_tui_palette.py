@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pilot import Seen, watch
 
 from edgecron.client import Client
 from edgecron.formats.config import Config
@@ -19,6 +18,7 @@ from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
 from edgecron.tui.palette import Item, find_items
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, watch
 
 
 @pytest.fixture

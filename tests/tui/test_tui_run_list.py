@@ -183,6 +183,7 @@ def test_a_page_that_comes_after_the_window_was_read_anew_leaves_no_gap(database
     clock = FakeClock()
     with Client(database, clock=clock) as client:
         screen = InTurn(client, clock)
+        source: RunSource
         source = RunSource(
             screen,  # type: ignore[arg-type]
             now=clock.now,
@@ -203,6 +204,7 @@ def test_a_page_is_read_while_what_was_changed_must_wait(database: Path) -> None
     clock = FakeClock()
     with Client(database, clock=clock) as client:
         screen = InTurn(client, clock)
+        source: RunSource
         source = RunSource(
             screen,  # type: ignore[arg-type]
             now=clock.now,
@@ -227,6 +229,7 @@ def test_what_is_to_be_marked_is_not_where_the_filter_is_another_one_by_then(
     told: list[object] = []
     with Client(database, clock=clock) as client:
         screen = InTurn(client, clock)
+        source: RunSource
         source = RunSource(
             screen,  # type: ignore[arg-type]
             now=clock.now,

@@ -29,7 +29,7 @@ def screen(tmp_path: Path) -> Iterator[InTurn]:
 @pytest.mark.parametrize("kind", [ScheduleSource, UpcomingSource])
 def test_an_answer_to_another_filter_is_not_shown(screen: InTurn, kind: Any) -> None:
     shown: list[int] = []
-    source = kind(
+    source: Any = kind(
         screen,
         now=screen.clock.now,
         zone=ZoneInfo("UTC"),

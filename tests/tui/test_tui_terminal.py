@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import Daemon, Gate, ends
-from tests.support.program import copied_program
+from tests.support.program import PROGRAM, copied_program
 from tests.support.stuck import stop
 from tests.support.terminal import (
     BOUND_S,
-    PROGRAM,
     on_terminal,
     process_on_terminal,
     read_until,

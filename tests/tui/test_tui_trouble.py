@@ -9,15 +9,16 @@ from pathlib import Path
 
 import apsw
 import pytest
-from pilot import Seen, watch
 
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
+from edgecron.client.protocol import Client as AnyClient
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.week import WeekView
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, watch
 
 _READ_WAIT_S = 0.1
 _WRITE_WAIT_S = 20.0
@@ -238,7 +239,7 @@ def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_
 
 
 def test_a_defect_on_the_thread_that_asks_ends_the_dashboard_with_it(database: Path) -> None:
-    def ask(client: Client) -> None:
+    def ask(client: AnyClient) -> None:
         raise RuntimeError("a defect")
 
     async def story(seen: Seen) -> None:

@@ -60,7 +60,7 @@ def test_a_column_has_the_letter_that_is_drawn_there(text: str, column: int, let
 def test_what_stands_out_loses_no_letter(
     text: str, start: int, bounds: list[tuple[int, int]]
 ) -> None:
-    spans = marked(text, start, [Mark(*sorted(two), "hit") for two in bounds], "")  # type: ignore[arg-type]
+    spans = marked(text, start, [Mark(*sorted(two), "hit") for two in bounds], "")  # type: ignore[arg-type,call-arg]
 
     assert "".join(part for part, _ in spans) == text
 

@@ -63,7 +63,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     # Jobs are stored by the name of their module.
-    import apscheduler_jobs
+    import apscheduler_jobs  # type: ignore[import-not-found]
 
     apscheduler_jobs.COUNT = COUNT
     apscheduler_jobs.main()
