@@ -7,14 +7,29 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput
-from edgecron.base.values import replace
-from edgecron.client.compiling import Compiling
+from edgecron.base.values import dataclass, replace
+from edgecron.client.apply_steps import (
+    FIRST_STEPS,
+    WHOLE,
+    apply_lock,
+    next_size,
+    step_of,
+    steps_to_json,
+)
 from edgecron.client.opening import TRIES
+from edgecron.client.retiming import missed_of, retime
+from edgecron.formats.document_plan import Action, compare
+from edgecron.formats.document_values import Problem, refuse
+from edgecron.formats.document_writing import TRIGGERS, spec_table
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_needed, check_needs, parse_needs
+from edgecron.planning.next_fire import Missed, fresh_fire
+from edgecron.planning.times import check_upstreams
+from edgecron.store.sqlite.pending_apply import PendingApply
+from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
-    from edgecron.client.apply_steps import Prepared
+    from edgecron.client.schedule_changes import ScheduleChanges
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule
@@ -22,23 +37,39 @@ if TYPE_CHECKING:
     from edgecron.store.sqlite.pending_apply import PendingApply
 
 
-class Apply(Compiling):
-    """Changes of several schedules, all or nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is written for a step: what it says, compiled, and its new times.
 
-    def plan_document(
-        self, document: Document, *, origin: str, is_pruned: bool = False
-    ) -> tuple[Step, ...]:
+    `compiled` None leaves the words of the schedule as they are, `enabled` None leaves that;
+    `resumption` are its times where it is let go.
+    """
+
+    step: Step
+    compiled: CompiledSpec | None = None
+    retiming: Retiming | None = None
+    enabled: bool | None = None
+    resumption: Retiming | None = None
+    missed: Missed | None = None
+
+
+class Apply:
+    """Change several schedules of a database: all of them, or none."""
+
+    def __init__(self, database: ScheduleChanges) -> None:
+        self._database = database
+        self._store = database.store
+        self._clock = database.clock
+
+    def plan(self, document: Document, *, origin: str, is_pruned: bool = False) -> tuple[Step, ...]:
         """What applying a document would do to each schedule; nothing is written.
 
         Raises InvalidDocument with everything that is wrong with it.
         """
-        from edgecron.formats.document_plan import compare
-        from edgecron.formats.document_values import Problem, refuse
-
         steps = compare(
             document.wanted,
-            self.store.find_schedules(),
-            origins=self.store.find_origins(),
+            self._store.find_schedules(),
+            origins=self._store.find_origins(),
             origin=origin,
             is_pruned=is_pruned,
         )
@@ -62,21 +93,18 @@ class Apply(Compiling):
         """
         name = step.name if step.wanted is None else step.wanted.spec.name
         own_name = None if step.schedule is None else step.schedule.name
-        if name != own_name and self.store.find_schedule(name) is not None:
+        if name != own_name and self._store.find_schedule(name) is not None:
             raise AlreadyExists(f"schedule {name!r} exists already")
         prepared = self._prepare(step)
         self._check_together([prepared])
         return prepared.compiled
 
-    def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
+    def carry_out(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
         """Do what the steps of a plan say, all or nothing; the schedules that they changed.
 
         Raises Conflict where somebody changed one of them since, and what a single change raises.
         """
-        from edgecron.client.apply_steps import WHOLE
-        from edgecron.formats.document_plan import Action
-
-        self.finish_apply()
+        self._database.finish_apply()
         steps = [step for step in steps if step.action not in (Action.KEEP, Action.LEAVE)]
         if len(steps) > WHOLE and not any(
             step.wanted is not None and step.wanted.is_declared for step in steps
@@ -86,9 +114,9 @@ class Apply(Compiling):
             prepared = [self._prepare(step) for step in steps]
             self._check_together(prepared)
             if self._write(prepared, origin):
-                self._ring()
+                self._database.ring()
                 return [
-                    self.store.get_schedule(one.step.wanted.spec.name)
+                    self._store.get_schedule(one.step.wanted.spec.name)
                     for one in prepared
                     if one.step.wanted is not None and one.step.action is not Action.KEEP
                 ]
@@ -96,57 +124,48 @@ class Apply(Compiling):
         raise Conflict("these schedules are being changed by others", hint="try again")
 
     def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
-        from edgecron.client.apply_steps import apply_lock, steps_to_json
-        from edgecron.store.sqlite.pending_apply import PendingApply
-
-        with apply_lock(self.path) as is_ours:
+        with apply_lock(self._database.path) as is_ours:
             # Everything that can be refused is refused before anything is written.
             prepared = [self._prepare(self._reread(step)) for step in steps]
             self._check_together(prepared)
             self._need_free_names(steps)
             pending = PendingApply(origin, self._clock.now_ms(), steps_to_json(steps))
-            if not is_ours or not self.store.decide_apply(pending):
+            if not is_ours or not self._store.decide_apply(pending):
                 raise Conflict("another apply of many schedules is at work", hint="try again")
             self._carry_out(prepared, pending)
         names = [step.wanted.spec.name for step in steps if step.wanted is not None]
-        return [self.store.get_schedule(name) for name in names]
+        return [self._store.get_schedule(name) for name in names]
 
-    def finish_apply(self) -> int:
+    def finish(self) -> int:
         """Carry out what is left of an apply whose process is gone; how many steps it had."""
-        from edgecron.client.apply_steps import apply_lock, step_of
-
-        if self.store.find_pending_apply() is None:
-            return 0
-        with apply_lock(self.path) as is_ours:
-            pending = self.store.find_pending_apply()  # Its process may have finished meanwhile.
+        with apply_lock(self._database.path) as is_ours:
+            pending = self._store.find_pending_apply()  # Its process may have finished meanwhile.
             if not is_ours or pending is None:
                 return 0
             stored = json.loads(pending.steps)
-            steps = [step_of(one, self.store.find_schedule) for one in stored]
+            steps = [step_of(one, self._store.find_schedule) for one in stored]
             self._carry_out([self._prepare(step) for step in steps], pending)
             return len(steps)
 
     def _carry_out(self, prepared: Sequence[Prepared], pending: PendingApply) -> None:
         """Write a decided apply, slice by slice: the engines get the lock in between."""
-        from edgecron.client.apply_steps import FIRST_STEPS, next_size, step_of
-
         stored = {one["name"]: one for one in json.loads(pending.steps)}
         at, size, tries = 0, FIRST_STEPS, 0
         while at < len(prepared):
             part = prepared[at : at + size]
             began_ms = self._clock.monotonic_ms()
             if self._write_slice(part, pending.origin):
-                self._ring()
+                self._database.ring()
                 at, tries = at + size, 0
                 size = next_size(size, took_ms=self._clock.monotonic_ms() - began_ms)
                 continue
             tries += 1
             if tries > TRIES:
                 raise Conflict("these schedules are being changed by others", hint="try again")
-            again = [step_of(stored[one.step.name], self.store.find_schedule) for one in part]
+            again = [step_of(stored[one.step.name], self._store.find_schedule) for one in part]
             prepared = [*prepared[:at], *map(self._prepare, again), *prepared[at + size :]]
-        self.store.finish_apply()
-        self._ring()
+        self._store.finish_apply()
+        self._database.ring()
 
     def _write_slice(self, part: Sequence[Prepared], origin: str) -> bool:
         try:
@@ -157,14 +176,14 @@ class Apply(Compiling):
     def _need_free_names(self, steps: Sequence[Step]) -> None:
         """Raise AlreadyExists if a schedule to be made has come into being meanwhile."""
         for step in steps:
-            if step.schedule is None and self.store.find_schedule(step.name) is not None:
+            if step.schedule is None and self._store.find_schedule(step.name) is not None:
                 raise AlreadyExists(f"schedule {step.name!r} exists already")
 
     def _reread(self, step: Step) -> Step:
         """The step on the schedule as it is now. Raises Conflict where a person changed that."""
         if step.schedule is None:
             return step
-        schedule = self.store.find_schedule(step.schedule.name)
+        schedule = self._store.find_schedule(step.schedule.name)
         if schedule is None or (schedule.id, schedule.revision) != (
             step.schedule.id,
             step.schedule.revision,
@@ -178,18 +197,11 @@ class Apply(Compiling):
         return replace(step, schedule=schedule)
 
     def _prepare(self, step: Step) -> Prepared:
-        from edgecron.client.apply_steps import Prepared
-        from edgecron.client.retiming import missed_of, retime
-        from edgecron.formats.document_plan import Action
-        from edgecron.formats.document_writing import spec_table
-        from edgecron.planning.next_fire import fresh_fire
-        from edgecron.store.sqlite.schedule_changes import Retiming
-
         now_ms = self._clock.now_ms()
         schedule, wanted = step.schedule, step.wanted
         if step.action is Action.CREATE and wanted is not None:
             is_past_ok = wanted.is_declared or wanted.is_portable
-            compiled = self.compile(wanted.spec, is_past_ok=is_past_ok)
+            compiled = self._database.compile(wanted.spec, is_past_ok=is_past_ok)
             following = fresh_fire(compiled.timing, now_ms)
             return Prepared(
                 step=step,
@@ -198,11 +210,11 @@ class Apply(Compiling):
                 enabled=False if wanted.enabled is False else None,
             )
         if step.action is Action.REMOVE and schedule is not None:
-            missed = missed_of(self.store, schedule, now_ms=now_ms, reason=Reason.REMOVED)
+            missed = missed_of(self._store, schedule, now_ms=now_ms, reason=Reason.REMOVED)
             return Prepared(step=step, missed=missed)
         if step.action is not Action.CHANGE or schedule is None or wanted is None:
             return Prepared(step=step)
-        compiled, retiming = self._prepare_edit(
+        compiled, retiming = self._database.prepare_edit(
             schedule,
             wanted.spec,
             now_ms=now_ms,
@@ -220,7 +232,7 @@ class Apply(Compiling):
         if not wanted.enabled:
             return replace(prepared, enabled=False)
         free = replace(schedule, enabled=True, paused_until=None)
-        resumption = retime(self.store, free, compiled.timing, now_ms=now_ms, reason=Reason.PAUSED)
+        resumption = retime(self._store, free, compiled.timing, now_ms=now_ms, reason=Reason.PAUSED)
         return replace(prepared, enabled=True, retiming=None, resumption=resumption)
 
     def _check_together(self, prepared: Collection[Prepared]) -> None:
@@ -228,9 +240,6 @@ class Apply(Compiling):
 
         A portable document can name schedules that are not there: `_with_notes` reports these.
         """
-        from edgecron.formats.document_writing import TRIGGERS
-        from edgecron.planning.times import check_upstreams
-
         gone = _gone_names(prepared)
         written = [(one.step, one.compiled) for one in prepared if one.compiled is not None]
         names = self._names_after(prepared)
@@ -243,7 +252,7 @@ class Apply(Compiling):
             if gone or _is_new(step, *TRIGGERS)
         }
         if any(upstreams.values()):
-            check_upstreams(upstreams, known=self.store.find_upstreams(), names=names)
+            check_upstreams(upstreams, known=self._store.find_upstreams(), names=names)
         needs = {
             one.spec.name: one.spec.policies.needs
             for step, one in written
@@ -253,7 +262,7 @@ class Apply(Compiling):
             check_needs(texts)
         check_needed({name: texts for name, texts in needs.items() if texts}, names=names)
         for name in sorted(gone):
-            dependents = set(self.find_dependents(name)) - gone - needs.keys()
+            dependents = set(self._database.find_dependents(name)) - gone - needs.keys()
             if dependents:
                 raise Conflict(
                     f"schedule {name!r} is named by others: {', '.join(sorted(dependents))}",
@@ -262,7 +271,7 @@ class Apply(Compiling):
 
     def _names_after(self, prepared: Collection[Prepared]) -> set[str]:
         written = {one.compiled.spec.name for one in prepared if one.compiled is not None}
-        return set(self.store.find_names()) - _gone_names(prepared) | written
+        return set(self._store.find_names()) - _gone_names(prepared) | written
 
     def _with_notes(self, prepared: Collection[Prepared]) -> Iterator[Step]:
         """The steps, with a note where a written schedule can't run as its words say."""
@@ -272,9 +281,6 @@ class Apply(Compiling):
             yield replace(one.step, note="; ".join(notes)) if notes else one.step
 
     def _find_notes(self, compiled: CompiledSpec, names: Collection[str]) -> list[str]:
-        from edgecron.planning.next_fire import fresh_fire
-        from edgecron.planning.times import check_upstreams
-
         spec = compiled.spec
         notes = []
         try:
@@ -296,7 +302,7 @@ class Apply(Compiling):
         """Write it all; False, and nothing of it, where one schedule is not as it was read."""
         now_ms = self._clock.now_ms()
         try:
-            with self.store.together():
+            with self._store.together():
                 for one in prepared:
                     if not self._write_one(one, origin, now_ms):
                         raise _NotAsRead
@@ -305,23 +311,21 @@ class Apply(Compiling):
         return True
 
     def _write_one(self, one: Prepared, origin: str, now_ms: int) -> bool:
-        from edgecron.formats.document_plan import Action
-
         schedule, wanted = one.step.schedule, one.step.wanted
         boot_id = self._clock.boot_id()
         if one.step.action is Action.REMOVE and schedule is not None:
-            return self.store.remove_schedule(schedule, missed=one.missed, now_ms=now_ms)
+            return self._store.remove_schedule(schedule, missed=one.missed, now_ms=now_ms)
         if one.step.action not in (Action.CREATE, Action.CHANGE) or wanted is None:
             return True
         if schedule is None:
             assert one.compiled is not None
             assert one.retiming is not None
             made = [(one.compiled, one.retiming)]
-            self.store.insert_schedules(made, boot_id=boot_id, origin=origin, now_ms=now_ms)
+            self._store.insert_schedules(made, boot_id=boot_id, origin=origin, now_ms=now_ms)
             if one.enabled is not None:
-                schedule = self.store.get_schedule(wanted.spec.name)
+                schedule = self._store.get_schedule(wanted.spec.name)
         elif one.compiled is not None:
-            if not self.store.update_schedule(
+            if not self._store.update_schedule(
                 schedule,
                 one.compiled,
                 retiming=one.retiming,
@@ -332,14 +336,14 @@ class Apply(Compiling):
                 return False
             schedule = replace(schedule, spec=one.compiled.spec, revision=schedule.revision + 1)
         if wanted.limit is not None:
-            self.store.set_group_limit(*wanted.limit)
+            self._store.set_group_limit(*wanted.limit)
         if one.enabled is None or schedule is None:
             return True
         if one.resumption is not None:
-            return self.store.resume_schedule(
+            return self._store.resume_schedule(
                 schedule, retiming=one.resumption, boot_id=boot_id, now_ms=now_ms
             )
-        return self.store.pause_schedule(schedule, until_ms=None, following=None, now_ms=now_ms)
+        return self._store.pause_schedule(schedule, until_ms=None, following=None, now_ms=now_ms)
 
 
 class _NotAsRead(Exception):
@@ -367,8 +371,6 @@ def _is_new(step: Step, *keys: str) -> bool:
 
 def _leaves_name(step: Step) -> bool:
     """Whether no schedule has this step's old name after it."""
-    from edgecron.formats.document_plan import Action
-
     is_renamed = (
         step.schedule is not None
         and step.wanted is not None

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import Conflict
 from edgecron.base.paths import state_dir
-from edgecron.base.values import dataclass, replace
-from edgecron.formats.document_plan import Step
-from edgecron.planning.next_fire import Missed
-from edgecron.planning.times import CompiledSpec
-from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.base.values import replace
+from edgecron.formats.document_plan import Action, Step, compare_one
+from edgecron.formats.document_tables import read_table
+from edgecron.formats.document_writing import spec_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,8 +48,6 @@ def next_size(size: int, *, took_ms: int) -> int:
 
 def steps_to_json(steps: Sequence[Step]) -> str:
     """What steps want, without what was read of the schedules that they are for."""
-    from edgecron.formats.document_writing import spec_table
-
     return json.dumps(
         [
             {"name": step.name}
@@ -71,9 +68,6 @@ def steps_to_json(steps: Sequence[Step]) -> str:
 
 def step_of(stored: dict[str, Any], find: Finder) -> Step:
     """A stored step, on the schedule as it is now."""
-    from edgecron.formats.document_plan import Action, Step, compare_one
-    from edgecron.formats.document_tables import read_table
-
     name = stored["name"]
     if "table" not in stored:
         schedule = find(name)
@@ -106,19 +100,3 @@ def apply_lock(database: Path) -> Iterator[bool]:
         yield True
     finally:
         os.close(lock_fd)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """What is written for a step: what it says, compiled, and its new times.
-
-    `compiled` None leaves the words of the schedule as they are, `enabled` None leaves that;
-    `resumption` are its times where it is let go.
-    """
-
-    step: Step
-    compiled: CompiledSpec | None = None
-    retiming: Retiming | None = None
-    enabled: bool | None = None
-    resumption: Retiming | None = None
-    missed: Missed | None = None

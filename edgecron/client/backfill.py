@@ -92,7 +92,7 @@ class Backfills(Runs):
             else:
                 raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
             ids += queued
-            self._ring()
+            self.ring()
             on_progress(start + len(rows), len(plan.wanted))
         return ids
 

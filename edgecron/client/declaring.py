@@ -1,54 +1,106 @@
-"""Bring the schedules of a program to what its code declares, by name."""
+"""Bring the schedules of a program to what its code declares, by name.
+
+A program declares its schedules at each start, however many of its processes start together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import AlreadyExists, Conflict
-from edgecron.client.apply import Apply
+from edgecron.base.errors import AlreadyExists, Conflict, NotFound
 from edgecron.client.opening import TRIES
+from edgecron.formats.document_plan import Action, compare_one
 from edgecron.model.choices import COMMAND_QUEUE
+from edgecron.model.engine import offer_of
 
 if TYPE_CHECKING:
+    from edgecron.client.schedule_changes import ScheduleChanges
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import Schedule
 
 
-class Declarations(Apply):
-    """What a program declares at each start, however many of its processes do so at once."""
+def declare(
+    database: ScheduleChanges, wanted: Collection[Wanted], *, queue: str, origin: str
+) -> list[Schedule]:
+    """Make and change schedules as a program declares them; those that it changed.
 
-    def declare(self, wanted: Collection[Wanted], *, queue: str, origin: str) -> list[Schedule]:
-        """Make and change schedules as a program declares them; those that it changed.
+    What says the same already is left as it is, and fires for no time of the past. Raises
+    AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
+    """
+    database.finish_apply()
+    for _ in range(TRIES):
+        steps = _plan_declared(database, wanted, queue=queue)
+        if not steps:
+            return []
+        try:
+            return database.apply(steps, origin=origin)
+        except (AlreadyExists, Conflict) as error:
+            # Another process of the program says the same at this moment.
+            trouble = error
+    raise trouble
 
-        What says the same already is left as it is, and fires for no time of the past. Raises
-        AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
-        """
-        self.finish_apply()
-        for _ in range(TRIES):
-            steps = self._plan_declared(wanted, queue=queue)
-            if not steps:
-                return []
-            try:
-                return self.apply(steps, origin=origin)
-            except (AlreadyExists, Conflict) as error:
-                # Another process of the program says the same at this moment.
-                trouble = error
-        raise trouble
 
-    def _plan_declared(self, wanted: Collection[Wanted], *, queue: str) -> list[Step]:
-        from edgecron.formats.document_plan import Action, compare_one
+def _plan_declared(
+    database: ScheduleChanges, wanted: Collection[Wanted], *, queue: str
+) -> list[Step]:
 
-        steps: list[Step] = []
-        for one in wanted:
-            schedule = self.store.find_schedule(one.spec.name)
-            if schedule is not None:
-                _refuse_other(schedule, one, queue=queue)
-            step = compare_one(one, schedule)
-            if step.action is not Action.KEEP:
-                steps.append(step)
-        return steps
+    steps: list[Step] = []
+    for one in wanted:
+        schedule = database.store.find_schedule(one.spec.name)
+        if schedule is not None:
+            _refuse_other(schedule, one, queue=queue)
+        step = compare_one(one, schedule)
+        if step.action is not Action.KEEP:
+            steps.append(step)
+    return steps
+
+
+def prune_declared(
+    database: ScheduleChanges,
+    wanted: Collection[Wanted],
+    *,
+    queue: str,
+    origin: str,
+    spares_others: bool,
+) -> list[str]:
+    """Remove what a program has made and does not declare any more; the names of those.
+
+    With `spares_others` not what another version of it may need that is at work.
+    """
+    names = {one.spec.name for one in wanted}
+    made = {name for name, made_by in database.store.find_origins().items() if made_by == origin}
+    gone = sorted((made | set(database.store.find_names_in_queue(queue))) - names)
+    if spares_others and gone:
+        needed = _needed_by_others(database, wanted, queue=queue)
+        found = (database.store.find_schedule(name) for name in gone)
+        gone = [one.spec.name for one in found if one is not None and not needed(one)]
+    removed = []
+    for name in gone:
+        with suppress(NotFound):  # Another worker of the program was first.
+            database.remove(name)
+            removed.append(name)
+    return removed
+
+
+def _needed_by_others(
+    database: ScheduleChanges, wanted: Collection[Wanted], *, queue: str
+) -> Callable[[Schedule], bool]:
+    """Whether an engine that is alive takes a schedule which is not wanted here; or, of what
+    is no function, may do: nothing tells of which version that is."""
+    alive = [one.info for one in database.engines() if one.is_alive and queue in one.info.queues]
+    jobs = [one.spec for one in wanted if one.spec.queue == queue]
+    ours = {offer_of(one.job.kind, one.job.argv[0], schedule=one.name) for one in jobs}
+    has_other = any(set(info.offers or ()) != ours for info in alive)
+
+    def is_needed(schedule: Schedule) -> bool:
+        if schedule.spec.queue != queue:
+            return has_other
+        return any(info.takes(queue, schedule.offer) for info in alive)
+
+    return is_needed
 
 
 def _refuse_other(schedule: Schedule, wanted: Wanted, *, queue: str) -> None:

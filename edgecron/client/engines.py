@@ -100,6 +100,6 @@ class Engines(OpenDatabase):
             was_ms = self.store.find_clock_marks().trusted_high_ms
             now_ms = self._clock.now_ms()
             if self.store.note_trusted(now_ms, was_ms=was_ms):
-                self._ring()
+                self.ring()
                 return (None if was_ms is None else from_ms(was_ms)), from_ms(now_ms)
         raise Conflict("the trusted mark is being changed by others", hint="try again")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from edgecron.client.backfill import Backfills
 from edgecron.client.copies import Copies
-from edgecron.client.declaring import Declarations
 from edgecron.client.outlook import Outlooks
 from edgecron.client.retention import Retaining
 from edgecron.client.statistics import Statistics
 
 
-class Client(Declarations, Outlooks, Backfills, Statistics, Retaining, Copies):
+class Client(Outlooks, Backfills, Statistics, Retaining, Copies):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None is the one that the command line would use: EDGECRON_DB, else the configured

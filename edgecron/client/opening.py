@@ -106,7 +106,7 @@ class OpenDatabase:
         """Wall time of this client's clock, aware, in UTC."""
         return from_ms(self._clock.now_ms())
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
         from edgecron.engine.state_folder import ring_engines
 
         # What was asked for is done, and engines see it within a minute: an error here would say

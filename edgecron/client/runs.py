@@ -260,7 +260,7 @@ class Runs(Schedules):
             decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
             self._asked_last = schedule if decided is not None else None
             if decided is not None:
-                self._ring()
+                self.ring()
                 return [one.execution_id for one in decided]
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
@@ -296,7 +296,7 @@ class Runs(Schedules):
                 now_ms=now_ms,
             )
             if found is not None:
-                self._ring()
+                self.ring()
                 return [self.execution(one) for one in found]
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
@@ -329,7 +329,7 @@ class Runs(Schedules):
             execution = self.execution(execution_id)
             if execution.status is Status.QUEUED:
                 if self.store.cancel_queued(execution_id, now_ms=now_ms):
-                    self._ring()
+                    self.ring()
                     return self.execution(execution_id)
             elif execution.status is Status.RUNNING:
                 row = self.store.request_cancel(execution_id, now_ms=now_ms)

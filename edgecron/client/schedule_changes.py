@@ -11,21 +11,21 @@ from edgecron.base.checks import check_aware, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
 from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import replace
-from edgecron.client.compiling import Compiling
 from edgecron.client.opening import TRIES
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import Reason
-from edgecron.model.conditions import check_needed, check_needs
-from edgecron.model.engine import offer_of
+from edgecron.model.conditions import check_needed, check_needs, read_needs
 from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
 
 if TYPE_CHECKING:
-    from edgecron.formats.document_values import Wanted
+    from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.times import CompiledSpec
+    from edgecron.store.sqlite.schedule_changes import Retiming
 
 
-class ScheduleChanges(Compiling, Schedules):
+class ScheduleChanges(Schedules):
     """Changes of schedules. Each is one transaction, made on the schedule as it was read."""
 
     def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
@@ -51,7 +51,7 @@ class ScheduleChanges(Compiling, Schedules):
         self.store.insert_schedules(
             made, boot_id=self._clock.boot_id(), origin=origin, now_ms=now_ms
         )
-        self._ring()
+        self.ring()
         return [self.store.get_schedule(spec.name) for spec in specs]
 
     def _check_upstreams(self, written: Sequence[CompiledSpec]) -> None:
@@ -70,6 +70,46 @@ class ScheduleChanges(Compiling, Schedules):
             names = {*self.store.find_names(), *(spec.name for spec in specs)}
             check_needed(wanted, names=names)
 
+    # Changes of several schedules. `apply` reads and compares documents, which takes 5 ms to load:
+    # a tenth of `edgecron list`.
+
+    def plan_document(
+        self, document: Document, *, origin: str, is_pruned: bool = False
+    ) -> tuple[Step, ...]:
+        """Return the steps that would bring the schedules to what a document wants.
+
+        Raises InvalidDocument with everything that is wrong with it.
+        """
+        from edgecron.client.apply import Apply
+
+        return Apply(self).plan(document, origin=origin, is_pruned=is_pruned)
+
+    def check(self, step: Step) -> CompiledSpec | None:
+        """Check a step as `apply` would, without a change.
+
+        Return the compiled specification; None if it stays as it is.
+        """
+        from edgecron.client.apply import Apply
+
+        return Apply(self).check(step)
+
+    def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
+        """Carry out steps, all of them or none, and return the schedules that they changed.
+
+        Raises Conflict if somebody changed one of them since, and what a single change raises.
+        """
+        from edgecron.client.apply import Apply
+
+        return Apply(self).carry_out(steps, origin=origin)
+
+    def finish_apply(self) -> int:
+        """Carry out what is left of an apply whose process is gone; return how many steps."""
+        if self.store.find_pending_apply() is None:
+            return 0
+        from edgecron.client.apply import Apply
+
+        return Apply(self).finish()
+
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Let so many runs of a group go on at once, of all its schedules; None is no limit.
 
@@ -78,7 +118,7 @@ class ScheduleChanges(Compiling, Schedules):
         check_name(group, what="group name")
         check_range("max-running of a group", max_running, 1, 1_000_000)
         self.store.set_group_limit(group, max_running)
-        self._ring()
+        self.ring()
 
     def edit(
         self,
@@ -105,7 +145,7 @@ class ScheduleChanges(Compiling, Schedules):
         """The same of a schedule as it was read; None where somebody else has changed it since."""
         if not self._edit_once(schedule, spec, origin):
             return None
-        self._ring()
+        self.ring()
         return self.store.get_schedule(spec.name)
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
@@ -115,7 +155,7 @@ class ScheduleChanges(Compiling, Schedules):
         is_renamed = spec.name != schedule.name
         if is_renamed:
             self._need_no_dependents(schedule.name)
-        compiled, retiming = self._prepare_edit(schedule, spec, now_ms=now_ms)
+        compiled, retiming = self.prepare_edit(schedule, spec, now_ms=now_ms)
         is_same = trigger_words(spec) == trigger_words(schedule.spec)
         if is_renamed or not is_same or schedule.trigger_error is not None:
             self._check_upstreams([compiled])
@@ -166,7 +206,7 @@ class ScheduleChanges(Compiling, Schedules):
         with self.store.together():
             for schedule, state in found:
                 self._restore(schedule, state, boot_id=boot_id, now_ms=now_ms)
-        self._ring()
+        self.ring()
         return [self.store.get_schedule(schedule.name) for schedule, _ in found]
 
     def _restore(self, schedule: Schedule, state: str | None, *, boot_id: str, now_ms: int) -> None:
@@ -188,7 +228,7 @@ class ScheduleChanges(Compiling, Schedules):
     def remove_unreadable(self, name: str) -> bool:
         """Remove a schedule of which `remove` says that it is Unreadable; whether it was there."""
         was_there = self.store.remove_unreadable(name, now_ms=self._clock.now_ms())
-        self._ring()
+        self.ring()
         return was_there
 
     def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
@@ -283,44 +323,82 @@ class ScheduleChanges(Compiling, Schedules):
         for _ in range(TRIES):
             schedule = self.store.get_schedule(name)
             if once(schedule, self._clock.now_ms()):
-                self._ring()
+                self.ring()
                 return self.store.find_schedule(name) or schedule
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
-    def prune_declared(
-        self, wanted: Collection[Wanted], *, queue: str, origin: str, spares_others: bool
-    ) -> list[str]:
-        """Remove what a program has made and does not declare any more; the names of those.
+    def compile(
+        self,
+        spec: ScheduleSpec,
+        *,
+        is_past_ok: bool = False,
+        made_at: datetime | None = None,
+        known: Collection[str] = (),
+    ) -> CompiledSpec:
+        """Check a specification as `add` would, writing nothing.
 
-        With `spares_others` not what another version of it may need that is at work.
+        With `is_past_ok` a time of `at` may have passed, as may those of the `known` texts.
+        `made_at` anchors a bare `every` that has no `from_at`; None is now.
         """
-        names = {one.spec.name for one in wanted}
-        made = {name for name, made_by in self.store.find_origins().items() if made_by == origin}
-        gone = sorted((made | set(self.store.find_names_in_queue(queue))) - names)
-        if spares_others and gone:
-            needed = self._needed_by_others(wanted, queue=queue)
-            found = (self.store.find_schedule(name) for name in gone)
-            gone = [one.spec.name for one in found if one is not None and not needed(one)]
-        removed = []
-        for name in gone:
-            with suppress(NotFound):  # Another worker of the program was first.
-                self.remove(name)
-                removed.append(name)
-        return removed
+        from edgecron.planning.times import compile_spec
 
-    def _needed_by_others(
-        self, wanted: Collection[Wanted], *, queue: str
-    ) -> Callable[[Schedule], bool]:
-        """Whether an engine that is alive takes a schedule which is not wanted here; or, of what
-        is no function, may do: nothing tells of which version that is."""
-        alive = [one.info for one in self.engines() if one.is_alive and queue in one.info.queues]
-        jobs = [one.spec for one in wanted if one.spec.queue == queue]
-        ours = {offer_of(one.job.kind, one.job.argv[0], schedule=one.name) for one in jobs}
-        has_other = any(set(info.offers or ()) != ours for info in alive)
+        now = self.now()
+        return compile_spec(
+            spec,
+            seed=self.store.seed,
+            made_at=made_at or now,
+            now=None if is_past_ok else now,
+            known=known,
+        )
 
-        def is_needed(schedule: Schedule) -> bool:
-            if schedule.spec.queue != queue:
-                return has_other
-            return any(info.takes(queue, schedule.offer) for info in alive)
+    def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
+        """Check another specification of a schedule as `edit` would, writing nothing."""
+        compiled, _ = self.prepare_edit(schedule, spec, now_ms=self._clock.now_ms())
+        return compiled
 
-        return is_needed
+    def prepare_edit(
+        self,
+        schedule: Schedule,
+        spec: ScheduleSpec,
+        *,
+        now_ms: int,
+        is_declared: bool = False,
+        is_past_ok: bool = False,
+    ) -> tuple[CompiledSpec, Retiming | None]:
+        """A changed specification compiled, with its new times; None where they do not move.
+
+        What is declared may be changed by each start of a program of which there are two versions:
+        its times go on from where they began, else none of an interval would ever come.
+        """
+        from edgecron.client.retiming import keep_triggers, retime, retime_declared
+        from edgecron.planning.times import timing_words, trigger_words
+
+        is_mended = schedule.trigger_error is not None
+        if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
+            # Kept as they were expanded: a bare `every` would get another anchor.
+            compiled = keep_triggers(self.store, schedule, spec)
+        else:
+            made_at = schedule.created_at if is_declared else None
+            compiled = self.compile(
+                spec,
+                is_past_ok=is_declared or is_past_ok,
+                made_at=made_at,
+                known=schedule.spec.triggers,
+            )
+        if not is_mended and timing_words(spec) == timing_words(schedule.spec):
+            return compiled, None
+        if is_declared:
+            return compiled, retime_declared(self.store, schedule, compiled.timing, now_ms=now_ms)
+        return compiled, retime(
+            self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
+        )
+
+    def find_dependents(self, name: str) -> list[str]:
+        """The schedules that need a run of this one before they start, or come after it."""
+        needing = set()
+        for one, needs in self.store.find_needs():
+            with suppress(InvalidInput):  # What can't be read is not started, whatever happens.
+                if any(condition.schedule == name for condition in read_needs(needs)):
+                    needing.add(one)
+        following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
+        return sorted((needing | following) - {name})

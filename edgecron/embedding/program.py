@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import TypeVar, Unpack
 
     from edgecron.client import Client
+    from edgecron.client.schedule_changes import ScheduleChanges
     from edgecron.embedding.declarations import CommandOptions, Options
     from edgecron.embedding.job import Decorate
     from edgecron.model.schedule import Schedule
@@ -194,8 +195,15 @@ class Program:
         unkept = self._registry.unkept()
         if not unkept:
             return
+        from edgecron.client.declaring import declare
+
         with self._only_one_keeping(), self.pool.client() as client:
-            client.declare([one.wanted for one in unkept], queue=self.queue, origin=self._origin)
+            declare(
+                client,
+                [one.wanted for one in unkept],
+                queue=self.queue,
+                origin=self._origin,
+            )
             self._registry.note_kept(unkept)
 
     @contextmanager
@@ -217,9 +225,12 @@ class Program:
         added at run time. Schedules of another running version of the program stay, unless
         `others` is true.
         """
+        from edgecron.client.declaring import prune_declared
+
         self.keep_declared()
         with self.pool.client() as client:
-            return client.prune_declared(
+            return prune_declared(
+                client,
                 [one.wanted for one in self._registry.declared()],
                 queue=self.queue,
                 origin=self._origin,
@@ -287,25 +298,27 @@ class Program:
             busy_wait_s=self._busy_wait_s,
         )
 
-    def _declare_and_hold(self) -> OpenDatabase:
+    def _declare_and_hold(self) -> ScheduleChanges:
         """Write all declarations, and return the open database.
 
         The caller closes it after the engine has opened its own: the last to close moves the log.
         """
-        from edgecron.client.declaring import Declarations  # lighter than a Client of the pool
+        from edgecron.client.declaring import declare
+        from edgecron.client.schedule_changes import ScheduleChanges  # lighter than a Client
 
         declared = self._registry.declared()
         with ExitStack() as stack:
-            declaring = stack.enter_context(closing(self._opened(Declarations)))
-            _ = declaring.store  # Creates the file, even without declarations.
-            declaring.declare(
+            client = stack.enter_context(closing(self._opened(ScheduleChanges)))
+            _ = client.store  # Creates the file, even without declarations.
+            declare(
+                client,
                 [one.wanted for one in declared],
                 queue=self.queue,
                 origin=self._origin,
             )
             self._registry.note_kept(declared)
             stack.pop_all()
-        return declaring
+        return client
 
 
 def _check_name(name: str | None, path: Path) -> str:

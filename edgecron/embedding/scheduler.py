@@ -24,7 +24,7 @@ from edgecron.planning.retention import Retention
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from edgecron.client.opening import OpenDatabase
+    from edgecron.client.schedule_changes import ScheduleChanges
     from edgecron.embedding.events import Wanted
     from edgecron.embedding.job import Scheduled
     from edgecron.embedding.serving import Serving
@@ -97,7 +97,7 @@ class Scheduler(Program):
         self._loops = Loops()
         self._subscribers = Subscribers(self._find_run, clock=self._clock)
         self._failure: BaseException | None = None
-        self._held: OpenDatabase | None = None  # held open until the engine has it open, too
+        self._held: ScheduleChanges | None = None  # held open until the engine has it open, too
         self._watchdog: Watchdog | None = None  # of the service manager, if there is one
         begin_anew_in_children(self)
 

@@ -28,8 +28,6 @@ _HERE = {
     *(
         "ask",
         "behind",
-        "declare",
-        "prune_declared",
         "repair_orphans",
         "finish_apply",
         "measures",
@@ -39,6 +37,8 @@ _HERE = {
         "timing",
         "compile",
         "compile_change",
+        "prepare_edit",
+        "ring",
         "follow",
     ),
     *("backup", "write_backup", "restoring", "prune", "forget", "compact", "trust_clock"),

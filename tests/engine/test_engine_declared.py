@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 from edgecron.base.units import from_ms, to_ms
+from edgecron.client import declaring
 from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
@@ -24,8 +25,11 @@ JOB = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
 def declare(story: Story, trigger: str, *, jitter_s: float = 0, job: Job = JOB) -> None:
     """A version of the program starts."""
     spec = replace(make_spec("poll", trigger, jitter_s=jitter_s), job=job)
-    story.client.declare(
-        [Wanted(spec=spec, is_declared=True)], queue="py:plant", origin="program plant"
+    declaring.declare(
+        story.client,
+        [Wanted(spec=spec, is_declared=True)],
+        queue="py:plant",
+        origin="program plant",
     )
 
 

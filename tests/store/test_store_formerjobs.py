@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.client import Client
+from edgecron.client import Client, declaring
 from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome
@@ -48,7 +48,7 @@ def spec_of(job: Job, **more: Any) -> ScheduleSpec:
 
 def declare(client: Client, job: Job, **more: Any) -> None:
     wanted = Wanted(spec=spec_of(job, **more), is_declared=True)
-    client.declare([wanted], queue=QUEUE, origin="program plant")
+    declaring.declare(client, [wanted], queue=QUEUE, origin="program plant")
 
 
 def come(client: Client, *offers: str) -> int:
