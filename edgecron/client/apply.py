@@ -104,7 +104,7 @@ class Apply:
 
         Raises Conflict where somebody changed one of them since, and what a single change raises.
         """
-        self._database.finish_apply()
+        self.finish()
         steps = [step for step in steps if step.action not in (Action.KEEP, Action.LEAVE)]
         if len(steps) > WHOLE and not any(
             step.wanted is not None and step.wanted.is_declared for step in steps
@@ -138,6 +138,8 @@ class Apply:
 
     def finish(self) -> int:
         """Carry out what is left of an apply whose process is gone; how many steps it had."""
+        if self._store.find_pending_apply() is None:
+            return 0
         with apply_lock(self._database.path) as is_ours:
             pending = self._store.find_pending_apply()  # Its process may have finished meanwhile.
             if not is_ours or pending is None:

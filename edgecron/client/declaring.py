@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import AlreadyExists, Conflict, NotFound
+from edgecron.client.apply import Apply
 from edgecron.client.opening import TRIES
 from edgecron.formats.document_plan import Action, compare_one
 from edgecron.model.choices import COMMAND_QUEUE
@@ -30,13 +31,14 @@ def declare(
     What says the same already is left as it is, and fires for no time of the past. Raises
     AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
     """
-    database.finish_apply()
+    apply = Apply(database)
+    apply.finish()
     for _ in range(TRIES):
         steps = _plan_declared(database, wanted, queue=queue)
         if not steps:
             return []
         try:
-            return database.apply(steps, origin=origin)
+            return apply.carry_out(steps, origin=origin)
         except (AlreadyExists, Conflict) as error:
             # Another process of the program says the same at this moment.
             trouble = error

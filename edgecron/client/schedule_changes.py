@@ -18,8 +18,6 @@ from edgecron.model.conditions import check_needed, check_needs, read_needs
 from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
 
 if TYPE_CHECKING:
-    from edgecron.formats.document_plan import Step
-    from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.times import CompiledSpec
     from edgecron.store.sqlite.schedule_changes import Retiming
@@ -69,46 +67,6 @@ class ScheduleChanges(Schedules):
                 check_needs(needs)
             names = {*self.store.find_names(), *(spec.name for spec in specs)}
             check_needed(wanted, names=names)
-
-    # Changes of several schedules. `apply` reads and compares documents, which takes 5 ms to load:
-    # a tenth of `edgecron list`.
-
-    def plan_document(
-        self, document: Document, *, origin: str, is_pruned: bool = False
-    ) -> tuple[Step, ...]:
-        """Return the steps that would bring the schedules to what a document wants.
-
-        Raises InvalidDocument with everything that is wrong with it.
-        """
-        from edgecron.client.apply import Apply
-
-        return Apply(self).plan(document, origin=origin, is_pruned=is_pruned)
-
-    def check(self, step: Step) -> CompiledSpec | None:
-        """Check a step as `apply` would, without a change.
-
-        Return the compiled specification; None if it stays as it is.
-        """
-        from edgecron.client.apply import Apply
-
-        return Apply(self).check(step)
-
-    def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
-        """Carry out steps, all of them or none, and return the schedules that they changed.
-
-        Raises Conflict if somebody changed one of them since, and what a single change raises.
-        """
-        from edgecron.client.apply import Apply
-
-        return Apply(self).carry_out(steps, origin=origin)
-
-    def finish_apply(self) -> int:
-        """Carry out what is left of an apply whose process is gone; return how many steps."""
-        if self.store.find_pending_apply() is None:
-            return 0
-        from edgecron.client.apply import Apply
-
-        return Apply(self).finish()
 
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Let so many runs of a group go on at once, of all its schedules; None is no limit.
