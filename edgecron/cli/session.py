@@ -127,7 +127,7 @@ class Session:
         if self._client is None:
             self._client = self.opener()(must_exist)
             if self.remote_url() is None:
-                from edgecron.store.sqlite.writer_queue import tell_long_waits
+                from edgecron.store.sqlite.connection import tell_long_waits
 
                 tell_long_waits(
                     lambda path: self.say_of_us(f"waiting for another program's lock on {path}")

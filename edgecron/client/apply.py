@@ -25,7 +25,7 @@ from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_needed, check_needs, parse_needs
 from edgecron.planning.next_fire import Missed, fresh_fire
 from edgecron.planning.times import check_upstreams
-from edgecron.store.sqlite.pending_apply import PendingApply
+from edgecron.store.sqlite.revisions import PendingApply
 from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule
     from edgecron.planning.times import CompiledSpec
-    from edgecron.store.sqlite.pending_apply import PendingApply
+    from edgecron.store.sqlite.revisions import PendingApply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

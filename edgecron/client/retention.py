@@ -11,7 +11,7 @@ from edgecron.client.schedules import Schedules
 
 if TYPE_CHECKING:
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
-    from edgecron.store.sqlite.damage import Orphans
+    from edgecron.store.sqlite.whole_file import Orphans
 
 
 _PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
@@ -72,7 +72,7 @@ class Retaining(Schedules):
     def repair_orphans(self) -> list[Orphans]:
         """Repair rows that refer to what is missing, where that loses no history; what was
         repaired. Engines continue meanwhile."""
-        from edgecron.store.sqlite.damage import Orphans, repair_orphans
+        from edgecron.store.sqlite.whole_file import Orphans, repair_orphans
 
         counts: dict[tuple[str, str], int] = {}
         for one in repair_orphans(self.store):

@@ -111,7 +111,7 @@ class Schedules(Engines):
         from heapq import merge
 
         from edgecron.planning.forecast import in_order
-        from edgecron.store.sqlite.schedule_lines import find_nearest_names
+        from edgecron.store.sqlite.schedule_lists import find_nearest_names
 
         names = find_nearest_names(
             self.store,
@@ -185,7 +185,7 @@ class Schedules(Engines):
 
         What has nothing to be sorted by comes last, either way; equals come by name.
         """
-        from edgecron.store.sqlite.schedule_lines import find_order, find_order_of
+        from edgecron.store.sqlite.schedule_lists import find_order, find_order_of
 
         sort = sort or SortBy.NAME
         database = self.store
@@ -205,19 +205,19 @@ class Schedules(Engines):
         For a screen of them: each costs some reads. What can't be read of a schedule is told in
         its `trigger_error`.
         """
-        from edgecron.store.sqlite.schedule_lines import find_lines
+        from edgecron.store.sqlite.schedule_lists import find_lines
 
         return find_lines(self.store, ids)
 
     def first_schedule_lines(self, limit: int) -> list[ScheduleLine]:
         """The lines of the schedules whose names come first, before any order is known."""
-        from edgecron.store.sqlite.schedule_lines import find_first_lines
+        from edgecron.store.sqlite.schedule_lists import find_first_lines
 
         return find_first_lines(self.store, limit=limit)
 
     def schedule_names(self) -> list[NamedId]:
         """Return every schedule, removed ones included; see `schedule_ids_named`."""
-        from edgecron.store.sqlite.schedule_lines import find_names
+        from edgecron.store.sqlite.schedule_lists import find_names
 
         return [NamedId(schedule_id, name) for schedule_id, name in find_names(self.store)]
 
@@ -226,7 +226,7 @@ class Schedules(Engines):
 
         Of many it takes a tenth of the memory that all their names do.
         """
-        from edgecron.store.sqlite.schedule_lines import find_ids_named
+        from edgecron.store.sqlite.schedule_lists import find_ids_named
 
         return find_ids_named(self.store, matches.matches_name)
 
@@ -234,7 +234,7 @@ class Schedules(Engines):
         """The names of the schedules that are nearest to what somebody has typed, equals by
         name. Without a letter all are."""
         from edgecron.model.filters import rank_of  # loads difflib: 1 ms of every `list`
-        from edgecron.store.sqlite.schedule_lines import find_nearest_names
+        from edgecron.store.sqlite.schedule_lists import find_nearest_names
 
         return find_nearest_names(
             self.store,

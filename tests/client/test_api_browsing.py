@@ -25,7 +25,7 @@ from edgecron.model.listing import (
     state_of,
 )
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.schedule_lines import find_order_of
+from edgecron.store.sqlite.schedule_lists import find_order_of
 from tests.support.clock import FakeClock
 from tests.support.offering import let_vanish
 from tests.support.specs import make_spec

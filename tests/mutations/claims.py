@@ -122,8 +122,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_batch_of",
-                old=("tuple(writer.decided)\n    replaced"),
-                new=("tuple(writer.decided)\n    database.on_granted(granted)\n    replaced"),
+                old=("tuple(writer.decided)\n    batch"),
+                new=("tuple(writer.decided)\n    database.on_granted(granted)\n    batch"),
             ),
             Edit(
                 function="Claimer.start",

@@ -20,7 +20,7 @@ import pytest
 
 from edgecron.engine import health as peers
 from edgecron.engine import other_engines as adoption
-from edgecron.store.sqlite import writer_queue
+from edgecron.store.sqlite import connection
 from edgecron.supervisor import journal
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def watching(machine: Machine) -> Iterator[None]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "urandom", machine.ids.randbytes)
-            patch.setattr(writer_queue, "time", naps)
+            patch.setattr(connection, "time", naps)
             patch.setattr(peers, "time", naps)
             patch.setattr(journal, "os", Disk(machine))
             patch.setattr(adoption, "Control", ask)

@@ -27,8 +27,7 @@ from edgecron.client import restore as restore_module
 from edgecron.client.restore import Restored, prepare_restore
 from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.writer_queue import WriterQueue
+from edgecron.store.sqlite.connection import Database, WriterQueue
 from edgecron.supervisor.files import prepare_state_dir
 from tests.support.clock import FakeClock
 from tests.support.places import small_disk

@@ -19,8 +19,8 @@ from edgecron.planning.retention import (
     sum_of,
 )
 from edgecron.store.sqlite import retention_rows
-from edgecron.store.sqlite.damage import repair_orphans
 from edgecron.store.sqlite.retention import prune as prune_slices
+from edgecron.store.sqlite.whole_file import repair_orphans
 from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec

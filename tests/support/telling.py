@@ -179,7 +179,6 @@ class Teller:
         self._boots += 1
         key, supervisor_id = _key_of("engine", self._boots), _key_of("supervisor", self._boots)
         self._engine_store = SqliteStore(self._path)
-        self._engine_store.read_identity()  # Jitter depends on the seed.
         # No power can be lost in a story.
         self._engine_store.rows("PRAGMA synchronous = OFF")
         self._runner = SeemingRunner(supervisor_id, clock=self._clock, cast=self._cast)

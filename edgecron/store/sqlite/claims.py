@@ -146,12 +146,13 @@ def _batch_of(
     """What a claim did, with what follows the ends of fires that others have replaced."""
     granted = give_fences(database, writer.granted, fenced=fenced, now_ms=now_ms)
     decided = tuple(writer.decided)
+    batch = ClaimBatch(granted, decided, advanced, writer.has_replaced, tuple(writer.broken))
+    if not writer.withdrawn:
+        return batch
     replaced = follow_up_replaced(database, writer, now_ms=now_ms)
-    return ClaimBatch(
-        granted=granted,
+    return batch._replace(
         decided=(*decided, *replaced.decided),
-        advanced=advanced,
-        has_replaced=writer.has_replaced or replaced.has_replaced,
+        has_replaced=batch.has_replaced or replaced.has_replaced,
         broken=(*writer.broken, *replaced.broken),
     )
 

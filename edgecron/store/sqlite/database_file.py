@@ -88,34 +88,6 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
     return False
 
 
-def identity_of(path: Path) -> tuple[int, int] | None:
-    """Device and inode of what has this name now; None where nothing has."""
-    return look_at(path)[0]
-
-
-def look_at(path: Path) -> tuple[tuple[int, int] | None, bool]:
-    """Device and inode of what has this name now, None where nothing has, and whether it is empty.
-
-    A database that has a log is not. SQLite would not notice: it goes on by its log and by what it
-    remembers.
-    """
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None, False
-    except OSError as error:
-        raise unreachable(path, error) from error
-    return (found.st_dev, found.st_ino), found.st_size == 0
-
-
-def is_emptied(path: Path) -> bool:
-    """As `look_at` says, where that can be told."""
-    try:
-        return os.stat(path).st_size == 0
-    except OSError:
-        return False  # Gone, or not to be reached: that is another matter.
-
-
 def unwritable(path: Path) -> DatabaseUnusable:
     """The error for a database that SQLite can't write: the file, or what it keeps beside it."""
     if os.access(path, os.W_OK) and not os.access(path.parent, os.W_OK):

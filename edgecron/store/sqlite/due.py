@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import lru_cache
 
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import Hold
-from edgecron.model.engine import Offers
+from edgecron.model.engine import Offers, find_program
 from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Subject
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.offers import among
-from edgecron.store.sqlite.queue_order import priorities
 
 MOST_UPCOMING = 1024  # so many are known beforehand of what is due at one instant: 1.4 KB each
 
@@ -220,3 +220,47 @@ def _next_of(
            ORDER BY next_run_at LIMIT :limit""",
         {"queue": queue, "limit": limit, **values},
     )
+
+
+# `queues.offer_of`, as SQLite asks it of a schedule.
+OFFER = "{of}kind || ' ' || iif({of}kind = 'callable', {of}job, {of}name)"
+
+_AMONG = f"AND {OFFER} IN (SELECT value FROM json_each(:offers))"
+
+AMONG = _AMONG.format(of="")
+
+AMONG_OF_S = _AMONG.format(of="s.")
+
+
+def among(queue: str, offers: Offers | None, *, sql: str = AMONG) -> tuple[str, dict[str, str]]:
+    """A condition on the schedules of a queue, that they are offered, and its values; nothing
+    where all are."""
+    if offers is None or find_program(queue) is None:
+        return "", {}
+    return sql, {"offers": _text(frozenset(offers))}
+
+
+def offers_text(offers: Offers | None) -> str | None:
+    """What an engine offers, as it is put down."""
+    return None if offers is None else _text(frozenset(offers))
+
+
+@lru_cache(maxsize=8)
+def _text(offers: frozenset[str]) -> str:
+    return json.dumps(sorted(offers), ensure_ascii=False)
+
+
+def priorities(database: Database, queue: str) -> Iterator[int]:
+    """The priorities of what is queued and waits for no condition, highest first."""
+    below = 2**62
+    while True:
+        row = database.row(
+            """SELECT max(priority) FROM executions
+               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NULL
+                   AND priority < :below""",
+            {"queue": queue, "below": below},
+        )
+        if row is None or row[0] is None:
+            return
+        below = int(row[0])
+        yield below

@@ -1,31 +1,202 @@
-"""End running rows, or queue them again if they never started."""
+"""End runs: write the outcome, the output, the state and the statistics in one transaction.
+
+The output of a run is one compressed value, so history takes no files.
+"""
 
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from edgecron.base.units import from_ms
 from edgecron.model.choices import REPLACED_MARK, Cause, Hold, Reason, Status
-from edgecron.model.claim import Outcome, error_code_of, rows_affected_of
+from edgecron.model.claim import (
+    Outcome,
+    Output,
+    OutputChunk,
+    Stream,
+    error_code_of,
+    rows_affected_of,
+)
 from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
-from edgecron.model.reports import STATE_REFUSED
-from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Ended, Requeued, RunningRow, Seat
+from edgecron.model.reports import STATE_REFUSED, Reported, fits_state
+from edgecron.store.contract import ClaimBatch, Decided, Ended, Requeued, RunningRow, Seat
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up
+from edgecron.store.sqlite.limits import is_any_waiting
 from edgecron.store.sqlite.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
-from edgecron.store.sqlite.needs import is_any_waiting
-from edgecron.store.sqlite.offers import take_after
-from edgecron.store.sqlite.outputs import (
-    find_fitting_states,
-    insert_output,
-    pack_output,
-    write_state,
-)
 from edgecron.store.sqlite.queue import fill
-from edgecron.store.sqlite.revisions import snapshot_of
-from edgecron.store.sqlite.rows import ok_codes_of
+
+_CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then the bytes
+_LEAST_COMPRESSED = 256  # below it the page is written whole anyway
+
+
+def pack_output(output: Output | None) -> dict[str, Any] | None:
+    """The columns of an output; None where nothing was printed, which leaves no row.
+
+    Compressing takes milliseconds: before the transaction, not in it.
+    """
+    if output is None or not (output.chunks or output.dropped_bytes):
+        return None
+    packed = b"".join(
+        _CHUNK.pack(chunk.stream, chunk.at_ms, len(chunk.content)) + chunk.content
+        for chunk in output.chunks
+    )
+    encoding = "raw"
+    if len(packed) >= _LEAST_COMPRESSED:
+        encoding, packed = "zlib", zlib.compress(packed, 6)
+    return {
+        "encoding": encoding,
+        "chunks": packed,
+        "stdout": output.stdout_bytes,
+        "stderr": output.stderr_bytes,
+        "dropped": output.dropped_bytes,
+        "dropped_after": output.dropped_after,
+    }
+
+
+def insert_output(database: Database, execution_id: int, columns: dict[str, Any]) -> None:
+    """Keep what `pack_output` laid out, inside the caller's transaction."""
+    database.change(
+        """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
+               dropped_bytes, dropped_after)
+           VALUES (:id, :encoding, :chunks, :stdout, :stderr, :dropped, :dropped_after)""",
+        columns | {"id": execution_id},
+    )
+
+
+def find_output(database: Database, execution_id: int) -> Output | None:
+    """What a run printed, or None where it printed nothing or has not ended."""
+    row = database.row(
+        """SELECT encoding, chunks, stdout_bytes, stderr_bytes, dropped_bytes, dropped_after,
+               removed_at
+           FROM outputs WHERE execution_id = :id""",
+        {"id": execution_id},
+    )
+    if row is None:
+        return None
+    packed = zlib.decompress(row[1]) if row[0] == "zlib" else row[1]
+    return Output(
+        chunks=_unpack(packed),
+        stdout_bytes=row[2],
+        stderr_bytes=row[3],
+        dropped_bytes=row[4],
+        dropped_after=row[5],
+        removed_at=None if row[6] is None else from_ms(row[6]),
+    )
+
+
+def _unpack(packed: bytes) -> tuple[OutputChunk, ...]:
+    chunks: list[OutputChunk] = []
+    at = 0
+    while at < len(packed):
+        stream, at_ms, length = _CHUNK.unpack_from(packed, at)
+        at += _CHUNK.size
+        chunks.append(
+            OutputChunk(stream=Stream(stream), at_ms=at_ms, content=packed[at : at + length])
+        )
+        at += length
+    return tuple(chunks)
+
+
+def note_progress(database: Database, reported: Sequence[Reported]) -> None:
+    """Put progress on record, of what still runs by these tokens."""
+    with database.transaction():
+        database.change_many(
+            """UPDATE executions SET progress = :progress
+               WHERE id = :id AND lease_token = :token AND status = 'running'
+                   AND progress IS NOT :progress""",
+            [
+                {"id": one.execution_id, "token": one.lease_token, "progress": one.progress}
+                for one in reported
+            ],
+        )
+
+
+def report_progress(database: Database, execution_id: int, progress: str) -> bool:
+    """Put a progress on record; whether that is of a run that goes on."""
+    with database.transaction():
+        changed = database.change(
+            """UPDATE executions SET progress = :progress
+               WHERE id = :id AND status = 'running' AND progress IS NOT :progress""",
+            {"id": execution_id, "progress": progress},
+        )
+        return changed == 1 or _runs(database, execution_id)
+
+
+def _runs(database: Database, execution_id: int) -> bool:
+    found = database.row(
+        "SELECT 1 FROM executions WHERE id = :id AND status = 'running'", {"id": execution_id}
+    )
+    return found is not None
+
+
+def write_state(database: Database, schedule_id: int, changes: Mapping[str, str | None]) -> None:
+    """Change what a schedule remembers, inside the caller's transaction."""
+    gone = [key for key, value in changes.items() if value is None]
+    kept = [(key, value) for key, value in changes.items() if value is not None]
+    if gone:
+        database.change_many(
+            "DELETE FROM state WHERE schedule_id = :schedule AND key = :key",
+            [{"schedule": schedule_id, "key": key} for key in gone],
+        )
+    if kept:
+        # What no edgecron would have let through must not hold up the end that it comes with.
+        database.change_many(
+            """INSERT INTO state (schedule_id, key, value)
+               SELECT :schedule, :key, :value WHERE json_valid(:value)
+               ON CONFLICT (schedule_id, key) DO UPDATE SET value = excluded.value
+                   WHERE state.value IS NOT excluded.value""",
+            [{"schedule": schedule_id, "key": key, "value": value} for key, value in kept],
+        )
+
+
+def find_fitting_states(
+    database: Database, changes: Sequence[tuple[int, str, Mapping[str, str | None]]]
+) -> list[bool]:
+    """Whether the schedules of running executions stay within the limits of a state, with changes
+    by execution and lease token; those that fit count for the ones after them."""
+    states: dict[int, Mapping[str, str]] = {}
+    fitting = []
+    for execution_id, token, change in changes:
+        found = database.row(
+            """SELECT schedule_id FROM executions
+               WHERE id = :id AND lease_token = :token AND status = 'running'""",
+            {"id": execution_id, "token": token},
+        )
+        if found is None:
+            fitting.append(True)  # It ends nothing, and so changes nothing.
+            continue
+        before = states.get(found[0])
+        if before is None:
+            before = find_state(database, found[0])
+        after = {k: value for k, value in {**before, **change}.items() if value is not None}
+        fits = fits_state(before, after)
+        states[found[0]] = after if fits else before
+        fitting.append(fits)
+    return fitting
+
+
+def find_state(database: Database, schedule_id: int) -> dict[str, str]:
+    """What a schedule remembers: texts of JSON by key, in the order of keys."""
+    rows = database.rows(
+        "SELECT key, value FROM state WHERE schedule_id = :schedule ORDER BY key",
+        {"schedule": schedule_id},
+    )
+    return dict(rows)
+
+
+def count_state(database: Database, schedule_id: int) -> int:
+    """How many keys that has."""
+    [(count,)] = database.rows(
+        "SELECT count(*) FROM state WHERE schedule_id = :schedule", {"schedule": schedule_id}
+    )
+    return int(count)
+
 
 _END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,
         reason = iif(:reason = 'request' AND flags LIKE '%"{REPLACED_MARK}"]', 'replaced', :reason),
@@ -86,50 +257,13 @@ def finish_and_fill(
         return written, fill(database, seat=seat, now_ms=now_ms, hold=hold)
 
 
-def find_running(database: Database) -> list[RunningRow]:
-    """Every running execution, with the lock names of who is said to run it.
-
-    Its kind is that of its revision: whatever its schedule is made meanwhile, the same has it.
-    """
-    rows = database.rows(
-        f"""SELECT e.id, e.lease_token, e.engine_id,
-               iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
-               iif(json_valid(r.snapshot), coalesce(r.snapshot ->> 'kind', s.kind), s.kind),
-               s.ok_codes, s.kill_grace_s, e.started_at
-           FROM executions AS e INDEXED BY executions_active
-           JOIN schedules AS s ON s.id = e.schedule_id
-           LEFT JOIN schedule_revisions AS r
-               ON r.schedule_id = e.schedule_id
-                   AND r.revision = {snapshot_of("e.schedule_id", "e.revision")}
-           LEFT JOIN engines AS n ON n.id = e.engine_id
-           WHERE e.status = 'running' AND e.status IN ('queued', 'running')"""
-    )
-    rows.sort(key=lambda row: (row[2], row[0]))
-    return [
-        RunningRow(
-            execution_id=row[0],
-            lease_token=row[1],
-            engine_id=row[2],
-            engine_key=row[3],
-            boot_id=row[4],
-            supervisor_id=row[5],
-            schedule=row[6],
-            kind=row[7],
-            ok_codes=ok_codes_of(row[8]),
-            kill_grace_s=row[9],
-            started_ms=row[10],
-        )
-        for row in rows
-    ]
-
-
 def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | None:
     """Queue a row that was claimed but never started; its token is gone for good.
 
     Where its schedule was removed meanwhile, it is cancelled like all that was queued then; where
     its end was asked for, it has it. None if the row has moved on.
     """
-    reason, revision, ended = None, 0, None
+    reason, ended = None, None
     with database.transaction():
         queued = database.returning(
             """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
@@ -138,11 +272,9 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | N
                WHERE id = :id AND lease_token = :token AND status = 'running'
                RETURNING schedule_id, cancel_requested_at,
                    (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
-                   revision, plan_at, due_at, cause, attempt, flags, queue""",
+                   revision, plan_at, due_at, cause, attempt, flags""",
             {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
         )
-        if queued is not None:
-            revision = take_after(database, row.execution_id, queued[9], revision=queued[3])
         if queued is not None and queued[1] is not None:
             is_replaced = (queued[8] or "").endswith(f'"{REPLACED_MARK}"]')
             reason = Reason.REPLACED if is_replaced else Reason.REQUEST
@@ -155,7 +287,7 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | N
     decided = Decided(
         execution_id=row.execution_id,
         schedule_id=queued[0],
-        revision=revision,
+        revision=queued[3],
         plan_ms=queued[4],
         status=Status.QUEUED if reason is None else Status.CANCELLED,
         reason=reason,
@@ -164,73 +296,6 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | N
         attempt=queued[7],
     )
     return Requeued(decided, ended)
-
-
-def find_cancelled(database: Database, engine_id: int) -> list[int]:
-    """The running executions of an engine whose end was asked for."""
-    rows = database.rows(
-        """SELECT id FROM executions INDEXED BY executions_active
-           WHERE status = 'running' AND status IN ('queued', 'running')
-               AND engine_id = :engine AND cancel_requested_at IS NOT NULL""",
-        {"engine": engine_id},
-    )
-    return [row[0] for row in rows]
-
-
-def adopt(
-    database: Database, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int
-) -> list[bool]:
-    """Put running rows down as another engine's; their supervisor answers to it already.
-
-    The token stays: it is what the supervisor knows them by.
-    """
-    with database.transaction():
-        return [
-            database.change(
-                """UPDATE executions SET engine_id = :new, heartbeat_at = :now,
-                       stale_after = :stale
-                   WHERE id = :id AND lease_token = :token AND status = 'running'
-                       AND engine_id = :old""",
-                {
-                    "id": row.execution_id,
-                    "token": row.lease_token,
-                    "old": row.engine_id,
-                    "new": engine_id,
-                    "now": now_ms,
-                    "stale": now_ms + STALE_MS,
-                },
-            )
-            == 1
-            for row in rows
-        ]
-
-
-def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
-    """Note that what an engine runs is alive."""
-    with database.transaction():
-        database.change(
-            """UPDATE executions INDEXED BY executions_active
-               SET heartbeat_at = :now, stale_after = :stale
-               WHERE engine_id = :engine AND status = 'running'
-                   AND status IN ('queued', 'running')""",
-            {"engine": engine_id, "now": now_ms, "stale": now_ms + STALE_MS},
-        )
-
-
-def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> RunningRow | None:
-    """Note that a running execution is to end, and say who runs it; None where none runs."""
-    with database.transaction():
-        database.change(
-            """UPDATE executions SET cancel_requested_at = :now
-               WHERE id = :id AND status = 'running' AND cancel_requested_at IS NULL""",
-            {"id": execution_id, "now": now_ms},
-        )
-    return find_running_row(database, execution_id)
-
-
-def find_running_row(database: Database, execution_id: int) -> RunningRow | None:
-    """A running execution and who runs it, or None where it is not running."""
-    return next((row for row in find_running(database) if row.execution_id == execution_id), None)
 
 
 def _pack(outcomes: Sequence[Outcome]) -> list[_End]:

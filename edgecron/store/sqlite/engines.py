@@ -1,15 +1,24 @@
-"""Record engines. Whether one is alive is what its kernel lock says, not these rows."""
+"""Record engines, what they offer and what they run.
+
+These rows do not say whether an engine is alive: its kernel lock does.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import edgecron
 from edgecron.model.engine import EngineInfo, Offers, find_program
-from edgecron.store.contract import EnginePresence
+from edgecron.store.contract import (
+    STALE_MS,
+    EnginePresence,
+    RunningRow,
+)
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.offers import note_vanished, offers_text
-from edgecron.store.sqlite.rows import engine_of
+from edgecron.store.sqlite.due import OFFER, offers_text
+from edgecron.store.sqlite.revisions import snapshot_of
+from edgecron.store.sqlite.rows import engine_of, ok_codes_of
 from edgecron.store.sqlite.statements import seldom
 
 _KEPT_STOPPED = 50  # of those that took a queue, and of those for a run of their own
@@ -63,7 +72,9 @@ def register_engine(
                 "now": now_ms,
             },
         )
-        note_vanished(database, queues, now_ms=now_ms)
+        for queue in queues:
+            if find_program(queue) is not None:
+                _note_vanished(database, queue, now_ms)
     assert row is not None
     return int(row[0])
 
@@ -75,7 +86,7 @@ def note_offers(database: Database, engine_id: int, offers: Offers, *, now_ms: i
             "UPDATE engines SET offers = :offers WHERE id = :id",
             {"id": engine_id, "offers": offers_text(offers)},
         )
-        _note_vanished(database, engine_id, now_ms)
+        _note_vanished_with(database, engine_id, now_ms)
 
 
 def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> None:
@@ -105,7 +116,7 @@ def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
                 WHERE id = :id""",
             {"id": engine_id, "now": now_ms},
         )
-        _note_vanished(database, engine_id, now_ms)
+        _note_vanished_with(database, engine_id, now_ms)
 
 
 def note_presence(database: Database, engine_id: int, *, now_ms: int) -> None:
@@ -143,7 +154,7 @@ def retire_engine(
             {"id": engine_id, "now": now_ms, "died": int(has_died)},
         )
         if changed:
-            _note_vanished(database, engine_id, now_ms)
+            _note_vanished_with(database, engine_id, now_ms)
 
 
 def find_engines(database: Database) -> list[EngineInfo]:
@@ -156,8 +167,133 @@ def find_engines(database: Database) -> list[EngineInfo]:
     return [engine_of(row) for row in rows]
 
 
-def _note_vanished(database: Database, engine_id: int, now_ms: int) -> None:
-    """Put down what has vanished with an engine, or come back, inside the transaction."""
+def _note_vanished_with(database: Database, engine_id: int, now_ms: int) -> None:
+    """Record what has vanished with an engine, or come back, inside the transaction."""
     row = database.row("SELECT program FROM engines WHERE id = :id", {"id": engine_id})
     if row is not None and row[0] is not None:
-        note_vanished(database, row[:1], now_ms=now_ms)
+        _note_vanished(database, row[0], now_ms)
+
+
+def _note_vanished(database: Database, queue: str, now_ms: int) -> None:
+    """Record what has vanished of a program's queue, and what has come back.
+
+    A schedule of a program has vanished if no running engine of the program offers it and the
+    engine that started last did not either.
+    """
+    database.change(
+        f"""WITH counting (offers) AS (
+               SELECT offers FROM engines WHERE program = :queue
+                   AND (stopped_at IS NULL AND queues != '[]'
+                       OR id = (SELECT max(id) FROM engines WHERE program = :queue))),
+           offered (offer) AS (
+               SELECT o.value FROM counting AS c, json_each(c.offers) AS o)
+           UPDATE schedules SET vanished_at = iif(vanished_at IS NULL, :now, NULL)
+           WHERE queue = :queue AND queue != 'command' AND deleted_at IS NULL
+               AND (vanished_at IS NULL) != ({OFFER.format(of="")} IN offered
+                   OR EXISTS (SELECT 1 FROM counting AS c WHERE c.offers IS NULL))""",
+        {"queue": queue, "now": now_ms},
+    )
+
+
+def find_running(database: Database) -> list[RunningRow]:
+    """Every running execution, with the lock names of who is said to run it.
+
+    Its kind is that of its revision: whatever its schedule is made meanwhile, the same has it.
+    """
+    rows = database.rows(
+        f"""SELECT e.id, e.lease_token, e.engine_id,
+               iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
+               iif(json_valid(r.snapshot), coalesce(r.snapshot ->> 'kind', s.kind), s.kind),
+               s.ok_codes, s.kill_grace_s, e.started_at
+           FROM executions AS e INDEXED BY executions_active
+           JOIN schedules AS s ON s.id = e.schedule_id
+           LEFT JOIN schedule_revisions AS r
+               ON r.schedule_id = e.schedule_id
+                   AND r.revision = {snapshot_of("e.schedule_id", "e.revision")}
+           LEFT JOIN engines AS n ON n.id = e.engine_id
+           WHERE e.status = 'running' AND e.status IN ('queued', 'running')"""
+    )
+    rows.sort(key=lambda row: (row[2], row[0]))
+    return [
+        RunningRow(
+            execution_id=row[0],
+            lease_token=row[1],
+            engine_id=row[2],
+            engine_key=row[3],
+            boot_id=row[4],
+            supervisor_id=row[5],
+            schedule=row[6],
+            kind=row[7],
+            ok_codes=ok_codes_of(row[8]),
+            kill_grace_s=row[9],
+            started_ms=row[10],
+        )
+        for row in rows
+    ]
+
+
+def find_cancelled(database: Database, engine_id: int) -> list[int]:
+    """The running executions of an engine whose end was asked for."""
+    rows = database.rows(
+        """SELECT id FROM executions INDEXED BY executions_active
+           WHERE status = 'running' AND status IN ('queued', 'running')
+               AND engine_id = :engine AND cancel_requested_at IS NOT NULL""",
+        {"engine": engine_id},
+    )
+    return [row[0] for row in rows]
+
+
+def adopt(
+    database: Database, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int
+) -> list[bool]:
+    """Put running rows down as another engine's; their supervisor answers to it already.
+
+    The token stays: it is what the supervisor knows them by.
+    """
+    with database.transaction():
+        return [
+            database.change(
+                """UPDATE executions SET engine_id = :new, heartbeat_at = :now,
+                       stale_after = :stale
+                   WHERE id = :id AND lease_token = :token AND status = 'running'
+                       AND engine_id = :old""",
+                {
+                    "id": row.execution_id,
+                    "token": row.lease_token,
+                    "old": row.engine_id,
+                    "new": engine_id,
+                    "now": now_ms,
+                    "stale": now_ms + STALE_MS,
+                },
+            )
+            == 1
+            for row in rows
+        ]
+
+
+def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
+    """Note that what an engine runs is alive."""
+    with database.transaction():
+        database.change(
+            """UPDATE executions INDEXED BY executions_active
+               SET heartbeat_at = :now, stale_after = :stale
+               WHERE engine_id = :engine AND status = 'running'
+                   AND status IN ('queued', 'running')""",
+            {"engine": engine_id, "now": now_ms, "stale": now_ms + STALE_MS},
+        )
+
+
+def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> RunningRow | None:
+    """Note that a running execution is to end, and say who runs it; None where none runs."""
+    with database.transaction():
+        database.change(
+            """UPDATE executions SET cancel_requested_at = :now
+               WHERE id = :id AND status = 'running' AND cancel_requested_at IS NULL""",
+            {"id": execution_id, "now": now_ms},
+        )
+    return find_running_row(database, execution_id)
+
+
+def find_running_row(database: Database, execution_id: int) -> RunningRow | None:
+    """A running execution and who runs it, or None where it is not running."""
+    return next((row for row in find_running(database) if row.execution_id == execution_id), None)

@@ -20,9 +20,7 @@ from edgecron.planning.retry import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.fires import FireWriter
-from edgecron.store.sqlite.limits import RunCounts
-from edgecron.store.sqlite.needs import wake_for_success
-from edgecron.store.sqlite.offers import take_after
+from edgecron.store.sqlite.limits import RunCounts, wake_for_success
 from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
 from edgecron.store.sqlite.rows import spec_of
 from edgecron.store.sqlite.skipped_rows import count_planned
@@ -156,14 +154,14 @@ def _retry(database: Database, row: _EndedRow, now_ms: int) -> Decided | None:
            SELECT schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, 'retry',
                trigger_text, payload, :due, attempt + 1, max_attempts, queue, priority, 'queued',
                :now
-           FROM executions WHERE id = :id RETURNING id, queue""",
+           FROM executions WHERE id = :id RETURNING id""",
         {"id": row.execution_id, "due": due_ms, "now": now_ms},
     )
     assert queued is not None
     return Decided(
         execution_id=queued[0],
         schedule_id=row.schedule_id,
-        revision=take_after(database, *queued, revision=row.revision),
+        revision=row.revision,
         plan_ms=row.plan_ms,
         status=Status.QUEUED,
         cause=Cause.RETRY,

@@ -18,8 +18,7 @@ from edgecron.model.choices import Cause, Status
 from edgecron.model.listing import RunBounds, RunPage
 from edgecron.model.run import Execution
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of
-from edgecron.store.sqlite.sqlite_errors import unreadable
+from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of, unreadable
 from edgecron.store.sqlite.statements import Params
 
 COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"

@@ -13,11 +13,10 @@ from itertools import pairwise
 import apsw
 
 from edgecron.base.values import NamedTuple
-from edgecron.model.engine import find_program
 from edgecron.planning.retention import MOST_ROWS, Forgotten
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.revisions import is_noted
-from edgecron.store.sqlite.sqlite_errors import translated_errors
+from edgecron.store.sqlite.statements import translated_errors
 
 _RUN_PAGE = 1_000  # runs that one look spans
 _PAIRS = 16  # snapshots that one look compares
@@ -61,25 +60,20 @@ def look_for_unneeded(
 ) -> Generator[None, None, Unneeded | None]:
     """Find the snapshots of a schedule that no run needs; a short look at each turn.
 
-    Needed are what the schedule says now, what it said when one of its runs was decided, and, of a
-    program's schedule, the newest of each kind of job: `formerjobs` goes back to it. Of one that an
-    older version imported from a crontab, what its line said: the next import knows it by that.
+    Needed are what the schedule says now and what it said when one of its runs was decided. Of a
+    schedule that an older version imported from a crontab, also what its line said: the next import
+    knows it by that.
     """
     snapshots = _find_snapshots(database, schedule_id)
-    found = database.row(
-        "SELECT revision, queue FROM schedules WHERE id = :id", {"id": schedule_id}
-    )
+    found = database.row("SELECT revision FROM schedules WHERE id = :id", {"id": schedule_id})
     if len(snapshots) < 2 or found is None:
         return None
-    revision, queue = found
+    [revision] = found
     yield None
     repeats = yield from _find_repeats(database, schedule_id, snapshots)
     # Of several in a row that say the same, the first stays for all of them.
     numbers = [one.revision for one in snapshots if one.revision not in repeats]
     needed = {_snapshot_at(numbers, revision)}
-    if find_program(queue) is not None:
-        newest = _find_newest_kinds(database, schedule_id)
-        needed |= {_snapshot_at(numbers, one) for one in newest}
     if snapshots[0].origin == "crontab" and not is_noted(database, schedule_id):
         needed.add(snapshots[0].revision)
     after_id = 0
@@ -232,15 +226,6 @@ def _find_repeats(
         repeats |= {after for before, after in pairs[start : start + _PAIRS] if before in equal}
         yield None
     return repeats
-
-
-def _find_newest_kinds(database: Database, schedule_id: int) -> set[int]:
-    rows = database.rows(
-        """SELECT max(revision) FROM schedule_revisions WHERE schedule_id = :id
-           GROUP BY origin, iif(json_valid(snapshot), snapshot ->> 'kind', NULL)""",
-        {"id": schedule_id},
-    )
-    return {row[0] for row in rows}
 
 
 def _find_used(database: Database, schedule_id: int, *, after_id: int) -> tuple[int, list[int]]:

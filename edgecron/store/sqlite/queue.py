@@ -17,18 +17,24 @@ from edgecron.store.contract import STALE_MS, Broken, ClaimBatch, Decided, Grant
 from edgecron.store.sqlite.claims import give_fences
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
-from edgecron.store.sqlite.late_order import LateKey, find_next_late
-from edgecron.store.sqlite.limits import RunCounts, has_place
-from edgecron.store.sqlite.needs import (
+from edgecron.store.sqlite.limits import (
     Needs,
+    RunCounts,
     deadline_ms,
     give_up,
     give_up_expired,
+    has_place,
     is_any_expired,
     owe,
 )
 from edgecron.store.sqlite.overlap_replace import ask_for_place
-from edgecron.store.sqlite.queue_order import Blocked, has_waiting, walk_queued
+from edgecron.store.sqlite.queue_order import (
+    Blocked,
+    LateKey,
+    find_next_late,
+    has_waiting,
+    walk_queued,
+)
 from edgecron.store.sqlite.skipped_rows import give_back_unmet
 
 # In sequence, asked for by a person, or begun before: these replace nothing when they start.
@@ -230,12 +236,14 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
     token = os.urandom(8).hex()
     found = database.returning(
         """UPDATE executions SET status = 'running', claimed_at = :now, heartbeat_at = :now,
-               stale_after = :stale, started_at = :now, fence = :now, engine_id = :engine,
+               stale_after = :stale, started_at = :now, fence = :now, revision = :revision,
+               engine_id = :engine,
                supervisor_id = :supervisor, lease_token = :token
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
            RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload""",
         {
             "id": row.execution_id,
+            "revision": row.revision,
             "now": now_ms,
             "stale": now_ms + STALE_MS,
             "engine": seat.engine_id,

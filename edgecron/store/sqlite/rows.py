@@ -8,7 +8,13 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from edgecron.base.errors import SENSELESS
+from edgecron.base.checks import check_name
+from edgecron.base.errors import (
+    SENSELESS,
+    EdgecronError,
+    InvalidInput,
+    Unreadable,
+)
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.engine import EngineInfo
@@ -16,7 +22,7 @@ from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionTyp
 from edgecron.model.reports import read_progress
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.store.sqlite.sqlite_errors import texts_of, unreadable
+from edgecron.store.sqlite.statements import RESTORE
 
 # The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
 _JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)
@@ -286,3 +292,36 @@ def _instant(instant_ms: int | None) -> Any:
 
 def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+_MOST_SHOWN = 200
+
+
+def unreadable(what: str, error: BaseException, *, name: object = None) -> Unreadable:
+    """The error for stored values of this; of a schedule, where its `name` is known."""
+    if isinstance(error, Unreadable) and error.__cause__ is not None:
+        error = error.__cause__  # It names the value; its message names only the database.
+    reason = error.message if isinstance(error, EdgecronError) else repr(error)
+    if len(reason) > _MOST_SHOWN:
+        reason = f"{reason[:_MOST_SHOWN]}..."
+    hint = RESTORE
+    if isinstance(name, str):
+        what = f"{what} {name[:60]!r}"
+        if _is_name(name):
+            hint = f"edgecron rm {name} removes it; {RESTORE}"
+    return Unreadable(f"what is stored of {what} can't be read: {reason}", hint=hint)
+
+
+def texts_of(stored: object) -> tuple[str, ...]:
+    """A JSON array of texts. Raises TypeError for anything else."""
+    if not isinstance(stored, list) or not {*map(type, stored)} <= {str}:
+        raise TypeError("expected an array of texts")
+    return tuple(stored)
+
+
+def _is_name(text: str) -> bool:
+    try:
+        check_name(text, what="schedule name")
+    except InvalidInput:
+        return False
+    return True

@@ -10,13 +10,11 @@ import apsw
 from edgecron.base.errors import AlreadyExists
 from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
-from edgecron.model.engine import find_program
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.limits import wake_schedule
 from edgecron.store.sqlite.manual_runs import cancel_removed
-from edgecron.store.sqlite.needs import wake_schedule
-from edgecron.store.sqlite.offers import take_along
 from edgecron.store.sqlite.revisions import write_revision
 from edgecron.store.sqlite.rows import spec_columns
 from edgecron.store.sqlite.skipped_rows import record_missed
@@ -85,8 +83,6 @@ def update_schedule(
             _move_queued(database, schedule.id, queue)
         wake_schedule(database, schedule.id)
         write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
-        if queue == schedule.spec.queue and not is_same_kind and find_program(queue) is not None:
-            take_along(database, schedule.id, revision=schedule.revision + 1)
     return True
 
 

@@ -15,9 +15,8 @@ from edgecron.model.listing import SchedulePage
 from edgecron.model.measures import Recurrence
 from edgecron.model.schedule import Schedule
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
+from edgecron.store.sqlite.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, unreadable
 from edgecron.store.sqlite.schedule_lists import IDLE_COLUMNS, page_where
-from edgecron.store.sqlite.sqlite_errors import unreadable
 
 if TYPE_CHECKING:
     from edgecron.model.listing import Choice

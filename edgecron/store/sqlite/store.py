@@ -20,8 +20,6 @@ from edgecron.store.sqlite import (
     history,
     limits,
     manual_runs,
-    outputs,
-    pending_apply,
     queue,
     revisions,
     schedule_changes,
@@ -148,13 +146,13 @@ class SqliteStore(Database):
 
     finish = ends.finish
     finish_and_fill = ends.finish_and_fill
-    find_running = ends.find_running
-    find_running_row = ends.find_running_row
-    find_cancelled = ends.find_cancelled
+    find_running = engines.find_running
+    find_running_row = engines.find_running_row
+    find_cancelled = engines.find_cancelled
     requeue = ends.requeue
-    adopt = ends.adopt
-    beat = ends.beat
-    request_cancel = ends.request_cancel
+    adopt = engines.adopt
+    beat = engines.beat
+    request_cancel = engines.request_cancel
     cancel_queued = manual_runs.cancel_queued
     enqueue_fire = manual_runs.enqueue_fire
     enqueue_once = manual_runs.enqueue_once
@@ -216,10 +214,10 @@ class SqliteStore(Database):
     restore_removed = schedule_changes.restore_removed
     remove_unreadable = schedule_changes.remove_unreadable
     set_group_limit = limits.set_group_limit
-    find_pending_apply = pending_apply.find_pending_apply
-    decide_apply = pending_apply.decide_apply
-    finish_apply = pending_apply.finish_apply
-    definitions = pending_apply.definitions
+    find_pending_apply = revisions.find_pending_apply
+    decide_apply = revisions.decide_apply
+    finish_apply = revisions.finish_apply
+    definitions = revisions.definitions
     find_imported = revisions.find_imported
     find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
@@ -234,11 +232,11 @@ class SqliteStore(Database):
     last_execution_of = history.last_execution_of
     count_active = history.count_active
     is_removed = history.is_removed
-    find_output = outputs.find_output
-    note_progress = outputs.note_progress
-    report_progress = outputs.report_progress
-    find_state = outputs.find_state
-    count_state = outputs.count_state
+    find_output = ends.find_output
+    note_progress = ends.note_progress
+    report_progress = ends.report_progress
+    find_state = ends.find_state
+    count_state = ends.count_state
 
     # Retention.
 

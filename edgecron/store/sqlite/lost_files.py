@@ -1,4 +1,4 @@
-"""Notice that the log of an open database (`-wal`, `-shm`) was deleted or replaced.
+"""Notice that an open database, or its log (`-wal`, `-shm`), was deleted, replaced or emptied.
 
 SQLite does not notice. A process that has the files open keeps using them without their names; the
 next process to open the database creates new ones and does not see what the old log holds. The
@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 import apsw
 
 from edgecron.base.errors import DatabaseGone, LogLost
-from edgecron.base.paths import list_names, state_dir
-from edgecron.store.sqlite.database_file import is_emptied
+from edgecron.base.paths import list_names, state_dir, unreachable
 
 if TYPE_CHECKING:
     from apsw import Connection
 
-_LOCKS = Path("/proc/locks")
+LOCKS = Path("/proc/locks")
 # Whoever has a database open with a log shares its lock, from there on for 510 bytes.
 _LOCK = re.compile(
     r"\d+: POSIX +\S+ +READ +(-?\d+) +([0-9a-f]+):([0-9a-f]+):(\d+) +1073741826 ", re.ASCII
@@ -159,7 +158,7 @@ def _users_of(path: Path) -> list[int]:
     """The processes that have a database open, by their ids; ours too."""
     try:
         found = os.stat(path)
-        lines = _LOCKS.read_text(encoding="ascii", errors="replace").splitlines()
+        lines = LOCKS.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return []
     device = os.major(found.st_dev), os.minor(found.st_dev)
@@ -186,3 +185,31 @@ def _has_open(pid: str, wanted: os.stat_result) -> bool:
             if os.path.samestat(os.stat(f"{folder}/{fd}"), wanted):
                 return True
     return False
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Device and inode of what has this name now; None where nothing has."""
+    return look_at(path)[0]
+
+
+def look_at(path: Path) -> tuple[tuple[int, int] | None, bool]:
+    """Device and inode of what has this name now, None where nothing has, and whether it is empty.
+
+    A database that has a log is not. SQLite would not notice: it goes on by its log and by what it
+    remembers.
+    """
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None, False
+    except OSError as error:
+        raise unreachable(path, error) from error
+    return (found.st_dev, found.st_ino), found.st_size == 0
+
+
+def is_emptied(path: Path) -> bool:
+    """As `look_at` says, where that can be told."""
+    try:
+        return os.stat(path).st_size == 0
+    except OSError:
+        return False  # Gone, or not to be reached: that is another matter.
