@@ -10,10 +10,10 @@ import re
 import shlex
 from collections.abc import Sequence
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import PurePath, PurePosixPath
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.hashing import sha256
 from edgecron.base.values import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from edgecron import __version__
 from edgecron.base.errors import Unreadable
-from edgecron.base.hashing import sha256
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.client.apply_steps import WHOLE
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, SchemaTooNew, SupervisorUnavailable
-from edgecron.base.memory import give_back_memory
 from edgecron.engine.events import EventKind
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.engine.presence import EngineSettings
@@ -73,7 +72,6 @@ class Loop:
         self._linger_ms = 0
         self._is_lingering = False
         self._troubles = 0
-        self._has_settled = False
 
     def hold_while_awake(self, awake: Lock) -> None:
         """Release a lock during each sleep. The thread that calls `run` must hold it."""
@@ -135,7 +133,6 @@ class Loop:
                     self._engine.mend()
                 step = self._engine.step()
                 self._engine.tidy()
-                self._settle()
                 self._note_health()
                 self._feed_watchdog()
                 self._sleep(step.wake_ms, has_claimed=step.claimed > 0)
@@ -148,12 +145,6 @@ class Loop:
             except _OUTLIVED as error:
                 self._wait_for_health(error)
         self._leave()
-
-    def _settle(self) -> None:
-        """After the first pass, give back the memory that only the start needed."""
-        if not self._has_settled:
-            self._has_settled = True
-            give_back_memory()
 
     def _sleep(self, wake_ms: int | None, *, has_claimed: bool) -> None:
         """Sleep until there is something to do."""

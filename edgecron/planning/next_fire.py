@@ -6,6 +6,7 @@ Instants are milliseconds since 1970. `catch_up` decides about a fire that is du
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Protocol
 
 from edgecron.base.units import format_duration_ms
@@ -242,8 +243,6 @@ def jitter_of(name: str, plan_ms: int, *, seed: bytes, most_ms: int) -> int:
     """The jitter of one fire, from 0 to `most_ms`: always the same for the same seed."""
     if not most_ms:
         return 0
-    from edgecron.base.hashing import blake2b
-
     digest = blake2b(f"{name}\0{plan_ms}".encode(), key=seed, digest_size=8).digest()
     return int.from_bytes(digest, "big") % (most_ms + 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import OnInterrupt, Status
 
@@ -58,8 +60,6 @@ def _delay_ms(policy: RetryPolicy, ended: EndedAttempt, failures: int, seed: byt
 
     It never exceeds its maximum: there it is spread below it.
     """
-    from edgecron.base.hashing import blake2b
-
     # A float can't hold a large factor to a large power.
     delay_s = policy.max_delay_s / (1 + _SPREAD)
     if policy.factor == 1 or failures <= 64:

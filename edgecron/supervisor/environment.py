@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Protocol
 
-from edgecron.base.hashing import sha256
 from edgecron.base.units import format_ms, to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Cause

@@ -19,7 +19,6 @@ from edgecron.base.bundle import Start, find_bundle, held_fds
 from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError, SupervisorUnavailable
 from edgecron.base.files import open_private
-from edgecron.base.memory import give_back_memory
 from edgecron.supervisor import files, guardian, protocol, remains
 from edgecron.supervisor.cgroups import RunCgroups, supervisor_folder
 from edgecron.supervisor.delegation import VARIABLE, Place, find_place
@@ -98,7 +97,6 @@ def _has_other_threads() -> bool:
 def _fork(
     theirs: socket.socket, folder: Path, *, key: str, clock: Clock, cgroup: str | None
 ) -> None:
-    give_back_memory()  # What is free here would be kept three times.
     pid = os.fork()
     if pid == 0:
         # Never back into the caller's stack, whatever happens.

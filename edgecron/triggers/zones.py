@@ -11,6 +11,7 @@ from _thread import _local  # what `threading` gives, which takes 1 ms to load
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UnknownTimezone
@@ -141,8 +142,6 @@ def local_zone_mark(etc: str = _ETC) -> str:
     name = local_zone_name(etc)
     if name != _LOCALTIME:
         return name
-    from edgecron.base.hashing import blake2b
-
     try:
         content = _read(os.path.join(etc, "localtime"))
     except OSError:
