@@ -39,8 +39,7 @@ from edgecron.cli.plans import (
 )
 from edgecron.cli.session import Session
 from edgecron.client import Client as LocalClient
-from edgecron.client.apply_steps import WHOLE
-from edgecron.client.plan_memory import PlanMemory
+from edgecron.client.stored_plans import WHOLE, PlanMemory
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, Action, may_be_secret
 from edgecron.formats.option_texts import is_secret_name

@@ -41,12 +41,12 @@ from edgecron.base.units import format_instant
 from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
-from edgecron.client.doctor_findings import CheckStatus, problem
+from edgecron.client.doctor_files import CheckStatus, problem
 from edgecron.formats.option_texts import read_count
 from edgecron.views.phrases import count_words, glyph
 
 if TYPE_CHECKING:
-    from edgecron.client.doctor_findings import Finding
+    from edgecron.client.doctor_files import Finding
     from edgecron.client.takeover import TakenOver
     from edgecron.engine.health import EngineState
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput
 from edgecron.base.values import dataclass, replace
-from edgecron.client.apply_steps import (
+from edgecron.client.opening import TRIES
+from edgecron.client.retiming import missed_of, retime
+from edgecron.client.stored_plans import (
     FIRST_STEPS,
     WHOLE,
     apply_lock,
@@ -16,8 +18,6 @@ from edgecron.client.apply_steps import (
     step_of,
     steps_to_json,
 )
-from edgecron.client.opening import TRIES
-from edgecron.client.retiming import missed_of, retime
 from edgecron.formats.document_plan import Action, compare
 from edgecron.formats.document_values import Problem, refuse
 from edgecron.formats.document_writing import TRIGGERS, spec_table

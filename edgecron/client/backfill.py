@@ -11,6 +11,7 @@ from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.units import format_ms, from_ms, to_ms
 from edgecron.client.opening import TRIES
 from edgecron.client.runs import Runs
+from edgecron.planning.times import timing_words
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
@@ -98,8 +99,6 @@ class Backfills(Runs):
 
     def _same_times(self, before: Schedule, count: int) -> Schedule:
         """The schedule as it is now, which was changed, but not in its times."""
-        from edgecron.planning.times import timing_words
-
         now = self.store.get_schedule(before.name)
         same = now.id == before.id and now.spec.scopes == before.spec.scopes
         if not same or timing_words(now.spec) != timing_words(before.spec):

@@ -1,21 +1,41 @@
 """Check a database and its surroundings: what is wrong, and what to do about it.
 
-doctor_database   what the file holds, and whether it can be written
-doctor_engines    engines, supervisors, runs and the clock
-doctor_files      files, modes, space, crashes, copies that also run
-doctor_findings   the values that checks return
+The checks of engines, supervisors, runs and the clock are here. `doctor_database` checks what the
+file holds and whether it can be written, `doctor_files` the files, space and processes around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC
 from functools import cache
+from pathlib import Path
 
-from edgecron.base.errors import DatabaseUnusable, EdgecronError, NotFound, Unreadable
+from edgecron.base.errors import (
+    DatabaseUnusable,
+    EdgecronError,
+    NotFound,
+    SupervisorUnavailable,
+    Unreadable,
+)
 from edgecron.base.paths import is_there, state_dir
+from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
-from edgecron.client import Client, doctor_database, doctor_engines, doctor_files
-from edgecron.client.doctor_findings import CheckStatus, Finding, problem
+from edgecron.client import Client, doctor_database, doctor_files
+from edgecron.client.doctor_files import CheckStatus, Finding, problem, warning, well
+from edgecron.client.engine_words import absence_words
+from edgecron.engine.health import EngineHealth, EngineState, find_holder
+from edgecron.engine.other_engines import LocalEngines
+from edgecron.model.choices import COMMAND_QUEUE, Status
+from edgecron.model.schedule import Schedule
+from edgecron.planning.corrections import ClockState, resolve_margin_ms
+from edgecron.store.contract import RunningRow
+from edgecron.supervisor.control import Control
+from edgecron.supervisor.files import lock_path
+from edgecron.supervisor.runner import THREADS
+from edgecron.views.schedule_words import behind_words, removal_words, runner_words
+from edgecron.views.times import clock_set_words
 
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
@@ -81,12 +101,264 @@ def _checks(
         lambda: doctor_database.check_integrity(client, is_deep=is_deep, command=command),
         lambda: doctor_database.check_schedules(client, *schedules(), command=command),
         lambda: doctor_database.check_outcomes(client, command=command),
-        lambda: doctor_engines.check_clock(client, command=command),
-        lambda: doctor_engines.check_engines(client, states(), schedules()[0], command=command),
-        lambda: doctor_engines.check_zones(states(), command=command),
-        lambda: doctor_engines.check_pace(client, command=command),
-        lambda: doctor_engines.check_runs(client, states(), command=command),
-        lambda: doctor_engines.check_supervisors(client),
+        lambda: check_clock(client, command=command),
+        lambda: check_engines(client, states(), schedules()[0], command=command),
+        lambda: check_zones(states(), command=command),
+        lambda: check_pace(client, command=command),
+        lambda: check_runs(client, states(), command=command),
+        lambda: check_supervisors(client),
         lambda: doctor_files.check_others(client, states()),
         lambda: doctor_database.check_access(client),
     )
+
+
+Command = Callable[[str], str]
+_MOST_NAMED = 5
+_ANSWER_S = 2.0  # one that is alive answers within milliseconds
+
+
+def check_engines(
+    client: Client,
+    states: Sequence[EngineState],
+    schedules: Sequence[Schedule],
+    *,
+    command: Command,
+) -> list[Finding]:
+    """How each engine does, and whether there is one for what is to be run.
+
+    `schedules` are all, or those that need a look.
+    """
+    found = [_judge(state, states, command=command) for state in states]
+    alive = [state.info for state in states if state.is_alive]
+    waiting = client.store.count_waiting()
+    absent: dict[tuple[str, bool], list[Schedule]] = {}  # by queue, and whether it has vanished
+    for schedule in schedules:
+        queue = schedule.spec.queue
+        if schedule.vanished_at is not None:
+            absent.setdefault((queue, True), []).append(schedule)
+            continue
+        is_waiting = schedule.next_run_at is not None or (
+            schedule.enabled and "on boot" in schedule.spec.triggers
+        )
+        if is_waiting and not any(info.takes(queue, schedule.offer) for info in alive):
+            absent.setdefault((queue, False), []).append(schedule)
+    for queue, count in sorted(waiting.items()):
+        if not any(queue in info.queues for info in alive):
+            absent.pop((queue, False), None)  # which says the same
+            found.append(_none_at_work(queue, count, is_any_alive=bool(alive), command=command))
+    found = found or [well("engines", "none alive, and nothing to run")]
+    return found + [
+        _absent(client, schedules, command=command) for _, schedules in sorted(absent.items())
+    ]
+
+
+def check_zones(states: Sequence[EngineState], *, command: Command) -> list[Finding]:
+    """Whether all engines that are alive mean the same zone by `local`."""
+    pids: dict[str, list[str]] = {}
+    for state in states:
+        zone = state.info.local_timezone
+        if state.is_alive and zone is not None:
+            pids.setdefault(zone, []).append(str(state.info.pid))
+    if len(pids) < 2:
+        return []
+    each = [
+        f"{zone.partition(':')[0]} for pid {', '.join(named)}"
+        for zone, named in sorted(pids.items())
+    ]
+    return [
+        warning(
+            "engines",
+            f"local time differs between engines: {'; '.join(each)}; a schedule with zone local"
+            " goes by the engine that started last",
+            hint="start all with the same TZ, or give each schedule its zone:"
+            f" {command('edit NAME --tz ZONE')}",
+        )
+    ]
+
+
+def check_pace(client: Client, *, command: Command) -> list[Finding]:
+    """The schedules that engines at work can't keep up with."""
+    now = client.now()
+    return [
+        warning(
+            "engines",
+            f"can't keep up with {one.schedule}: {behind_words(one, now=now)}",
+            hint=f"see: {command(f'why {one.schedule}')}",
+        )
+        for one in client.behind(limit=_MOST_NAMED)
+    ]
+
+
+def _judge(state: EngineState, states: Sequence[EngineState], *, command: Command) -> Finding:
+    pid = state.info.pid
+    if state.health is EngineHealth.STALLED:
+        hint = f"end it: {command(f'doctor --take-over {pid}')}"
+        if state.is_stopped:
+            hint = f"let it go on: kill -CONT {pid}; or {hint}"
+        return problem("engines", f"pid {pid} is stalled: {state.why}; its runs go on", hint=hint)
+    if state.health is EngineHealth.SILENT:
+        hint = f"look again; where it stays so, stop it: kill -TERM {pid}"
+        return warning("engines", f"pid {pid} is alive and silent: {state.why}", hint=hint)
+    if state.health is EngineHealth.GONE:
+        return warning(
+            "engines",
+            f"pid {pid} has died, and what it left was not cleared away yet",
+            hint=_who_clears_up(states, command=command),
+        )
+    more = "" if state.info.queues else "; it takes on nothing more, and ends with what it runs"
+    return well("engines", f"pid {pid} is alive{more}")
+
+
+def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Command) -> Finding:
+    wait = f"{count} schedule waits" if count == 1 else f"{count} schedules wait"
+    if queue == COMMAND_QUEUE:
+        none = "none takes on what is due" if is_any_alive else "none is alive"
+        return warning("engines", f"{none}, and {wait}", hint=f"start one: {command('daemon')}")
+    return warning(
+        "engines",
+        f"{runner_words(queue)} is not at work, and {wait}",
+        hint="start that program",
+    )
+
+
+def _absent(client: Client, schedules: list[Schedule], *, command: Command) -> Finding:
+    """What nobody runs of a program, or none of its versions that are at work."""
+    first, is_one = schedules[0], len(schedules) == 1
+    named = ", ".join(one.name for one in schedules[:_MOST_NAMED])
+    more = f", and {len(schedules) - _MOST_NAMED} more" if len(schedules) > _MOST_NAMED else ""
+    words = absence_words(client, first, them="it" if is_one else "them")
+    if first.vanished_at is None:
+        return warning("engines", f"{named}{more}: {words}", hint="start that version")
+    hint = removal_words(first.name if is_one else "NAME", command=command)
+    return warning("vanished", f"{named}{more}: {words}", hint=hint)
+
+
+def _who_clears_up(states: Sequence[EngineState], *, command: Command) -> str:
+    if any(state.is_working for state in states):
+        return "an engine that is alive sees to it within a minute"
+    return f"the next engine sees to it; start one: {command('daemon')}"
+
+
+def check_runs(client: Client, states: Sequence[EngineState], *, command: Command) -> list[Finding]:
+    """The runs that nobody looks after any more."""
+    others = _others(client)
+    lost = [
+        row for row in _orphans(client, others) if not others.supervisor_is_alive(row.supervisor_id)
+    ]
+    if lost:
+        named = ", ".join(f"run {row.execution_id} of {row.schedule}" for row in lost[:_MOST_NAMED])
+        more = f", and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
+        return [
+            warning(
+                "runs",
+                f"engine and supervisor are gone: {named}{more}",
+                hint=_who_clears_up(states, command=command),
+            )
+        ]
+    counts = client.active_counts()
+    running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
+    return [well("runs", f"{running} running, {queued} queued")]
+
+
+def check_supervisors(client: Client) -> list[Finding]:
+    """The supervisors that answer nobody, and those that go on without their engine.
+
+    The latter is as it should be.
+    """
+    others = _others(client)
+    running = client.store.find_running()
+    counts = Counter(row.supervisor_id for row in running if row.supervisor_id != THREADS)
+    alone = {row.supervisor_id for row in _orphans(client, others)}
+    found = []
+    for supervisor_id, count in sorted(counts.items()):
+        try:
+            is_ours = _is_of_our_version(state_dir(client.path), supervisor_id)
+        except SupervisorUnavailable as error:
+            if others.supervisor_is_alive(supervisor_id):  # Else its runs are told of.
+                found.append(_silent(state_dir(client.path), supervisor_id, error.message))
+            continue
+        if supervisor_id in alone:
+            words = f"{supervisor_id} goes on without an engine, with {_runs(count)}"
+            more = "" if is_ours else "; it is of another version of edgecron, and not adopted"
+            found.append(well("supervisors", words + more))
+    return found or [well("supervisors", "none is without its engine")]
+
+
+def _is_of_our_version(folder: Path, supervisor_id: str) -> bool:
+    """Raises SupervisorUnavailable where the supervisor does not answer."""
+    with Control(folder, supervisor_id, timeout_s=_ANSWER_S) as control:
+        control.status()
+        return control.is_of_our_version
+
+
+def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
+    pid = find_holder(lock_path(folder, supervisor_id))
+    hint = f"where it is stopped, let it go on: kill -CONT {pid}" if pid else None
+    words = f"{why}; its runs have no time-out and can't be cancelled meanwhile"
+    return problem("supervisors", words, hint=hint)
+
+
+def _orphans(client: Client, others: LocalEngines) -> list[RunningRow]:
+    """The running rows whose engine's lock is free."""
+    return [
+        row
+        for row in client.store.find_running()
+        if row.engine_key is None or not others.engine_is_alive(row.engine_key)
+    ]
+
+
+def _others(client: Client) -> LocalEngines:
+    return LocalEngines(state_dir(client.path), boot_id=client.clock.boot_id())
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+TRUST = "doctor --trust-clock"
+_DAY_MS = 86_400_000
+_FEW_DAYS = 60
+
+
+def check_clock(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """Whether engines believe the clock, and if not what they go by."""
+    state = client.clock_state()
+    found = _judge_set(state)
+    if state.is_synchronised:
+        return [*found, well("clock", "kept right, as the kernel says")]
+    margin_days = resolve_margin_ms(state.now_ms, mark_ms=state.mark_ms) // _DAY_MS
+    if state.is_trusted and margin_days < _FEW_DAYS:
+        return [
+            *found,
+            warning(
+                "clock",
+                f"nothing keeps it right, and after {margin_days} more days without an engine it"
+                " can't be trusted any more",
+                hint=f"have it kept right (NTP); if it is right: {command(TRUST)}",
+            ),
+        ]
+    if state.is_trusted:
+        kept = "is not" if state.is_synchronised is False else "may not be"
+        return [*found, well("clock", f"plausible; it {kept} synchronised")]
+    return [
+        *found,
+        problem(
+            "clock",
+            f"it says {format_ms(state.now_ms)} and can't be trusted, for the last time known is"
+            f" {format_ms(state.mark_ms)}: cron and `at` times are held",
+            hint=f"set it, or have it kept right (NTP); if it is right: {command(TRUST)}",
+        ),
+    ]
+
+
+def _judge_set(state: ClockState) -> list[Finding]:
+    """That the clock was set, for a day, and what the effect is."""
+    if state.set_at_ms is None or state.set_by_ms is None:
+        return []
+    words = clock_set_words(
+        from_ms(state.set_at_ms), state.set_by_ms, zone=UTC, now=from_ms(state.now_ms)
+    )
+    if words is None:
+        return []
+    hint = "if nobody meant to set it, have it kept right (NTP)"
+    return [warning("clock", f"it {words} (times in UTC)", hint=hint)]

@@ -10,8 +10,8 @@ from edgecron.base.errors import DatabaseUnusable, InvalidInput, Unreadable
 from edgecron.base.paths import state_dir
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
-from edgecron.client.apply_steps import apply_lock
-from edgecron.client.doctor_findings import Finding, problem, warning, well
+from edgecron.client.doctor_files import Finding, problem, warning, well
+from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
 from edgecron.model.listing import Idle, find_idle, standing_of
 from edgecron.model.schedule import Schedule

@@ -6,15 +6,46 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from shlex import quote
 
 from edgecron.base.paths import state_dir
 from edgecron.base.values import dataclass
 from edgecron.client import Client
-from edgecron.client.doctor_findings import Finding, problem, warning, well
 from edgecron.engine.health import EngineState, holds_open
 from edgecron.engine.state_folder import engine_lock_path, find_root_risk
+
+
+class CheckStatus(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"  # as it should be
+    WARNING = "warning"  # nothing is lost, but somebody should know
+    PROBLEM = "problem"  # something does not work, and will not mend by itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that a check found; `hint` says what to do about it, where there is something."""
+
+    check: str
+    status: CheckStatus
+    message: str
+    hint: str | None = None
+
+
+def well(check: str, message: str) -> Finding:
+    return Finding(check=check, status=CheckStatus.OK, message=message)
+
+
+def warning(check: str, message: str, *, hint: str | None = None) -> Finding:
+    return Finding(check=check, status=CheckStatus.WARNING, message=message, hint=hint)
+
+
+def problem(check: str, message: str, *, hint: str | None = None) -> Finding:
+    return Finding(check=check, status=CheckStatus.PROBLEM, message=message, hint=hint)
+
 
 LEAST_FREE_BYTES = 16 * 1024 * 1024
 _LEAST_FREE_SHARE = 0.01

@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from edgecron.planning.times import CompiledSpec
 
 from edgecron.client.backfill import Backfills
-from edgecron.client.copies import Copies
 from edgecron.client.outlook import Outlooks
-from edgecron.client.retention import Retaining
 from edgecron.client.statistics import Statistics
+from edgecron.client.upkeep import Upkeep
 
 
-class Client(Outlooks, Backfills, Statistics, Retaining, Copies):
+class Client(Outlooks, Backfills, Statistics, Upkeep):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None is the one that the command line would use: EDGECRON_DB, else the configured

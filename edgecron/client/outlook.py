@@ -15,6 +15,11 @@ from edgecron.client.runs import Runs
 from edgecron.client.schedule_changes import ScheduleChanges
 from edgecron.model.choices import Reason, Status
 from edgecron.model.listing import find_idle, standing_of
+from edgecron.planning.next_fire import missed_until, next_fires
+from edgecron.planning.overlap import LATE_CAUSES
+from edgecron.planning.times import jitter_warning, load_timing, load_triggers
+from edgecron.store.sqlite.explanations import find_deciding, find_outrun, find_revision
+from edgecron.store.sqlite.rows import spec_of
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -41,7 +46,6 @@ class Outlooks(ScheduleChanges, Runs):
 
         Where its triggers can't be read any more, that is the answer.
         """
-        from edgecron.planning.overlap import LATE_CAUSES
         from edgecron.views.outlook import Outlook, judge_active, judge_fire
 
         now, store = self.now(), self.store
@@ -83,7 +87,6 @@ class Outlooks(ScheduleChanges, Runs):
 
     def behind(self, name: str | None = None, *, limit: int = 5) -> list[Behind]:
         """The schedules, or this one, that engines at work can't keep up with, the worst first."""
-        from edgecron.store.sqlite.explanations import find_outrun
         from edgecron.views.outlook import Behind
 
         now_ms, states = self._clock.now_ms(), self.engines()
@@ -116,8 +119,6 @@ class Outlooks(ScheduleChanges, Runs):
     ) -> Foreseen:
         """What would come of a specification, of a new schedule or as a change of one that there
         is; writes nothing. Raises what `add` and `edit` raise."""
-        from edgecron.planning.next_fire import next_fires
-        from edgecron.planning.times import jitter_warning, load_triggers
         from edgecron.triggers import describe
         from edgecron.views.outlook import Foreseen
 
@@ -137,8 +138,6 @@ class Outlooks(ScheduleChanges, Runs):
 
     def _held(self, schedule: Schedule, now: datetime) -> Missed | None:
         """The times that a pause with an end leaves out, past ones included."""
-        from edgecron.planning.next_fire import missed_until
-
         until = schedule.paused_until
         if until is None or until <= now:
             return None
@@ -165,7 +164,6 @@ class Outlooks(ScheduleChanges, Runs):
         A whole minute means all of it, else a second does. By what was recorded where something
         was, else by what the schedule said at that time.
         """
-        from edgecron.store.sqlite.explanations import find_deciding
         from edgecron.views.explanation import explain, last_of
 
         check_aware("the time", at)
@@ -190,9 +188,6 @@ class Outlooks(ScheduleChanges, Runs):
 
     def triggers_at(self, name: str, at: datetime) -> list[Trigger]:
         """The triggers that a schedule had at a time; none where they can't be read any more."""
-        from edgecron.planning.times import load_triggers
-        from edgecron.store.sqlite.explanations import find_revision
-
         schedule = self.store.get_schedule(name)
         found = find_revision(self.store, schedule.id, at_ms=to_ms(at))
         try:
@@ -201,9 +196,6 @@ class Outlooks(ScheduleChanges, Runs):
             return []
 
     def _words_at(self, schedule: Schedule, at_ms: int) -> Words:
-        from edgecron.planning.times import load_timing
-        from edgecron.store.sqlite.explanations import find_revision
-        from edgecron.store.sqlite.rows import spec_of
         from edgecron.views.explanation import Words
 
         found = find_revision(self.store, schedule.id, at_ms=at_ms)

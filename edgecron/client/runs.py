@@ -15,6 +15,10 @@ from edgecron.client.opening import TRIES
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.reports import Progress, progress_text
+from edgecron.planning.next_fire import Fire
+from edgecron.planning.overlap import late_limit
+from edgecron.store.sqlite.explanations import find_late
+from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 
 if TYPE_CHECKING:
     from edgecron.client.follow import Follower, LaterRuns, LaterTold
@@ -174,8 +178,6 @@ class Runs(Schedules):
 
     def late_places(self) -> LatePlaces:
         """Which late runs hold the places for late runs, and how many wait for one."""
-        from edgecron.planning.overlap import late_limit
-        from edgecron.store.sqlite.explanations import find_late
         from edgecron.views.outlook import LatePlaces
 
         held_by, waiting = find_late(self.store, now_ms=self._clock.now_ms())
@@ -186,8 +188,6 @@ class Runs(Schedules):
 
     def run_bounds(self) -> RunBounds:
         """The first and the last id of all runs."""
-        from edgecron.store.sqlite.history import find_bounds
-
         return find_bounds(self.store)
 
     def run_page(
@@ -207,8 +207,6 @@ class Runs(Schedules):
         can't be read is named in the page, and the next run takes its place: less than `limit` is
         the end.
         """
-        from edgecron.store.sqlite.history import Wanted, find_page
-
         wanted = Wanted(
             schedule_ids=schedule_ids,
             statuses=statuses,
@@ -353,8 +351,6 @@ class Runs(Schedules):
 
 
 def _fire_by_hand(fire_key: str, payload: str | None, *, now_ms: int) -> Fire:
-    from edgecron.planning.next_fire import Fire
-
     return Fire(
         plan_ms=now_ms,
         due_ms=now_ms,

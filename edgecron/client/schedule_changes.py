@@ -12,10 +12,20 @@ from edgecron.base.errors import Conflict, InvalidInput, NotFound
 from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import replace
 from edgecron.client.opening import TRIES
+from edgecron.client.retiming import (
+    keep_triggers,
+    missed_of,
+    retime,
+    retime_declared,
+    timing_of_stored,
+)
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_needed, check_needs, read_needs
 from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
+from edgecron.planning.next_fire import fresh_fire, next_after_pause
+from edgecron.planning.times import check_upstreams, compile_spec, timing_words, trigger_words
+from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -35,9 +45,6 @@ class ScheduleChanges(Schedules):
 
     def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
         """Make several schedules in one transaction: all, or none and an error."""
-        from edgecron.planning.next_fire import fresh_fire
-        from edgecron.store.sqlite.schedule_changes import Retiming
-
         now_ms = self._clock.now_ms()
         made = []
         for spec in specs:
@@ -55,8 +62,6 @@ class ScheduleChanges(Schedules):
     def _check_upstreams(self, written: Sequence[CompiledSpec]) -> None:
         wanted = {one.spec.name: [name for name, _ in one.upstreams] for one in written}
         if any(wanted.values()):
-            from edgecron.planning.times import check_upstreams
-
             names = self.store.find_names()
             check_upstreams(wanted, known=self.store.find_upstreams(), names=names)
 
@@ -107,8 +112,6 @@ class ScheduleChanges(Schedules):
         return self.store.get_schedule(spec.name)
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
-        from edgecron.planning.times import trigger_words
-
         now_ms = self._clock.now_ms()
         is_renamed = spec.name != schedule.name
         if is_renamed:
@@ -139,8 +142,6 @@ class ScheduleChanges(Schedules):
 
     def remove(self, name: str) -> Schedule:
         """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
-        from edgecron.client.retiming import missed_of
-
         return self._change(
             name,
             lambda schedule, now_ms: self.store.remove_schedule(
@@ -168,8 +169,6 @@ class ScheduleChanges(Schedules):
         return [self.store.get_schedule(schedule.name) for schedule, _ in found]
 
     def _restore(self, schedule: Schedule, state: str | None, *, boot_id: str, now_ms: int) -> None:
-        from edgecron.client.retiming import retime, timing_of_stored
-
         if state == "forgotten":
             raise Conflict(
                 f"schedule {schedule.name!r} can't be restored: its definition was forgotten",
@@ -191,8 +190,6 @@ class ScheduleChanges(Schedules):
 
     def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
         """Hold everything of a schedule that has not started, without end or until an instant."""
-        from edgecron.planning.next_fire import next_after_pause
-
         check_aware("the end of the pause", until)
         until_ms = None if until is None else to_ms(until)
 
@@ -261,7 +258,6 @@ class ScheduleChanges(Schedules):
 
     def resume(self, name: str) -> Schedule:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
-        from edgecron.client.retiming import retime
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             until = schedule.paused_until
@@ -298,8 +294,6 @@ class ScheduleChanges(Schedules):
         With `is_past_ok` a time of `at` may have passed, as may those of the `known` texts.
         `made_at` anchors a bare `every` that has no `from_at`; None is now.
         """
-        from edgecron.planning.times import compile_spec
-
         now = self.now()
         return compile_spec(
             spec,
@@ -328,9 +322,6 @@ class ScheduleChanges(Schedules):
         What is declared may be changed by each start of a program of which there are two versions:
         its times go on from where they began, else none of an interval would ever come.
         """
-        from edgecron.client.retiming import keep_triggers, retime, retime_declared
-        from edgecron.planning.times import timing_words, trigger_words
-
         is_mended = schedule.trigger_error is not None
         if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
             # Kept as they were expanded: a bare `every` would get another anchor.

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms
-from edgecron.client.engines import Engines
+from edgecron.client.opening import Engines
+from edgecron.client.retiming import timing_of_stored
 from edgecron.model.listing import NamedId, Removal, SortBy
 from edgecron.model.schedule import Imported
+from edgecron.planning.forecast import fires_of, in_order
+from edgecron.planning.times import load_triggers
+from edgecron.store.sqlite.schedule_lines import find_names
+from edgecron.store.sqlite.schedule_lists import (
+    find_first_lines,
+    find_ids_named,
+    find_lines,
+    find_nearest_names,
+    find_order,
+    find_order_of,
+)
 
 if TYPE_CHECKING:
     from array import array
@@ -81,14 +94,10 @@ class Schedules(Engines):
 
     def triggers(self, schedule: Schedule) -> list[Trigger]:
         """The triggers of a schedule. Raises InvalidTrigger where they can't be read any more."""
-        from edgecron.planning.times import load_triggers
-
         return load_triggers(self.store.compiled_of(schedule))
 
     def timing(self, schedule: Schedule) -> Timing:
         """What decides a schedule's times."""
-        from edgecron.client.retiming import timing_of_stored
-
         return timing_of_stored(self.store, schedule)
 
     def next_fires(
@@ -102,17 +111,10 @@ class Schedules(Engines):
         if matches is not None and matches.has_names:
             yield from self._fires_named(matches)
             return
-        from edgecron.planning.forecast import in_order
-
         yield from in_order(self.store.coming_schedules(), self._readable_fires_of)
 
     def _fires_named(self, wanted: Filter) -> Iterator[UpcomingFire]:
         """The same of some: where they are few, each one's own, and no other is looked at."""
-        from heapq import merge
-
-        from edgecron.planning.forecast import in_order
-        from edgecron.store.sqlite.schedule_lists import find_nearest_names
-
         names = find_nearest_names(
             self.store,
             lambda name: 0 if wanted.matches_name(name) else None,
@@ -133,8 +135,6 @@ class Schedules(Engines):
             yield from self._fires_of(schedule)
 
     def _fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
-        from edgecron.planning.forecast import fires_of
-
         return fires_of(schedule, lambda: self.timing(schedule))
 
     def removed_at(self, name: str) -> datetime | None:
@@ -185,8 +185,6 @@ class Schedules(Engines):
 
         What has nothing to be sorted by comes last, either way; equals come by name.
         """
-        from edgecron.store.sqlite.schedule_lists import find_order, find_order_of
-
         sort = sort or SortBy.NAME
         database = self.store
         if matches is None:
@@ -205,20 +203,14 @@ class Schedules(Engines):
         For a screen of them: each costs some reads. What can't be read of a schedule is told in
         its `trigger_error`.
         """
-        from edgecron.store.sqlite.schedule_lists import find_lines
-
         return find_lines(self.store, ids)
 
     def first_schedule_lines(self, limit: int) -> list[ScheduleLine]:
         """The lines of the schedules whose names come first, before any order is known."""
-        from edgecron.store.sqlite.schedule_lists import find_first_lines
-
         return find_first_lines(self.store, limit=limit)
 
     def schedule_names(self) -> list[NamedId]:
         """Return every schedule, removed ones included; see `schedule_ids_named`."""
-        from edgecron.store.sqlite.schedule_lists import find_names
-
         return [NamedId(schedule_id, name) for schedule_id, name in find_names(self.store)]
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
@@ -226,15 +218,12 @@ class Schedules(Engines):
 
         Of many it takes a tenth of the memory that all their names do.
         """
-        from edgecron.store.sqlite.schedule_lists import find_ids_named
-
         return find_ids_named(self.store, matches.matches_name)
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         """The names of the schedules that are nearest to what somebody has typed, equals by
         name. Without a letter all are."""
         from edgecron.model.filters import rank_of  # loads difflib: 1 ms of every `list`
-        from edgecron.store.sqlite.schedule_lists import find_nearest_names
 
         return find_nearest_names(
             self.store,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecron.base.values import dataclass, field
-from edgecron.client import Client
 from edgecron.client.json_forms import Shape
+
+if TYPE_CHECKING:
+    from edgecron.client import Client
+
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -74,7 +77,7 @@ class Later:
     at_end: Answer
 
 
-Handler = Callable[[Client, Ask], Answer | Later]
+Handler = Callable[["Client", Ask], Answer | Later]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

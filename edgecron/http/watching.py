@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from edgecron.base.errors import EdgecronError
-from edgecron.client import Client
+
+if TYPE_CHECKING:
+    from edgecron.client import Client
+
 
 _LOOK_S = 0.25
 _MOST_LOOKS = 40  # that nobody has asked in between: then it ends, and lets the database go

@@ -10,11 +10,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import DatabaseUnusable
-from edgecron.client import Client
 from edgecron.http.refusing import overloaded
+
+if TYPE_CHECKING:
+    from edgecron.client import Client
+
 
 _T = TypeVar("_T")
 _MOST_THREADS = 4
@@ -23,8 +26,8 @@ _IDLE_S = 2.0
 _END_S = 5.0  # a handler that waits for a lock gives up before
 _INTERRUPT_S = 0.1
 
-Opened = Callable[[], Client]
-_Task = tuple[Callable[[Client], Any], "Future[Any]"]
+Opened = Callable[[], "Client"]
+_Task = tuple[Callable[["Client"], Any], "Future[Any]"]
 
 
 class Workers:

@@ -12,8 +12,8 @@ from edgecron.base.units import to_ms
 from edgecron.base.values import replace
 from edgecron.cli.event_lines import logfmt, readable
 from edgecron.client import Client
-from edgecron.client.doctor_engines import check_clock
-from edgecron.client.doctor_findings import CheckStatus
+from edgecron.client.doctor import check_clock
+from edgecron.client.doctor_files import CheckStatus
 from edgecron.engine.events import Event, EventKind
 from edgecron.planning.corrections import BUILT_MS
 from tests.support.cli import Edgecron

@@ -13,8 +13,8 @@ import pytest
 
 from edgecron.base.errors import AlreadyExists, Conflict
 from edgecron.client import Client
-from edgecron.client.apply_steps import MOST_STEPS, SLICE_MS, WHOLE, apply_lock, next_size
 from edgecron.client.doctor import check_all
+from edgecron.client.stored_plans import MOST_STEPS, SLICE_MS, WHOLE, apply_lock, next_size
 from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import Action, Step
 from edgecron.formats.document_writing import write_document
@@ -188,7 +188,7 @@ def test_two_large_applies_do_not_mix(client: Client, tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from edgecron.client.apply_steps import apply_lock
+from edgecron.client.stored_plans import apply_lock
 with apply_lock(Path(sys.argv[1])) as is_ours:
     print(is_ours, flush=True)
     sys.stdin.read()

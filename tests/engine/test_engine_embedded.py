@@ -14,7 +14,7 @@ import pytest
 from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.client.doctor_engines import check_runs, check_supervisors
+from edgecron.client.doctor import check_runs, check_supervisors
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
 from edgecron.engine.state_folder import NEWCOMER, Doorbell

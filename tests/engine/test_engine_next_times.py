@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from edgecron.client.doctor_database import check_schedules
-from edgecron.client.doctor_findings import Finding
+from edgecron.client.doctor_files import Finding
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason
 from edgecron.model.listing import Idle, idle_words, standing_of

@@ -1,15 +1,21 @@
-"""Prune history, forget former definitions, and compact the file, on request."""
+"""Back up and restore a database, prune it, repair it, and compact its file."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Conflict
+from edgecron.base.errors import Conflict, DatabaseUnusable, NotFound
 from edgecron.client.schedules import Schedules
+from edgecron.store.sqlite.whole_file import Orphans, compact, repair_orphans
 
 if TYPE_CHECKING:
+    from edgecron.client.backup import Backup
+    from edgecron.client.restore import Restoration
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
     from edgecron.store.sqlite.whole_file import Orphans
 
@@ -17,8 +23,63 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
 
 
-class Retaining(Schedules):
-    """Removal of what is too old or too much."""
+def _say_nothing(done: int, count: int) -> None:
+    """Progress that nobody follows."""
+
+
+class Upkeep(Schedules):
+    """Copies of the whole database, and removal of what is too old or too much."""
+
+    def backup(
+        self,
+        path: str | Path,
+        *,
+        replace: bool = False,
+        on_progress: Callable[[int, int], object] = _say_nothing,
+    ) -> Backup:
+        """Copy the database to a file, or into a folder under a dated name, while it is in use.
+
+        The file gets its name only when it is whole, on the disk, and nothing in it is damaged.
+        Raises AlreadyExists where it is there and may not be replaced, InvalidInput or NotFound
+        for a place where no backup may be, DatabaseUnusable for a damaged database.
+        """
+        from edgecron.client.backup import make_backup
+
+        return make_backup(
+            self.path, str(path), now=self.now(), replace=replace, on_progress=on_progress
+        )
+
+    def write_backup(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        on_progress: Callable[[int, int], object] = _say_nothing,
+    ) -> Backup:
+        """The same, to where `write` takes it, part by part, once nothing in it is damaged."""
+        from edgecron.client.backup import write_backup
+
+        return write_backup(self.path, write, now=self.now(), on_progress=on_progress)
+
+    def restoring(
+        self,
+        path: str | Path,
+        *,
+        on_progress: Callable[[int, int], object] = _say_nothing,
+    ) -> AbstractContextManager[Restoration]:
+        """Look a backup through that is to take the place of the database; nothing changes yet.
+
+        Entered, it says what there is, and its `carry_out` does it. Raises NotFound where there
+        is no such file, DatabaseUnusable for a damaged one, Conflict where an engine, a
+        supervisor or another program has the database open.
+        """
+        from edgecron.client.restore import prepare_restore
+
+        # Else there is nothing to lose, which must not be made now, or nothing that could be read.
+        if os.path.lexists(self.path):
+            with suppress(NotFound, DatabaseUnusable):
+                self.take_over()
+        self.close()
+        return prepare_restore(self.path, Path(path), clock=self.clock, on_progress=on_progress)
 
     @property
     def retention(self) -> Retention:
@@ -72,8 +133,6 @@ class Retaining(Schedules):
     def repair_orphans(self) -> list[Orphans]:
         """Repair rows that refer to what is missing, where that loses no history; what was
         repaired. Engines continue meanwhile."""
-        from edgecron.store.sqlite.whole_file import Orphans, repair_orphans
-
         counts: dict[tuple[str, str], int] = {}
         for one in repair_orphans(self.store):
             key = (one.table, one.parent)
@@ -105,8 +164,6 @@ class Retaining(Schedules):
         All of it is written anew, once, under one lock: nothing else can be written meanwhile.
         Raises Conflict where an engine is alive, which must not wait so long.
         """
-        from edgecron.store.sqlite.whole_file import compact
-
         alive = [state for state in self.engines() if state.is_alive]
         if alive:
             raise Conflict(
