@@ -16,11 +16,11 @@ from edgecron.model.listing import NamedId, Removal, SortBy
 from edgecron.model.schedule import Imported
 from edgecron.planning.forecast import fires_of, in_order
 from edgecron.planning.times import load_triggers
-from edgecron.store.sqlite.schedule_lines import find_names
 from edgecron.store.sqlite.schedule_lists import (
     find_first_lines,
     find_ids_named,
     find_lines,
+    find_names,
     find_nearest_names,
     find_order,
     find_order_of,
