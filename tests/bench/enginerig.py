@@ -122,6 +122,7 @@ class EngineRig:
             runners=Runners(lambda: runner, clock=clock),
             report=lambda event: None,
         )
+        self.engine.tidy()  # As before its first sleep: commits do not move the log any more.
         sleeper = system_sleeper(clock)
         self.loop = Loop(
             self.engine,

@@ -138,14 +138,15 @@ class FireWriter:
         unmet = self._needs.find_unmet(policies.needs, fire.cause) if policies.needs else None
         direct = self._direct and unmet is None
         taken = None
-        if unmet is None and self._takes_over(key, spec, fire):
-            taken = take_over_catch_up(
-                self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms
-            )
-        if taken is not None:
-            self._counts.count_anew(key)
-        if self._joins_catch_ups(key, spec, fire):
-            fire = fire._replace(cause=Cause.CATCH_UP, in_sequence=True)
+        if _may_be_skipped(spec, fire) and self._counts.occupancy(key).active:
+            if unmet is None and self._takes_over(key, spec, fire):
+                taken = take_over_catch_up(
+                    self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms
+                )
+            if taken is not None:
+                self._counts.count_anew(key)
+            if self._joins_catch_ups(key, spec):
+                fire = fire._replace(cause=Cause.CATCH_UP, in_sequence=True)
         admission = self._counts.admit(key, spec, fire, direct=direct)
         if admission is Admission.SKIP:
             span = overlapped(fire, before)
@@ -169,8 +170,10 @@ class FireWriter:
             waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))
         seat = self._seat if admission is Admission.RUN else None
         shape = shape_of(revision, spec, fire, seat=seat, waiting=waiting)
-        waits_for: WaitsFor | None = WaitsFor.CONDITION
-        if unmet is None:
+        waits_for = None
+        if unmet is not None:
+            waits_for = WaitsFor.CONDITION
+        elif admission is not Admission.RUN:
             waits_for = self._waits_for(admission, key, spec, fire)
         if admission is not Admission.REPLACE:
             self._rows.put(key, shape, waits_for)
@@ -189,17 +192,17 @@ class FireWriter:
 
     def _takes_over(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
         """Whether a fire is live, and could meet only a waiting catch-up of its schedule."""
-        if fire.fire_key or not _may_be_skipped(spec, fire, CatchUp.ONCE):
+        if fire.fire_key or spec.policies.catch_up is not CatchUp.ONCE:
             return False
         occupancy = self._counts.occupancy(key)
         return occupancy.queued == 1 and occupancy.active == 1 and not occupancy.backfilling
 
-    def _joins_catch_ups(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
+    def _joins_catch_ups(self, key: ScopeKey, spec: ScheduleSpec) -> bool:
         """Whether a live fire meets missed times that run in sequence, and runs after them.
 
         Else overlap would skip it because of times that catch_up=all is to run.
         """
-        if not _may_be_skipped(spec, fire, CatchUp.ALL):
+        if spec.policies.catch_up is not CatchUp.ALL:
             return False
         occupancy = self._counts.occupancy(key)
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
@@ -210,9 +213,7 @@ class FireWriter:
 
     def _waits_for(
         self, admission: Admission, key: ScopeKey, spec: ScheduleSpec, fire: Fire
-    ) -> WaitsFor | None:
-        if admission is Admission.RUN:
-            return None
+    ) -> WaitsFor:
         if admission is Admission.REPLACE:
             return WaitsFor.REPLACED_RUN
         policies = spec.policies
@@ -272,8 +273,7 @@ class FireWriter:
             )
 
 
-def _may_be_skipped(spec: ScheduleSpec, fire: Fire, catch_up: CatchUp) -> bool:
-    """Whether overlap can skip a live fire of a schedule that catches up in this way."""
+def _may_be_skipped(spec: ScheduleSpec, fire: Fire) -> bool:
+    """Whether overlap can skip a fire, which is a live one."""
     is_live = fire.cause is Cause.SCHEDULE and not fire.in_sequence
-    policies = spec.policies
-    return is_live and policies.catch_up is catch_up and policies.overlap in _SKIPPING
+    return is_live and spec.policies.overlap in _SKIPPING
