@@ -52,7 +52,7 @@ ALL: tuple[Mutation, ...] = (
                 new="RETURNING",
             ),
             Edit(
-                function="INSERT",
+                function="_INSERT",
                 old=(
                     "ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, "
                     "attempt) DO NOTHING RETURNING"

@@ -19,8 +19,8 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.fires import FireWriter
 from edgecron.store.sqlite.follow_ups import follow_up_replaced
 from edgecron.store.sqlite.limits import RunCounts
+from edgecron.store.sqlite.max_runs import count_planned, give_back_runs
 from edgecron.store.sqlite.queue_order import has_waiting
-from edgecron.store.sqlite.skipped_rows import count_planned, give_back_runs
 
 
 def give_fences(

@@ -13,7 +13,7 @@ from edgecron.planning.corrections import FIRST_MS, LARGE_MS, KeptTimes, Retimed
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.contract import ClockMarks
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.skipped_rows import record_missed
+from edgecron.store.sqlite.row_batches import record_missed
 from edgecron.store.sqlite.statements import seldom
 
 ALL_IDS: range = range(1, 2**62)
@@ -217,10 +217,10 @@ def settle_timeless(
                     {"id": kept.schedule_id, "boot": boot_id, "booted": booted_ms},
                 )
             if missed is not None:
-                for scope in spec.scopes:
-                    record_missed(
-                        database, kept.schedule_id, kept.revision, spec, scope, missed, now_ms
-                    )
+                record_missed(
+                    database, kept.schedule_id, kept.revision, spec, missed,
+                    scopes=spec.scopes, now_ms=now_ms,
+                )  # fmt: skip
     return done
 
 

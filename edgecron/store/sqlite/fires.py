@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, Overlap, Reason, Status, WaitsFor
+from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overlap, Reason, WaitsFor
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import Admission, running_limit
 from edgecron.store.contract import Broken, Decided, Granted, Seat
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey, deadline_ms
+from edgecron.store.sqlite.max_runs import give_back_unmet
 from edgecron.store.sqlite.overlap_replace import (
     count_late,
     keep_turn,
@@ -19,16 +20,7 @@ from edgecron.store.sqlite.overlap_replace import (
     replace_waiting,
     take_over_catch_up,
 )
-from edgecron.store.sqlite.row_batches import RowBatch, shape_of
-from edgecron.store.sqlite.skipped_rows import (
-    fire_columns,
-    give_back_unmet,
-    is_of_slow_engine,
-    missed_fire,
-    overlapped,
-    record_held,
-    record_missed,
-)
+from edgecron.store.sqlite.row_batches import RowBatch, missed_fire, shape_of
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
 
@@ -110,16 +102,12 @@ class FireWriter:
     def write_held(self, schedule_id: int, revision: int, spec: ScheduleSpec, fire: Fire) -> None:
         """Write that a pause left a fire out, once for each of its schedule's scopes."""
         held = Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.PAUSED)
-        self._rows.write()
         for scope in spec.scopes:
-            execution_id = record_missed(
-                self._database, schedule_id, revision, spec, scope, held, self._now_ms
-            )
-            if execution_id is None:
+            key = (schedule_id, *scope)
+            self._rows.skip(key, revision, spec, missed_fire(held), held)
+            if not self._rows.write():
                 # Another end of the same plan time is recorded: this one has a row of its own.
-                columns = fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
-                execution_id = record_held(self._database, columns, held)
-            self._record_skipped((schedule_id, revision), execution_id, held, fire.cause)
+                self._rows.skip(key, revision, spec, fire, held)
 
     def _write_fire(
         self,
@@ -249,28 +237,26 @@ class FireWriter:
         self._counts.count_anew(key)
         self.has_replaced = self.has_replaced or not is_owed
 
-    def _record_skipped(
-        self,
-        schedule: tuple[int, int],
-        execution_id: int | None,
-        span: Missed,
-        cause: Cause = Cause.SCHEDULE,
-    ) -> None:
-        if execution_id is not None:
-            self._rows.decided.append(
-                Decided(
-                    execution_id=execution_id,
-                    schedule_id=schedule[0],
-                    revision=schedule[1],
-                    plan_ms=span.from_ms,
-                    status=Status.SKIPPED,
-                    reason=span.reason,
-                    cause=cause,
-                    missed_from_ms=span.from_ms,
-                    missed_to_ms=span.to_ms,
-                    missed_count=span.count,
-                )
-            )
+
+def is_of_slow_engine(span: Missed, fire: Fire) -> bool:
+    """Whether an engine was running while a range passed, and did not get to it in time.
+
+    Then overlap skips the range with the fire that follows. Such a fire is not late itself, or it
+    is more than a minute late and the range says that the engine was stalled.
+    """
+    was_running = fire.cause is Cause.SCHEDULE or span.missed_by is MissedBy.STALLED
+    is_next = not fire.in_sequence and span.to_ms < fire.plan_ms
+    return was_running and is_next and span.reason is Reason.MISFIRE
+
+
+def overlapped(fire: Fire, before: Missed | None) -> Missed:
+    """A fire that overlap skips, with the range before it, as one range."""
+    first_ms, source, count = fire.plan_ms, fire.source, 1
+    if before is not None:
+        first_ms, source, count = before.from_ms, before.source, 1 + before.count
+    return Missed(
+        from_ms=first_ms, to_ms=fire.plan_ms, count=count, reason=Reason.OVERLAP, source=source
+    )
 
 
 def _may_be_skipped(spec: ScheduleSpec, fire: Fire) -> bool:

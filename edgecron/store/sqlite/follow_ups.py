@@ -21,9 +21,9 @@ from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.fires import FireWriter
 from edgecron.store.sqlite.limits import RunCounts, wake_for_success
+from edgecron.store.sqlite.max_runs import count_planned
 from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
 from edgecron.store.sqlite.rows import spec_of
-from edgecron.store.sqlite.skipped_rows import count_planned
 
 # What `after NAME:WHAT` follows.
 _ENDS = {

@@ -27,6 +27,7 @@ from edgecron.store.sqlite.limits import (
     is_any_expired,
     owe,
 )
+from edgecron.store.sqlite.max_runs import give_back_unmet
 from edgecron.store.sqlite.overlap_replace import ask_for_place
 from edgecron.store.sqlite.queue_order import (
     Blocked,
@@ -35,7 +36,6 @@ from edgecron.store.sqlite.queue_order import (
     has_waiting,
     walk_queued,
 )
-from edgecron.store.sqlite.skipped_rows import give_back_unmet
 
 # In sequence, asked for by a person, or begun before: these replace nothing when they start.
 _REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.BACKFILL, Cause.MANUAL, Cause.RETRY})

@@ -8,26 +8,41 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from edgecron.base.values import NamedTuple
-from edgecron.model.choices import MISSED_MARK, Status, WaitsFor
+from edgecron.model.choices import MISSED_MARK, Cause, Status, WaitsFor
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.retry import most_attempts
 from edgecron.store.contract import STALE_MS, Decided, Granted, Seat
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import ScopeKey
-from edgecron.store.sqlite.skipped_rows import (
-    COUNT_SKIPPED,
-    GROW_NEWEST,
-    INSERT,
-    MISSED_KEY,
-    growth_columns,
-    missed_columns,
-    record_by_end,
-)
 
+MISSED_KEY = "missed"  # of the row of a range of times
+_INSERT = """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
+               cause, trigger_text, payload, due_at, max_attempts, queue, priority, status,
+               reason, error_code, error_msg, queued_at, claimed_at, heartbeat_at, stale_after,
+               started_at, fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until,
+               finished_at, missed_from_at, missed_to_at, missed_count, flags)
+           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
+               :source, :payload, :due, :max_attempts, :queue, :priority, :status, :reason,
+               :missed_by, :error_msg, :queued, :claimed, :claimed, :stale, :claimed, :claimed,
+               :engine, :supervisor, :token, :waiting_for, :wait_until, :finished, :missed_from,
+               :missed_to, :missed_count, :flags)
+           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
+           RETURNING :place, id"""
+_GROW_NEWEST = """UPDATE executions
+           SET missed_to_at = :to, missed_count = missed_count + :count
+           WHERE id = (SELECT id FROM executions WHERE schedule_id = :schedule
+                   AND scope_kind = :scope_kind AND scope_id = :scope_id
+                   ORDER BY id DESC LIMIT 1)
+               AND status = 'skipped' AND reason = :reason AND error_code IS :missed_by
+               AND fire_key = :fire_key
+               AND cause = :cause AND missed_to_at < :from
+           RETURNING :place, id"""
+_COUNT_SKIPPED = "UPDATE schedules SET skipped_count = skipped_count + :count WHERE id = :id"
 _TOKEN_BYTES = 8
 _NOT_MISSED: dict[str, Any] = dict.fromkeys(
     ("reason", "missed_by", "error_msg", "missed_from", "missed_to", "missed_count")
@@ -122,42 +137,68 @@ class RowBatch:
     def _write_mixed(self, put: list[_Put], tokens: str) -> list[int | None]:
         """Write rows of different shapes in their order; the id of each, None if it was there."""
         growing = [
-            growth_columns(
-                one.key,
-                one.skipped[1],
-                fire_key=one.shape.fire.fire_key,
-                cause=one.shape.fire.cause,
-                place=place,
-            )
+            self._growth(one, one.skipped[1], place)
             for place, one in enumerate(put)
             if one.skipped is not None and one.shape.fire.fire_key in ("", MISSED_KEY)
         ]
-        ids = dict(self._database.returning_each(GROW_NEWEST, growing))
+        ids = dict(self._database.returning_each(_GROW_NEWEST, growing))
         others = [
             self._columns(one, place, tokens) for place, one in enumerate(put) if place not in ids
         ]
-        ids |= self._database.returning_each(INSERT, others)
+        ids |= self._database.returning_each(_INSERT, others)
         counts = []
         for place, one in enumerate(put):
             if one.skipped is None:
                 continue
-            spec, span = one.skipped
-            if place not in ids and one.shape.fire.fire_key == MISSED_KEY:
-                found = record_by_end(
-                    self._database, one.key[0], one.shape.revision, spec, one.key[1:], span,
-                    self._now_ms,
-                )  # fmt: skip
-                if found is not None:
-                    ids[place] = found
+            span = one.skipped[1]
+            is_range = one.shape.fire.fire_key == MISSED_KEY
+            if place not in ids and is_range and not self._is_recorded(one.key, span):
+                # It begins as an earlier range did and ends later, as after a clock was set back:
+                # its end names it.
+                fire = one.shape.fire._replace(plan_ms=span.to_ms, due_ms=span.to_ms)
+                named = one._replace(shape=one.shape._replace(fire=fire))
+                ids |= self._database.returning_each(_INSERT, [self._columns(named, place, tokens)])
             if place in ids:
                 counts.append({"id": one.key[0], "count": span.count})
-        self._database.change_many(COUNT_SKIPPED, counts)
+        self._database.change_many(_COUNT_SKIPPED, counts)
         return [ids.get(place) for place in range(len(put))]
+
+    def _growth(self, one: _Put, span: Missed, place: int) -> dict[str, Any]:
+        """The values of _GROW_NEWEST: the schedule and scope, and what its row grows by."""
+        return {
+            "place": place,
+            "schedule": one.key[0],
+            "scope_kind": one.key[1],
+            "scope_id": one.key[2],
+            "reason": span.reason.value,
+            "missed_by": None if span.missed_by is None else span.missed_by.value,
+            "fire_key": one.shape.fire.fire_key,
+            "cause": one.shape.fire.cause.value,
+            "from": span.from_ms,
+            "to": span.to_ms,
+            "count": span.count,
+        }
+
+    def _is_recorded(self, key: ScopeKey, span: Missed) -> bool:
+        """Whether a row that begins where a range does ends no earlier."""
+        row = self._database.row(
+            """SELECT 1 FROM executions
+               WHERE schedule_id = :schedule AND scope_kind = :scope_kind AND scope_id = :scope_id
+                   AND plan_at = :from AND fire_key = 'missed' AND missed_to_at >= :to""",
+            {
+                "schedule": key[0],
+                "scope_kind": key[1],
+                "scope_id": key[2],
+                "from": span.from_ms,
+                "to": span.to_ms,
+            },
+        )
+        return row is not None
 
     def _columns(self, one: _Put, place: int, tokens: str) -> dict[str, Any]:
         shape, fire, seat = one.shape, one.shape.fire, one.shape.seat
         is_skipped = one.skipped is not None
-        missed = _NOT_MISSED if one.skipped is None else missed_columns(one.skipped[1])
+        missed = _NOT_MISSED if one.skipped is None else _missed_columns(one.skipped[1])
         flag = None if fire.missed_by is None else f"{MISSED_MARK}{fire.missed_by}"
         return {
             "place": place,
@@ -331,3 +372,38 @@ def _granted(execution_id: int, token: str, key: ScopeKey, shape: Shape, fence: 
         scope_id=key[2],
         fence=fence,
     )
+
+
+def _missed_columns(missed: Missed) -> dict[str, Any]:
+    """Why the times of a range did not run, as columns."""
+    return {
+        "reason": missed.reason.value,
+        "missed_by": None if missed.missed_by is None else missed.missed_by.value,
+        "error_msg": missed.error_msg,
+        "missed_from": missed.from_ms,
+        "missed_to": missed.to_ms,
+        "missed_count": missed.count,
+    }
+
+
+def missed_fire(missed: Missed) -> Fire:
+    """The row of a range is that of a fire by its first time, with a key of its own."""
+    first_ms = missed.from_ms
+    return Fire(plan_ms=first_ms, due_ms=first_ms, cause=Cause.SCHEDULE, fire_key=MISSED_KEY)
+
+
+def record_missed(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    spec: ScheduleSpec,
+    missed: Missed,
+    *,
+    scopes: Sequence[tuple[str, str]],
+    now_ms: int,
+) -> None:
+    """Write in each scope that a range did not run, or let the newest row grow by it."""
+    batch = RowBatch(database, now_ms=now_ms)
+    for scope in scopes:
+        batch.skip((schedule_id, *scope), revision, spec, missed_fire(missed), missed)
+    batch.write()

@@ -16,8 +16,8 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import wake_schedule
 from edgecron.store.sqlite.manual_runs import cancel_removed
 from edgecron.store.sqlite.revisions import write_revision
+from edgecron.store.sqlite.row_batches import record_missed
 from edgecron.store.sqlite.rows import spec_columns
-from edgecron.store.sqlite.skipped_rows import record_missed
 
 if TYPE_CHECKING:
     from edgecron.planning.times import CompiledSpec
@@ -332,8 +332,8 @@ def _retime(
 def _record_missed(
     database: Database, schedule: Schedule, spec: ScheduleSpec, missed: Missed, now_ms: int
 ) -> None:
-    for scope in schedule.spec.scopes:
-        record_missed(database, schedule.id, schedule.revision + 1, spec, scope, missed, now_ms)
+    scopes, revision = schedule.spec.scopes, schedule.revision + 1
+    record_missed(database, schedule.id, revision, spec, missed, scopes=scopes, now_ms=now_ms)
 
 
 def _need_group(database: Database, group: str | None) -> None:
