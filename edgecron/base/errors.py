@@ -76,46 +76,37 @@ class UnreadableTime(InvalidTime):
     """A time text that names no time, whenever it is read."""
 
 
-class InvalidCrontab(InvalidInput):
-    """A crontab of which at least one line can't be carried over."""
+class InvalidFile(InvalidInput):
+    """A file with several entries, of which some are wrong: no entry is taken over.
+
+    `problems` are objects of JSON, one for each thing that is wrong.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        problems: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        return {"problems": list(self.problems)}
+
+
+class InvalidCrontab(InvalidFile):
+    """A crontab with lines that are wrong. Each problem has line, text, message and hint."""
 
     code = "invalid_crontab"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        problems: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.problems = tuple(problems)
 
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """`problems`: the line, text, message and hint of each."""
-        return {"problems": list(self.problems)}
-
-
-class InvalidDocument(InvalidInput):
-    """A file of schedules, something in which is wrong: nothing of it is taken over."""
+class InvalidDocument(InvalidFile):
+    """A file of schedules that is wrong. Each problem has schedule, key, line, message and hint."""
 
     code = "invalid_document"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        problems: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.problems = tuple(problems)
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """`problems`: the schedule, key, line, message and hint of each."""
-        return {"problems": list(self.problems)}
 
 
 class InvalidConfig(InvalidInput):

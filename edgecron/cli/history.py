@@ -158,7 +158,7 @@ def put_executions(cli: Session, client: Client, executions: list[Execution]) ->
         )
         styles.append(
             (
-                *("dim", "bold", STATUS_STYLES[execution.status.value], None),
+                *("dim", "bold", STATUS_STYLES.get(execution.status.value), None),
                 *(["dim"] if has_plans else []),
                 *(None, "dim"),
             ),

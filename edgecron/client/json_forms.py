@@ -4,8 +4,9 @@ Instants are RFC 3339 with Z, bytes are base64, a choice is its value, a value o
 an object of its fields. Schedules, runs and fires have the field names of `--json`: see
 `record_forms`. A compiled trigger names the zone of this machine in the place of `local`.
 
-Answers can come from another version: unknown fields are ignored, and a field that is missing has
-its default. In a request, an unknown field is refused, since ignoring it could change a job.
+Answers can come from another version: unknown fields are ignored, an unknown choice (such as a new
+status) is kept as its text, and a field that is missing has its default. In a request, an unknown
+field or choice is refused, since ignoring it could change a job.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -341,12 +342,21 @@ def _choice(kind: type[Enum]) -> Form:
         return value.value
 
     def decode(value: Any, where: str, is_strict: bool) -> Any:
-        if type(value) not in (str, int) or value not in by_value:
-            raise refuse(where, value, f"one of {', '.join(map(str, by_value))}")
-        return by_value[value]
+        if type(value) in (str, int) and value in by_value:
+            return by_value[value]
+        if type(value) is str and issubclass(kind, StrEnum) and not is_strict:
+            return _newer_choice(kind, value)
+        raise refuse(where, value, f"one of {', '.join(map(str, by_value))}")
 
     name = "integer" if all(isinstance(value, int) for value in by_value) else "string"
     return Form(encode, decode, {"type": name, "enum": list(by_value)})
+
+
+def _newer_choice(kind: type[StrEnum], text: str) -> StrEnum:
+    """Make a choice that only a newer server knows: equal to no other, and shown as its text."""
+    choice = str.__new__(kind, text)
+    choice._name_ = choice._value_ = text
+    return choice
 
 
 def _list_of(value: Any, where: str) -> list[Any]:

@@ -20,8 +20,7 @@ from edgecron.base import errors
 from edgecron.base.checks import read_json
 from edgecron.base.errors import (
     EdgecronError,
-    InvalidCrontab,
-    InvalidDocument,
+    InvalidFile,
     InvalidInput,
     MalformedCall,
     ServerUnavailable,
@@ -414,7 +413,6 @@ _KINDS: Mapping[str, type[EdgecronError]] = {
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, EdgecronError)
 }
-_WITH_PROBLEMS = (InvalidCrontab, InvalidDocument)
 
 
 def error_object(error: EdgecronError) -> dict[str, Any]:
@@ -447,7 +445,7 @@ def read_error(content: object) -> EdgecronError | None:
     if kind is None:
         # Of the server itself, such as one that is overloaded.
         return ServerUnavailable(message, hint=hint)
-    if issubclass(kind, _WITH_PROBLEMS):
+    if issubclass(kind, InvalidFile):
         problems = [one for one in content.get("problems") or () if isinstance(one, dict)]
         return kind(message, hint=hint, problems=problems)
     return kind(message, hint=hint)

@@ -131,7 +131,7 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
             return f"none: nothing of it follows its pause, which ends at {end}"
         return "none that can be told: its triggers can't be read"
     ends = [text for text in spec.triggers if text.endswith(" after end")]
-    return {
+    words = {
         Idle.VANISHED: f"none: {absence_advice(front, schedule, zone=zone, now=now)}",
         Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
         Idle.PAUSED: f"none: paused; let it fire again: {front.command(f'resume {name}')}",
@@ -145,7 +145,8 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
         Idle.BOOT: "none before the machine's next boot",
         Idle.DONE: "none: its triggers have no more times",
         Idle.NO_NEXT: "none yet: its next time is missing, and an engine computes it",
-    }[outlook.idle]
+    }
+    return words.get(outlook.idle, outlook.idle)
 
 
 def _until(outlook: Outlook, zone: tzinfo) -> str:
@@ -217,7 +218,7 @@ def verdict_sentences(
         Verdict.UNRECORDED: f"{time} is one of its times{by}, and nothing is on record of it: its"
         " times were changed about then, or its history was removed.",
     }
-    lines = [words[found.verdict]]
+    lines = [words.get(found.verdict, f"{time}: {found.verdict}.")]
     if found.verdict in (Verdict.NO_TIME, Verdict.UNRECORDED) and (
         found.words.revision != schedule.revision
     ):

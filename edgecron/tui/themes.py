@@ -14,23 +14,36 @@ from edgecron.formats.config import Config
 
 # Glyph and text style of each status: narrow letters that every terminal font has. No status is
 # told by colour only.
-STATUS_GLYPHS: dict[str, tuple[str, str]] = {
-    "queued": ("○", "wait"),
-    "running": ("▸", "busy"),
-    "success": ("✓", "good"),
-    "failed": ("✗", "bad"),
-    "skipped": ("–", "warn"),
-    "cancelled": ("⊘", "left"),
-    "interrupted": ("!", "bad"),
-}
-STATE_GLYPHS: dict[str, tuple[str, str]] = {
-    "active": ("●", "good"),
-    "running": ("▸", "busy"),
-    "paused": ("‖", "warn"),
-    "broken": ("✗", "bad"),
-    "vanished": ("?", "warn"),
-    "done": ("·", "dim"),
-}
+
+
+class _Glyphs(dict[str, tuple[str, str]]):
+    """A sign and a style for each word; `?` for one that only a newer server knows."""
+
+    def __missing__(self, word: str) -> tuple[str, str]:
+        return "?", "dim"
+
+
+STATUS_GLYPHS = _Glyphs(
+    {
+        "queued": ("○", "wait"),
+        "running": ("▸", "busy"),
+        "success": ("✓", "good"),
+        "failed": ("✗", "bad"),
+        "skipped": ("–", "warn"),
+        "cancelled": ("⊘", "left"),
+        "interrupted": ("!", "bad"),
+    }
+)
+STATE_GLYPHS = _Glyphs(
+    {
+        "active": ("●", "good"),
+        "running": ("▸", "busy"),
+        "paused": ("‖", "warn"),
+        "broken": ("✗", "bad"),
+        "vanished": ("?", "warn"),
+        "done": ("·", "dim"),
+    }
+)
 DARK = Theme(
     name="edgecron-dark",
     primary="#7aa2f7",

@@ -86,9 +86,8 @@ def run_sentence(
     after = f" after {short_duration(run.duration_ms)}" if run.duration_ms is not None else ""
     if run.status is Status.SUCCESS:
         return f"{began}; it succeeded{after}."
-    return (
-        f"{began}; it {_PASSED[run.status.value]}{after}: {_reason_words(run, zone=zone, now=now)}."
-    )
+    passed = _PASSED.get(run.status.value, run.status.value)
+    return f"{began}; it {passed}{after}: {_reason_words(run, zone=zone, now=now)}."
 
 
 def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
@@ -100,7 +99,7 @@ def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
     if run.fire_key.startswith("again:"):
         at = near_time(from_ms(int(upstream)), zone=zone, now=now)
         again = f" once more, as the clock was set back at {at}"
-    return {
+    words = {
         "schedule": f"{plan} was its time{by}{moved}{again}"
         f"{_covered_words(run, zone=zone, now=now)}",
         "catch_up": f"its time {plan}{by}{moved} was missed{_missed_words(run)}, and caught up",
@@ -110,7 +109,8 @@ def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
         "boot": "the machine had booted",
         "after": f"run {upstream} had ended, which it comes after",
         "backfill": f"a backfill asked for {plan}",
-    }[run.cause.value]
+    }
+    return words.get(run.cause.value, run.cause.value)
 
 
 def _missed_words(run: Execution) -> str:

@@ -240,7 +240,7 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     condition, until = run.execution.waiting_for, run.execution.wait_until
     if run.waits_for is WaitsFor.CONDITION and condition is not None and until is not None:
         return waiting_words(condition, until, zone=zone, now=now)
-    return {
+    words = {
         WaitsFor.TIME: due_words(run.execution, zone=zone, now=now),
         WaitsFor.RESUME: "held by the pause",
         WaitsFor.ENGINE: "waits for an engine; none is at work",
@@ -250,7 +250,8 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
         WaitsFor.REPLACED_RUN: f"takes the place of run {run.behind_id}, which is being ended",
         WaitsFor.GROUP: "waits for a place in its group",
         WaitsFor.PLACE: "starts as soon as its engine has a place",
-    }[run.waits_for]
+    }
+    return words.get(run.waits_for, run.waits_for)
 
 
 def _fire_words(outlook: Outlook) -> str:

@@ -8,15 +8,28 @@ file; what is in it stays as long as the major version does.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgecron.base.errors import NotFound
+from edgecron.base.errors import MalformedCall, NotFound
 from edgecron.client import Client
-from edgecron.client.resources import RESOURCES, Request, question, read_answer
+from edgecron.client.resources import (
+    RESOURCES,
+    Request,
+    answer_object,
+    question,
+    read_answer,
+    read_arguments,
+    write_request,
+)
+from edgecron.model.choices import Status
+from edgecron.views.json_objects import execution_object
+from edgecron.views.run_words import run_lines, run_sentence
+from edgecron.views.schedule_words import present_lines
 from tests.support.clock import FakeClock
 from tests.support.remote import near_answer
 from tests.support.specs import make_spec
@@ -71,3 +84,68 @@ def test_an_earlier_server_s_answer_is_read(exchange: dict[str, Any]) -> None:
 
     is_empty = exchange["answer"] == {} or None in exchange["answer"].values()
     assert found is not None or is_empty
+
+
+_OF_A_RUN = {"status": "deferred", "reason": "quota", "cause": "webhook"}
+_NEWER = {**_OF_A_RUN, "idle": "frozen", "waits_for": "tide", "overlap": "merge"}
+
+
+def _as_newer(content: Any) -> Any:
+    """An answer as a newer version might give it, with choices that this one lacks."""
+    if isinstance(content, dict):
+        return {
+            key: _NEWER[key] if key in _NEWER and isinstance(one, str) else _as_newer(one)
+            for key, one in content.items()
+        }
+    return [_as_newer(one) for one in content] if isinstance(content, list) else content
+
+
+def _told_by_newer(client: Client, name: str, /, **arguments: object) -> Any:
+    asked = question(name)
+    answer = answer_object(asked, asked.ask(client, arguments))
+    return read_answer(asked, json.dumps(_as_newer(answer)).encode())
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with Client(tmp_path / "edge.db", clock=FakeClock(_NOW)) as client:
+        client.add(make_spec("backup", "@daily"))
+        client.run_now("backup")
+        yield client
+
+
+def test_choices_of_a_newer_server_are_kept_as_their_text(client: Client) -> None:
+    run = _told_by_newer(client, "execution", execution_id=1)
+    schedule = _told_by_newer(client, "schedule", name="backup")
+
+    assert (run.status, run.cause) == ("deferred", "webhook")
+    assert run.status not in set(Status)
+    assert isinstance(run.status, Status)
+    assert schedule.spec.policies.overlap == "merge"
+    assert write_request(
+        "edit_once", {"name": "backup", "schedule": schedule, "spec": schedule.spec}
+    )
+
+
+def test_sentences_show_choices_of_a_newer_server(client: Client) -> None:
+    client.cancel(1)
+    run = _told_by_newer(client, "execution", execution_id=1)
+    outlook = _told_by_newer(client, "outlook", name="backup")
+
+    sentence = run_sentence(run, zone=UTC, now=_NOW)
+    shown = dict(run_lines(run, zone=UTC, now=_NOW, mask=None))
+    lines = present_lines(outlook, doctor="edgecron doctor", zone=UTC, now=_NOW)
+
+    assert "deferred" in sentence
+    assert "quota" in sentence
+    assert "webhook" in sentence
+    assert (shown["status"], shown["cause"]) == ("deferred: quota", "webhook")
+    assert execution_object(run).items() >= _OF_A_RUN.items()
+    assert lines
+
+
+def test_a_request_with_an_unknown_choice_is_refused() -> None:
+    query = [("status", "deferred")]
+
+    with pytest.raises(MalformedCall, match="deferred"):
+        read_arguments(question("history_page"), words={}, query=query, content={})
