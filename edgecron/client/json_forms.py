@@ -25,9 +25,11 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from edgecron.base.errors import MalformedCall
+from edgecron.base.errors import MalformedCall, UnknownTimezone
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple, is_value, names_of
+from edgecron.triggers.compiled import from_json
+from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
 
 Shape = Mapping[str, Any]
 Encode = Callable[[Any], Any]
@@ -102,44 +104,33 @@ def reference(name: str) -> Shape:
 
 # Type hints of our modules.
 
-# Classes that signatures and fields mention, and that their modules import for type checkers only.
-_HOMES: dict[str, str] = {
-    "Backfill": "edgecron.planning.backfill",
-    "Cause": "edgecron.model.choices",
-    "Choice": "edgecron.model.listing",
-    "Client": "edgecron.client",
-    "ClockState": "edgecron.planning.corrections",
-    "Document": "edgecron.formats.document_values",
-    "EngineState": "edgecron.engine.health",
-    "Execution": "edgecron.model.run",
-    "Explanation": "edgecron.views.explanation",
-    "Filter": "edgecron.model.filters",
-    "Foreseen": "edgecron.views.outlook",
-    "Imported": "edgecron.model.schedule",
-    "LatePlaces": "edgecron.views.outlook",
-    "LaterTold": "edgecron.client.follow",
-    "Outlook": "edgecron.views.outlook",
-    "Output": "edgecron.model.claim",
-    "OutputChunk": "edgecron.model.claim",
-    "NamedId": "edgecron.model.listing",
-    "Removal": "edgecron.model.listing",
-    "RunBounds": "edgecron.model.listing",
-    "RunPage": "edgecron.model.listing",
-    "Schedule": "edgecron.model.schedule",
-    "ScheduleLine": "edgecron.model.listing",
-    "SchedulePage": "edgecron.model.listing",
-    "ScheduleSpec": "edgecron.model.schedule",
-    "SortBy": "edgecron.model.listing",
-    "Standing": "edgecron.model.listing",
-    "Status": "edgecron.model.choices",
-    "Step": "edgecron.formats.document_plan",
-    "Tallied": "edgecron.views.statistics",
-    "Trigger": "edgecron.triggers.base",
-    "DatabaseCopy": "edgecron.engine.other_engines",
-    "UpcomingFire": "edgecron.planning.forecast",
-    "WeekHeat": "edgecron.views.busy",
+# The classes that signatures and fields mention, but that their modules import for type checkers
+# only: names by module.
+_HOMES: Mapping[str, str] = {
     "datetime": "datetime",
+    "edgecron.client": "Client",
+    "edgecron.client.follow": "LaterTold",
+    "edgecron.engine.health": "EngineState",
+    "edgecron.engine.other_engines": "DatabaseCopy",
+    "edgecron.formats.document_plan": "Step",
+    "edgecron.formats.document_values": "Document",
+    "edgecron.model.choices": "Cause Status",
+    "edgecron.model.claim": "Output OutputChunk",
+    "edgecron.model.filters": "Filter",
+    "edgecron.model.listing": "Choice NamedId Removal RunBounds RunPage ScheduleLine SchedulePage"
+    " SortBy Standing",
+    "edgecron.model.run": "Execution",
+    "edgecron.model.schedule": "Imported Schedule ScheduleSpec",
+    "edgecron.planning.backfill": "Backfill",
+    "edgecron.planning.corrections": "ClockState",
+    "edgecron.planning.forecast": "UpcomingFire",
+    "edgecron.triggers.base": "Trigger",
+    "edgecron.views.busy": "WeekHeat",
+    "edgecron.views.explanation": "Explanation",
+    "edgecron.views.outlook": "Foreseen LatePlaces Outlook",
+    "edgecron.views.statistics": "Tallied",
 }
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 # An array of numbers, which is a list as JSON, is no generic type before Python 3.12.
 _STAND_INS: dict[str, Any] = {"array": list}
 
@@ -150,9 +141,9 @@ def hints_of(one: type | Callable[..., Any]) -> Mapping[str, Any]:
     module = vars(sys.modules[one.__module__])
     texts = " ".join(str(text) for text in getattr(one, "__annotations__", {}).values())
     names = {
-        name: getattr(import_module(_HOMES[name]), name)
+        name: getattr(import_module(_HOME_OF[name]), name)
         for name in _NAME.findall(texts)
-        if name not in module and name in _HOMES
+        if name not in module and name in _HOME_OF
     }
     return get_type_hints(one, localns={**module, **names, **_STAND_INS})
 
@@ -190,56 +181,42 @@ def _decode_float(value: Any, where: str, is_strict: bool) -> float:
     raise refuse(where, value, "a number")
 
 
-def _encode_instant(value: Any) -> str:
-    if not isinstance(value, datetime) or value.utcoffset() is None:
+def _text(
+    kind: type, shape: Shape, expected: str, *, write: Encode, read: Callable[[str], Any]
+) -> Form:
+    """A type that is a text in JSON; `read` raises ValueError for a text that is none of it."""
+
+    def encode(value: Any) -> str:
+        if not isinstance(value, kind):
+            raise TypeError(f"{value!r} is not {expected}")
+        return str(write(value))
+
+    def decode(value: Any, where: str, is_strict: bool) -> Any:
+        with suppress(ValueError, OverflowError):
+            if type(value) is str:
+                return read(value)
+        raise refuse(where, value, expected)
+
+    return Form(encode, decode, shape)
+
+
+def _write_instant(value: datetime) -> str:
+    if value.utcoffset() is None:
         raise TypeError(f"{value!r} is not an aware datetime")
     return format_instant(value)
 
 
-def _decode_instant(value: Any, where: str, is_strict: bool) -> datetime:
-    try:
-        found = datetime.fromisoformat(value) if type(value) is str else None
-        if found is not None and found.tzinfo is not None:
-            return found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    raise refuse(where, value, "an RFC 3339 time with an offset")
+def _read_instant(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset")
+    return found.astimezone(UTC)
 
 
-def _encode_date(value: Any) -> str:
-    if type(value) is not date:
-        raise TypeError(f"{value!r} is not a date")
-    return value.isoformat()
-
-
-def _decode_date(value: Any, where: str, is_strict: bool) -> date:
-    try:
-        if type(value) is str:
-            return date.fromisoformat(value)
-    except ValueError:
-        pass
-    raise refuse(where, value, "a date")
-
-
-def _encode_bytes(value: Any) -> str:
-    if not isinstance(value, bytes):
-        raise TypeError(f"{value!r} is not bytes")
-    return b64encode(value).decode("ascii")
-
-
-def _decode_bytes(value: Any, where: str, is_strict: bool) -> bytes:
-    try:
-        if type(value) is str:
-            return b64decode(value, validate=True)
-    except ValueError:
-        pass
-    raise refuse(where, value, "base64")
-
-
-def _decode_path(value: Any, where: str, is_strict: bool) -> Path:
-    if type(value) is not str or not value or "\0" in value:
-        raise refuse(where, value, "a path")
-    return Path(value)
+def _read_path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ValueError(f"{text!r} is no path")
+    return Path(text)
 
 
 def _encode_json(value: Any) -> Any:
@@ -256,9 +233,6 @@ def _encode_json(value: Any) -> Any:
 
 
 def _encode_trigger(value: Any) -> Any:
-    from edgecron.base.errors import UnknownTimezone
-    from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
-
     found = value.to_json()
     if found["timezone"] == LOCAL:
         with suppress(UnknownTimezone):  # A rule without a name: there is no other word for it.
@@ -267,8 +241,6 @@ def _encode_trigger(value: Any) -> Any:
 
 
 def _decode_trigger(value: Any, where: str, is_strict: bool) -> Any:
-    from edgecron.triggers.compiled import from_json
-
     if not isinstance(value, dict):
         raise refuse(where, value, "a compiled trigger")
     return from_json(value)
@@ -289,10 +261,28 @@ _PLAIN: dict[Any, Form] = {
     int: _plain(int, INTEGER, "a whole number", int),
     str: _plain(str, TEXT, "a text", str.__str__),
     float: Form(_encode_float, _decode_float, {"type": "number"}),
-    datetime: Form(_encode_instant, _decode_instant, INSTANT),
-    date: Form(_encode_date, _decode_date, {"type": "string", "format": "date"}),
-    bytes: Form(_encode_bytes, _decode_bytes, {"type": "string", "contentEncoding": "base64"}),
-    Path: Form(str, _decode_path, TEXT),
+    datetime: _text(
+        datetime,
+        INSTANT,
+        "an RFC 3339 time with an offset",
+        write=_write_instant,
+        read=_read_instant,
+    ),
+    date: _text(
+        date,
+        {"type": "string", "format": "date"},
+        "a date",
+        write=date.isoformat,
+        read=date.fromisoformat,
+    ),
+    bytes: _text(
+        bytes,
+        {"type": "string", "contentEncoding": "base64"},
+        "base64",
+        write=lambda value: b64encode(value).decode("ascii"),
+        read=lambda text: b64decode(text, validate=True),
+    ),
+    Path: _text(Path, TEXT, "a path", write=str, read=_read_path),
     object: Form(_encode_json, lambda value, where, is_strict: value, {}),
     Any: Form(_encode_json, lambda value, where, is_strict: value, {}),
 }
