@@ -23,7 +23,6 @@ from edgecron.base.units import to_ms
 from edgecron.cli.screen import wrapped
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
-from edgecron.client.statistics import MOST_RUNS
 from edgecron.formats.option_texts import read_run_number, read_time
 from edgecron.model.listing import Idle
 from edgecron.triggers import clock_change_notes
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
     from edgecron.views.explanation import Explanation
 
+_MOST_RUNS = 5  # of one time that are told one by one
 USAGE = "NAME [TIME|RUN] | RUN [--json]"
 
 
@@ -150,7 +150,7 @@ def _put_sentences(cli: Session, sentences: list[str]) -> None:
 def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
     now, zone = client.now(), cli.zone()
     if found.verdict is Verdict.RECORDED:
-        shown: tuple[Execution, ...] = found.runs[-MOST_RUNS:]
+        shown: tuple[Execution, ...] = found.runs[-_MOST_RUNS:]
         lines = [run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)) for run in shown]
         more = len(found.runs) - len(shown)
         if more > 0:

@@ -1,23 +1,50 @@
-"""Client: a database on this machine, all its subjects in one class."""
+"""Client: a database on this machine.
+
+What it can do lies in one class per subject, in `opening`, `schedules`, `schedule_changes`, `runs`,
+`outlook` and `backfill`. Here are documents, statistics and upkeep of the whole database.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from edgecron.formats.document_plan import Step
-    from edgecron.formats.document_values import Document
-    from edgecron.model.schedule import Schedule
-    from edgecron.planning.times import CompiledSpec
-
+from edgecron.base.checks import check_aware
+from edgecron.base.errors import Conflict, DatabaseUnusable, NotFound
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client.backfill import Backfills
 from edgecron.client.outlook import Outlooks
-from edgecron.client.statistics import Statistics
-from edgecron.client.upkeep import Upkeep
+from edgecron.model.measures import EndedRun, Measures
+from edgecron.store.sqlite.whole_file import Orphans, compact, repair_orphans
+
+if TYPE_CHECKING:
+    from edgecron.client.backup import Backup
+    from edgecron.client.restore import Restoration
+    from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Document
+    from edgecron.model.measures import Measures
+    from edgecron.model.schedule import Schedule
+    from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
+    from edgecron.planning.times import CompiledSpec
+    from edgecron.store.sqlite.whole_file import Orphans
+    from edgecron.views.statistics import Tallied
 
 
-class Client(Outlooks, Backfills, Statistics, Upkeep):
+_PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
+_MOST_RUNS = 100_000  # that statistics count: a second, whatever the history holds
+_MOST_OUTPUTS = 1_000
+
+
+def _say_nothing(done: int, count: int) -> None:
+    """Progress that nobody follows."""
+
+
+class Client(Outlooks, Backfills):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None is the one that the command line would use: EDGECRON_DB, else the configured
@@ -64,3 +91,225 @@ class Client(Outlooks, Backfills, Statistics, Upkeep):
         from edgecron.client.apply import Apply
 
         return Apply(self).finish()
+
+    # Statistics.
+
+    def tallies(
+        self,
+        name: str | None = None,
+        *,
+        since: datetime,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Tallied:
+        """How one schedule goes, or each of them, by what has ended since an instant.
+
+        With `limit`, so many schedules, of names after one: their runs and no others are read.
+        Removed schedules are among them. Raises NotFound.
+        """
+        from edgecron.store.sqlite.statistics import (
+            find_ended,
+            find_ended_of,
+            find_named_page,
+            find_names_of,
+            find_output_sizes,
+        )
+        from edgecron.views.statistics import Tallied, spread, tally
+
+        check_aware("since", since)
+        since_ms = to_ms(since)
+        schedule_id = None if name is None else self._past_id(name)
+        database = self.store
+        if schedule_id is None and limit is not None:
+            names = find_named_page(database, since_ms=since_ms, after=after, limit=limit)
+            each = _MOST_RUNS // max(1, len(names))
+            runs, cut_ms = find_ended_of(database, list(names), since_ms=since_ms, limit=each)
+        else:
+            names = find_names_of(database, schedule_id)
+            runs, cut_ms = find_ended(database, schedule_id, since_ms=since_ms, limit=_MOST_RUNS)
+        grouped: dict[int, list[EndedRun]] = {}
+        for run in runs:
+            grouped.setdefault(run.schedule_id, []).append(run)
+        # Of a name that was given again both are told as one.
+        named: dict[str, list[EndedRun]] = {}
+        for each, ended in grouped.items():
+            if names[each] > (after or ""):
+                named.setdefault(names[each], []).extend(ended)
+        sizes = []
+        if schedule_id is not None:
+            sizes = find_output_sizes(database, schedule_id, since_ms=since_ms, limit=_MOST_OUTPUTS)
+        return Tallied(
+            since=since,
+            cut_at=None if cut_ms is None else from_ms(cut_ms),
+            by_name={each: tally(named[each]) for each in sorted(named)},
+            total=tally(runs),
+            output_bytes=spread(sizes),
+        )
+
+    def measures(self, *, per_schedule: bool = False) -> Measures:
+        """Every schedule's counts and times, what is active, and how long and late runs were.
+
+        With `per_schedule` also how long and late the runs of each schedule were.
+        """
+        from edgecron.store.sqlite.statistics import (
+            count_active,
+            find_by_schedule,
+            find_durations,
+            find_lateness,
+            find_lock_failures,
+            find_measured,
+        )
+
+        database = self.store
+        return Measures(
+            schedules=find_measured(database, now_ms=self._clock.now_ms()),
+            active=count_active(database),
+            duration=find_durations(database),
+            late=find_lateness(database),
+            lock_failures=find_lock_failures(database),
+            by_schedule=find_by_schedule(database) if per_schedule else None,
+        )
+
+    # Upkeep: copies of the whole database, and removal of what is too old or too much.
+
+    def backup(
+        self,
+        path: str | Path,
+        *,
+        replace: bool = False,
+        on_progress: Callable[[int, int], object] = _say_nothing,
+    ) -> Backup:
+        """Copy the database to a file, or into a folder under a dated name, while it is in use.
+
+        The file gets its name only when it is whole, on the disk, and nothing in it is damaged.
+        Raises AlreadyExists where it is there and may not be replaced, InvalidInput or NotFound
+        for a place where no backup may be, DatabaseUnusable for a damaged database.
+        """
+        from edgecron.client.backup import make_backup
+
+        return make_backup(
+            self.path, str(path), now=self.now(), replace=replace, on_progress=on_progress
+        )
+
+    def write_backup(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        on_progress: Callable[[int, int], object] = _say_nothing,
+    ) -> Backup:
+        """The same, to where `write` takes it, part by part, once nothing in it is damaged."""
+        from edgecron.client.backup import write_backup
+
+        return write_backup(self.path, write, now=self.now(), on_progress=on_progress)
+
+    def restoring(
+        self,
+        path: str | Path,
+        *,
+        on_progress: Callable[[int, int], object] = _say_nothing,
+    ) -> AbstractContextManager[Restoration]:
+        """Look a backup through that is to take the place of the database; nothing changes yet.
+
+        Entered, it says what there is, and its `carry_out` does it. Raises NotFound where there
+        is no such file, DatabaseUnusable for a damaged one, Conflict where an engine, a
+        supervisor or another program has the database open.
+        """
+        from edgecron.client.restore import prepare_restore
+
+        # Else there is nothing to lose, which must not be made now, or nothing that could be read.
+        if os.path.lexists(self.path):
+            with suppress(NotFound, DatabaseUnusable):
+                self.take_over()
+        self.close()
+        return prepare_restore(self.path, Path(path), clock=self.clock, on_progress=on_progress)
+
+    @property
+    def retention(self) -> Retention:
+        """What is kept, where nothing else is asked for."""
+        if self._retention is None:
+            from edgecron.planning.retention import Retention
+
+            self._retention = Retention()
+        return self._retention
+
+    def prune(
+        self,
+        name: str | None = None,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = False,
+        on_progress: Callable[[Removed], object] = lambda removed: None,
+    ) -> Pruned:
+        """Remove what is beyond `retention`, the client's own where it is None.
+
+        Of one schedule with `name`, also of one that was removed: then by age and count, and
+        `output_bytes` are its own. `database_bytes` has no meaning then. Engines go on meanwhile.
+        A dry run removes nothing, and says what would go. Raises NotFound.
+        """
+        from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
+        from edgecron.store.sqlite.retention import prune
+        from edgecron.store.sqlite.retention_rows import find_size
+
+        schedule_id = None if name is None else self._past_id(name)
+        retention = retention or self.retention
+        is_trusted = self.clock_state().is_trusted
+        limits = limits_at(retention, self._clock.now_ms(), is_trusted=is_trusted)
+        before = Kept(*find_size(self.store))
+        done: list[Removed] = []
+        slices = prune(self.store, limits, schedule_id=schedule_id, is_trial=dry_run)
+        for removed in slices:
+            if removed is None or not removed.count:
+                continue
+            done = sum_of(done, removed)
+            on_progress(removed)
+            if not dry_run:
+                self.store.tidy()
+                time.sleep(_PAUSE_S)
+        return Pruned(
+            removed=tuple(done),
+            before=before,
+            after=Kept(*find_size(self.store)),
+            has_ages=is_trusted,
+        )
+
+    def repair_orphans(self) -> list[Orphans]:
+        """Repair rows that refer to what is missing, where that loses no history; what was
+        repaired. Engines continue meanwhile."""
+        counts: dict[tuple[str, str], int] = {}
+        for one in repair_orphans(self.store):
+            key = (one.table, one.parent)
+            counts[key] = counts.get(key, 0) + one.row_count
+            self.store.tidy()
+            time.sleep(_PAUSE_S)
+        return [Orphans(*key, row_count=count) for key, count in counts.items()]
+
+    def forget(self, name: str, *, dry_run: bool = False) -> Forgotten:
+        """Remove the former definitions of a schedule for good, also those of removed schedules of
+        its name; of these the last one, too.
+
+        Raises NotFound.
+        """
+        from edgecron.planning.retention import Forgotten
+        from edgecron.store.sqlite.old_definitions import forget
+
+        ids = self.store.find_ids_of_name(name) or [self._past_id(name)]
+        found = [forget(self.store, one, is_trial=dry_run) for one in ids]
+        return Forgotten(
+            removed=sum(one.removed for one in found),
+            kept=sum(one.kept for one in found),
+            is_log_empty=found[-1].is_log_empty,
+        )
+
+    def compact(self) -> None:
+        """Give what is free in the database's file back to the file system.
+
+        All of it is written anew, once, under one lock: nothing else can be written meanwhile.
+        Raises Conflict where an engine is alive, which must not wait so long.
+        """
+        alive = [state for state in self.engines() if state.is_alive]
+        if alive:
+            raise Conflict(
+                f"an engine is running, pid {alive[0].info.pid}, and could write nothing meanwhile",
+                hint="stop it first; what is free is filled again before the file grows",
+            )
+        compact(self.store)

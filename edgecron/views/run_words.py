@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import ScheduleSpec
 
 
-MOST_RUNS = 5
 _NOT_RUN = {
     "overlap": "an earlier run of it was still active",
     "misfire": "nothing could run it at its time, and its catch-up left it out",

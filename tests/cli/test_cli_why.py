@@ -172,6 +172,18 @@ def test_a_run_by_hand_that_is_left_out_is_not_called_a_time_of_the_schedule(
     )
 
 
+def test_of_many_runs_of_one_time_the_last_five_are_told(edgecron: Edgecron) -> None:
+    scopes = [word for number in range(7) for word in ("--scope", f"line:{number}")]
+    edgecron("add", "poll", "--every", "1h", *scopes, "--", "true")
+    edgecron("run", "poll")
+    [*_, run] = edgecron("history", "poll", "--json").json
+
+    said = edgecron("why", "poll", run["plan_at"])
+
+    assert said.out.startswith("Of 7 runs these are the last; see ")
+    assert said.out.count("because somebody asked for it") == 5
+
+
 def test_what_is_asked_wrongly_is_told(edgecron: Edgecron, backup: str) -> None:
     edgecron("add", "gone", "--every", "1h", "--", "true")
     edgecron("rm", "gone")
