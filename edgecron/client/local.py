@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
-_MOST_RUNS = 100_000  # that statistics count: a second, whatever the history holds
+MOST_COUNTED = 100_000  # that statistics count: a second, whatever the history holds
 _MOST_OUTPUTS = 1_000
 
 
@@ -122,11 +122,11 @@ class Client(Outlooks, Backfills):
         database = self.store
         if schedule_id is None and limit is not None:
             names = find_named_page(database, since_ms=since_ms, after=after, limit=limit)
-            each = _MOST_RUNS // max(1, len(names))
+            each = MOST_COUNTED // max(1, len(names))
             runs, cut_ms = find_ended_of(database, list(names), since_ms=since_ms, limit=each)
         else:
             names = find_names_of(database, schedule_id)
-            runs, cut_ms = find_ended(database, schedule_id, since_ms=since_ms, limit=_MOST_RUNS)
+            runs, cut_ms = find_ended(database, schedule_id, since_ms=since_ms, limit=MOST_COUNTED)
         grouped: dict[int, list[EndedRun]] = {}
         for run in runs:
             grouped.setdefault(run.schedule_id, []).append(run)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from edgecron.client import statistics
+from edgecron.client import local
 from edgecron.model.choices import Overlap, Status
 from edgecron.model.measures import EndedRun
 from edgecron.views.statistics import Spread, spread, tally
@@ -96,7 +96,7 @@ def test_only_what_was_decided_since_then_is_counted(story: Story) -> None:
 def test_more_than_can_be_counted_is_cut_and_said(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics, "MOST_RUNS", 3)
+    monkeypatch.setattr(local, "MOST_COUNTED", 3)
     story.add("often", "* * * * *")
     for _ in range(6):
         story.after_s(60)
@@ -218,7 +218,7 @@ def test_a_page_of_stats_counts_skipped_times_that_still_grow(story: Story) -> N
 def test_a_page_of_stats_reads_a_bounded_number_of_runs(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics, "MOST_RUNS", 6)
+    monkeypatch.setattr(local, "MOST_COUNTED", 6)
     for name in ("a", "b"):
         story.add(name, "* * * * *")
     for _ in range(6):
