@@ -228,8 +228,7 @@ class Outlooks(ScheduleChanges, Runs):
         Computed in slices: None after each that is not the last, and then the heat. What was
         changed meanwhile may be counted as it was. Raises UnknownTimezone.
         """
-        from edgecron.views.busy import WeekTally
-        from edgecron.views.busy_shapes import week_from
+        from edgecron.views.busy import WeekTally, week_from
 
         tally = WeekTally(week_from(to_ms(self.now()), zone=zone))
         after_id: int | None = 0

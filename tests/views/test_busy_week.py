@@ -18,8 +18,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.model.measures import Recurrence
 from edgecron.triggers import combine, dump_trigger, load_zone, parse_trigger
-from edgecron.views.busy import WeekHeat, WeekTally
-from edgecron.views.busy_shapes import week_from
+from edgecron.views.busy import WeekHeat, WeekTally, week_from
 from tests.support.clock import FakeClock
 from tests.support.offering import let_vanish
 from tests.support.specs import SEED, make_spec
