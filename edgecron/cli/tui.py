@@ -28,7 +28,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.paths import is_root
 from edgecron.base.tokens import read_token
 from edgecron.cli.session import Session
@@ -233,21 +233,16 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
 
 
 def _start_engine(cli: Session, closing: ExitStack) -> None:
-    from edgecron.tui.own_engine import OwnEngine, engine_command, engine_environment, find_refusal
+    from edgecron.tui.own_engine import start_engine
 
     def ended(last: str | None) -> None:
         if last is not None:
             cli.say(f"edgecron: the engine from here has ended: {last}")
 
-    database = cli.database_path()
-    refusal = find_refusal(database)
-    if refusal is not None:
-        cli.show_error(refusal)
+    try:
+        engine = start_engine(cli.database_path(), config_path=cli.config_path, ended=ended)
+    except EdgecronError as error:
+        cli.show_error(error)
         return
-    engine = OwnEngine(
-        engine_command(database, config_path=cli.config_path),
-        environment=engine_environment(),
-        ended=ended,
-    )
     closing.callback(engine.close)
     cli.say("edgecron: an engine runs from here, and ends with it")

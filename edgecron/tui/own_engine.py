@@ -55,6 +55,20 @@ def find_refusal(database: Path) -> EdgecronError | None:
     )
 
 
+def start_engine(
+    database: Path, *, config_path: str | None, ended: Callable[[str | None], object]
+) -> OwnEngine:
+    """Start an engine for a database. Raises the error of `find_refusal`."""
+    refusal = find_refusal(database)
+    if refusal is not None:
+        raise refusal
+    return OwnEngine(
+        engine_command(database, config_path=config_path),
+        environment=engine_environment(),
+        ended=ended,
+    )
+
+
 class OwnEngine:
     """One engine process, from start to end."""
 

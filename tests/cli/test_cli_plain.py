@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from edgecron.cli.plain import find_news, news_lines
-from edgecron.model.choices import Cause, Status
-from edgecron.model.run import Execution
 from tests.support.processes import Daemon
 from tests.support.program import PROGRAM
 from tests.support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
 
-NOW = datetime(2021, 3, 28, 12, 0, tzinfo=UTC)
 PROMPT = "edgecron> "
 # All that a terminal which only prints lines can be sent.
 LINES = re.compile(r"(?:[^\x00-\x1f\x7f-\x9f]|\r?\n|\t)*")
@@ -182,43 +175,3 @@ def test_an_engine_runs_from_the_prompt_and_ends_with_it(
 
     assert "an engine runs from here" in shown
     assert "none alive" in sit(environment)
-
-
-def execution(id_: int, status: Status, **fields: Any) -> Execution:
-    blank: dict[str, Any] = {field.name: None for field in dataclasses.fields(Execution)}
-    plain = {
-        "schedule": "backup",
-        "due_at": NOW,
-        "flags": (),
-        "attempt": 1,
-        "cause": Cause.SCHEDULE,
-    }
-    return Execution(**{**blank, **plain, "id": id_, "status": status, **fields})
-
-
-def test_what_was_queued_or_running_before_is_news_when_it_is_something_else() -> None:
-    before = {1: Status.RUNNING, 2: Status.QUEUED, 3: Status.RUNNING}
-    runs = [
-        execution(1, Status.SUCCESS, finished_at=NOW, duration_ms=1200),
-        execution(2, Status.RUNNING, started_at=NOW),
-        execution(3, Status.RUNNING, started_at=NOW),
-        execution(4, Status.QUEUED),
-        execution(5, Status.SKIPPED, finished_at=NOW),
-    ]
-
-    news = find_news(before, runs)
-
-    assert [each.run.id for each in news] == [1, 2]
-    assert news_lines(news, zone=UTC, now=NOW) == [
-        "backup, run 1, ended at 12:00:00: success, 1.2 s",
-        "backup, run 2, started at 12:00:00",
-    ]
-
-
-def test_of_very_many_the_last_are_told_and_the_others_counted() -> None:
-    runs = [execution(id_, Status.RUNNING, started_at=NOW) for id_ in range(1, 31)]
-
-    lines = news_lines(find_news({}, runs), zone=UTC, now=NOW)
-
-    assert lines[0] == "20 runs more: see history"
-    assert lines[-1] == "backup, run 30, started at 12:00:00"
