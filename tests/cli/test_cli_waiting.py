@@ -19,6 +19,7 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.triggers import load_zone
 from edgecron.views.times import near_time
 from tests.support.cli import Edgecron
+from tests.support.edits import Edit
 from tests.support.engines import Place
 from tests.support.processes import BOUND_S, Gate
 from tests.support.program import PACKAGE, PROGRAM, copied_program
@@ -327,11 +328,9 @@ def test_errors_of_a_run_that_can_not_be_written_are_an_error_of_our_own(place: 
 
 def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Place) -> None:
     add(place, "x", "echo one")
-    line = "            decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)"
-    broken = copied_program(
-        place.database.parent,
-        ("client/runs.py", re.escape(line), line.replace("fire,", "nothing,")),
-    )
+    call = "self.store.enqueue_fire(schedule, "
+    defect = Edit(function="Runs.ask", old=f"{call}fire", new=f"{call}nothing")
+    broken = copied_program(place.database.parent, defect)
 
     code, out, err = end_of(program(place, "run", "x", "--wait", package=broken))
 

@@ -12,8 +12,7 @@ ROOT = Path(__file__).parents[2]
 # What is loaded for as long as the program lives, and does nothing for an engine at rest.
 NOT_AT_REST = {
     *("textual", "rich", "asyncio", "croniter", "dateutil", "argparse", "subprocess", "tempfile"),
-    *("dataclasses", "inspect", "ast", "dis", "logging", "traceback", "linecache", "tokenize"),
-    *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "contextvars"),
+    *("dataclasses", "logging", "traceback", "random", "ssl", "sqlite3", "email", "contextvars"),
     *("shlex", "termios"),
     *("edgecron.client.local", "edgecron.formats.config", "edgecron.store.protocol"),
 }

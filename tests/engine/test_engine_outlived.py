@@ -22,7 +22,9 @@ from edgecron.model.claim import Stream
 from edgecron.store.sqlite.connection import Database
 from edgecron.supervisor import lock_is_held, lock_path
 from edgecron.supervisor.control import Control
+from edgecron.supervisor.protocol import PROTOCOL_VERSION
 from tests.support.crowd import COUNT, Crowd, name_of, printed
+from tests.support.edits import Edit
 from tests.support.engines import Place
 from tests.support.processes import Daemon, ends, parent_of
 from tests.support.program import copied_program
@@ -203,11 +205,11 @@ def test_after_a_reboot_runs_are_interrupted_and_their_process_ids_belong_to_oth
 
 def another_version(folder: Path, version: str, *, protocol: int | None = None) -> Path:
     """The program of another version, which speaks another protocol where one is given."""
-    changes = [("__init__.py", r'__version__ = ".*"', f'__version__ = "{version}"')]
+    edits = [Edit(function="__version__", old=repr(edgecron.__version__), new=repr(version))]
     if protocol is not None:
-        line = f"PROTOCOL_VERSION = {protocol}"
-        changes.append(("supervisor/protocol.py", r"PROTOCOL_VERSION = \d+", line))
-    return copied_program(folder, *changes)
+        old, new = repr(PROTOCOL_VERSION), repr(protocol)
+        edits.append(Edit(function="PROTOCOL_VERSION", old=old, new=new))
+    return copied_program(folder, *edits)
 
 
 def end(daemon: Daemon, how: signal.Signals) -> None:

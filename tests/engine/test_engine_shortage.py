@@ -18,6 +18,7 @@ from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor import Flag
 from tests.support.cgroups import Cgroup
+from tests.support.edits import Edit
 from tests.support.engines import Place
 from tests.support.places import fill, small_disk
 from tests.support.processes import Daemon, parent_of
@@ -75,7 +76,7 @@ def test_a_run_for_which_no_process_is_left_at_first_is_started_later(
     place: Place, make_group: MakeGroup, tmp_path: Path
 ) -> None:
     # As patient as the test, however busy the machine is meanwhile.
-    patience = ("supervisor/starting.py", "PATIENCE_MS = 5_000 .*", "PATIENCE_MS = 600_000")
+    patience = Edit(function="PATIENCE_MS", old="5000", new="600000")
     daemon, supervisor = at_the_gate(place, program=copied_program(tmp_path, patience))
     group = make_group("pids.max", 1)
     group.add(supervisor)

@@ -16,6 +16,7 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
+from tests.support.edits import Edit
 from tests.support.processes import Daemon
 from tests.support.program import copied_program
 from tests.support.servicemanager import NotifySocket
@@ -115,15 +116,18 @@ def test_an_engine_that_hangs_in_a_step_feeds_no_more_whatever_else_lives(
     listening: NotifySocket, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
-    # Once there is a schedule, a step never ends.
-    hang = "        self.find_next() and __import__('threading').Event().wait()"
-    beat = r"        self\._registration\.beat\(is_running=bool\(self\.runners\)\)"
-    program = copied_program(tmp_path, ("engine/step.py", beat, hang))
+    # Once a schedule is due, a step never ends.
+    hang = Edit(
+        function="plan_fire",
+        old="is_done = timing.max_runs is not None",
+        new="__import__('threading').Event().wait()\n    is_done = timing.max_runs is not None",
+    )
+    program = copied_program(tmp_path, hang)
     daemon = Daemon(database, program=program, through=MEANT)
     listening.wait_until(lambda told: "WATCHDOG" in told, bound_s=10)
 
     job = Job(kind=JobKind.COMMAND, argv=("true",))
-    Client(database).add(ScheduleSpec(name="x", triggers=("every 1h",), job=job))
+    Client(database).add(ScheduleSpec(name="x", triggers=("every 1s",), job=job))
     while not listening.is_silent(bound_s=2):
         pass
 

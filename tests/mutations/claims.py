@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.edits import Edit, FileEdit
+
 from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, fails
-from .mutation import Edit, FileEdit, Hunt, Mutation
+from .mutation import Hunt, Mutation
 
 _CLAIMS = "tests/store/test_store_claims.py"
 ALL: tuple[Mutation, ...] = (

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .mutation import AnyEdit
+from tests.support.edits import AnyEdit
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "edgecron"

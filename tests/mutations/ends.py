@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.edits import Edit, FileEdit
+
 from .hunts import CRASHES, EVERY_CALL, POLICIES, fails
-from .mutation import Edit, FileEdit, Hunt, Mutation
+from .mutation import Hunt, Mutation
 
 # The trigger of the database, and what it is told from a planted one by.
 _WHEN = "WHEN OLD.status NOT IN ('queued', 'running') AND"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.edits import Edit
+
 from .hunts import CRASHES, CROWDS, NEEDS, POLICIES, fails
-from .mutation import Edit, Hunt, Mutation
+from .mutation import Hunt, Mutation
 
 _LIMITS = "tests/engine/test_engine_limits.py"
 _NO_LIMIT = f"{_LIMITS}::test_no_limit_is_ever_passed_whatever_comes_together"

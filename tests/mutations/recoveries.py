@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.edits import Edit
+
 from .hunts import CRASHES, POLICIES, TAKE_OVER, fails
-from .mutation import Edit, Hunt, Mutation
+from .mutation import Hunt, Mutation
 
 _STORIES = "tests/engine/test_engine_recovery.py"
 

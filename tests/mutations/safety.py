@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.edits import Edit
+
 from .hunts import CUTS
-from .mutation import Edit, Hunt, Mutation
+from .mutation import Hunt, Mutation
 
 _FILE = "tests/store/test_sqlite_file.py"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.edits import Edit
+
 from .hunts import TORN_JOURNALS
-from .mutation import Edit, Hunt, Mutation
+from .mutation import Hunt, Mutation
 
 _COMMANDS = "tests/supervisor/test_supervisor_commands.py"
 _CONTROL = "tests/supervisor/test_supervisor_control.py"

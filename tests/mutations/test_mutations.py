@@ -8,8 +8,9 @@ import pytest
 
 from tests.mutations.copies import PACKAGE, a_copy
 from tests.mutations.hunting import hunt_all
-from tests.mutations.mutation import Edit, Mutation, StaleEdit
+from tests.mutations.mutation import Mutation
 from tests.mutations.table import ALL
+from tests.support.edits import Edit, StaleEdit
 
 QUICK = [mutation for mutation in ALL if mutation.is_quick]
 OTHERS = [mutation for mutation in ALL if not mutation.is_quick]

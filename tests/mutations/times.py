@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.edits import Edit
+
 from .hunts import CROWDS, LIVES, ORACLE, STORIES, fails
-from .mutation import Edit, Hunt, Mutation
+from .mutation import Hunt, Mutation
 
 ALL: tuple[Mutation, ...] = (
     Mutation(

@@ -1,4 +1,4 @@
-"""The program that is tested, and copies of the package that differ from it in a line.
+"""The program that is tested, and edited copies of the package.
 
 It is the package of this tree, or what TESTS_BINARY names, such as the built single binary.
 """
@@ -6,27 +6,24 @@ It is the package of this tree, or what TESTS_BINARY names, such as the built si
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
 
 import edgecron
+from tests.support.edits import AnyEdit
 
 PACKAGE = (sys.executable, "-m", "edgecron")
 PROGRAM = (os.environ["TESTS_BINARY"],) if "TESTS_BINARY" in os.environ else PACKAGE
 
 
-def copied_program(folder: Path, *changes: tuple[str, str, str]) -> Path:
-    """A folder to start a `Daemon` from, with a copy of the package.
-
-    A change is a file of the package, a pattern of a whole line of it, and what that line is then.
-    """
+def copied_program(folder: Path, *edits: AnyEdit) -> Path:
+    """Copy the package, edit the copy, and return its folder, to start a `Daemon` from."""
     package = folder / "program" / "edgecron"
-    shutil.copytree(Path(edgecron.__file__).parent, package)
-    for name, pattern, text in changes:
-        path = package / name
-        changed, count = re.subn(f"^{pattern}$", text, path.read_text("utf-8"), flags=re.MULTILINE)
-        assert count == 1, f"{pattern} is {count} times in {path}"
-        path.write_text(changed, "utf-8")
+    # Without compiled files: one may have the second and size of an edited file.
+    shutil.copytree(
+        Path(edgecron.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for edit in edits:
+        edit.apply(package)
     return package.parent

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.edits import Edit
 from tests.support.processes import Daemon, Gate, ends
 from tests.support.program import PROGRAM, copied_program
 from tests.support.stuck import stop
@@ -222,22 +223,17 @@ def test_it_takes_its_terminal_back_when_it_was_stopped_without_a_word(
 
 
 # What `s` does then.
-_DEFECT = """
-
-def _fail(self):
-    raise RuntimeError("bad \\x1b]52;c;aGk=\\x07")
-
-
-HomeScreen.action_sort = _fail
-"""
+_DEFECT = Edit(
+    function="HomeScreen.action_sort",
+    old="self.current_view()",
+    new=r"exec('raise RuntimeError(\'bad \\x1b]52;c;aGk=\\x07\')')",
+)
 
 
 def test_a_defect_is_told_when_the_terminal_is_restored(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    program = copied_program(tmp_path)
-    with open(program / "edgecron" / "tui" / "home.py", "a", encoding="utf-8") as module:
-        module.write(_DEFECT)
+    program = copied_program(tmp_path, _DEFECT)
 
     with process_on_terminal(environment, "tui", program=program) as (outer, process):
         before = termios.tcgetattr(outer)
