@@ -9,17 +9,14 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import AlreadyExists, InvalidInput
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.embedding.json_values import json_text
-from edgecron.embedding.signatures import (
-    Arguments,
-    is_coroutine_function,
-    is_generator_function,
-)
+from edgecron.embedding.signatures import Arguments, is_generator_function
 from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_writing import trigger_key
 from edgecron.model.engine import Offers, find_program, offer_of
@@ -133,7 +130,7 @@ class Registry:
             if one.is_process:
                 self.process_commands[name] = spec.job.argv
             if one.arguments is not None:
-                is_coroutine = is_coroutine_function(one.arguments.function)
+                is_coroutine = iscoroutinefunction(one.arguments.function)
                 (self.coroutines if is_coroutine else self.functions)[name] = one.arguments.call
             self.offers |= _offered(spec)
             self._declared[name] = self._unkept[name] = one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
@@ -16,7 +17,6 @@ from edgecron.embedding.events import RunEvent, log_end, wants_of
 from edgecron.embedding.pool import begin_anew_in_children
 from edgecron.embedding.processes import is_child, process_part
 from edgecron.embedding.program import Program
-from edgecron.embedding.signatures import is_coroutine_function
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
 from edgecron.planning.retention import Retention
@@ -225,7 +225,7 @@ class Scheduler(Program):
         exceptions are logged, and a slow callback delays nothing else. Raises InvalidInput for an
         unknown kind.
         """
-        if is_coroutine_function(callback):
+        if iscoroutinefunction(callback):
             raise InvalidInput(
                 f"{callback.__qualname__} is a coroutine, expected a function",
                 hint="use: async for event in scheduler.events(...)",
