@@ -15,8 +15,7 @@
 
     schedule_screen.py schedule_facts.py durations.py   one schedule, its facts, its chart
     run_screen.py run_facts.py   one run and its facts
-    output_view.py output_lines.py   its output: keys and mouse; drawing
-    output_text.py wrapping.py   its lines, searched and selected; text in columns
+    output_view.py output_text.py   its output on the screen; its lines, searched and selected
     output_export.py    copy, save and page an output
     facts.py            sections of facts, for both screens
 

@@ -22,8 +22,7 @@ from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Targets
 from edgecron.tui.output_export import ExportScreen
 from edgecron.tui.output_feed import OutputEnd, OutputFeed
-from edgecron.tui.output_lines import output_title
-from edgecron.tui.output_view import OutputView
+from edgecron.tui.output_view import OutputView, output_title
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.run_facts import (
     Neighbor,
@@ -235,7 +234,7 @@ class RunScreen(ExportScreen):
     def on_screen_resume(self) -> None:
         self._tick()
 
-    def on_output_lines_changed(self) -> None:
+    def on_output_view_changed(self) -> None:
         self._show_title()
 
     def _show_title(self) -> None:

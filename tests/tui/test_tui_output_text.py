@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.model.claim import OutputChunk, Stream
-from edgecron.tui.output_text import OutputText, find_matches
-from edgecron.tui.wrapping import wrap
+from edgecron.tui.output_text import (
+    OutputText,
+    Place,
+    Selection,
+    find_matches,
+    letter_at,
+    selected_text,
+    whole_text,
+    wrap,
+)
 from edgecron.views.phrases import display_width
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
@@ -234,3 +242,44 @@ def test_wrapping_loses_no_letter_and_fits(text: str, width: int) -> None:
 
     assert "".join(rows) == text.replace("\t", "")
     assert all(display_width(row) <= width for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "letter"),
+    [("abc", 1, 1), ("abc", 7, 3), ("漢b", 0, 0), ("漢b", 1, 0), ("漢b", 2, 1), ("漢b", 3, 2)],
+)
+def test_a_column_has_the_letter_that_is_drawn_there(text: str, column: int, letter: int) -> None:
+    assert letter_at(text, column) == letter
+
+
+@pytest.mark.parametrize(
+    ("anchor", "head", "is_lines", "text"),
+    [
+        (Place(0, 1), Place(0, 3), False, "ne"),
+        (Place(0, 1), Place(2, 2), False, "ne\ntwo\nth"),
+        (Place(2, 2), Place(0, 1), False, "ne\ntwo\nth"),
+        (Place(1, 0), Place(1, 0), True, "two\n"),
+        (Place(2, 0), Place(1, 0), True, "two\nthree\n"),
+        (Place(0, 0), Place(9, 9), False, "one\ntwo\nthree"),
+    ],
+)
+def test_what_is_selected_is_the_same_in_both_directions(
+    anchor: Place, head: Place, is_lines: bool, text: str
+) -> None:
+    made = printed(piece("one\ntwo\nthree\n"))
+
+    assert selected_text(made, Selection(anchor, head, is_lines)) == text
+
+
+def test_a_line_that_was_too_long_is_one_again_when_it_is_taken() -> None:
+    long = b"x" * 10_000
+    made = printed(piece(long + b"\nnext\n"))
+
+    assert made.end > 2
+    assert whole_text(made) == long.decode() + "\nnext\n"
+
+
+def test_nothing_that_a_terminal_obeys_is_taken() -> None:
+    made = printed(piece(b"\x1b]52;c;aGk=\x07\x9b31m\xc2\x9b\xe2\x80\xaered\n"))
+
+    assert all(letter.isprintable() or letter == "\n" for letter in whole_text(made))

@@ -11,9 +11,8 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from edgecron.model.claim import OutputChunk, Stream
-from edgecron.tui.output_lines import output_title
 from edgecron.tui.output_text import whole_text
-from edgecron.tui.output_view import OutputView
+from edgecron.tui.output_view import OutputView, output_title
 from tests.support.specs import ms
 
 AT_MS = ms("2026-11-20T08:00:00Z")
@@ -372,10 +371,10 @@ def test_a_click_selects_nothing_and_forgets_what_was_selected() -> None:
 def test_what_is_forgotten_at_the_beginning_moves_nothing() -> None:
     async def story(seen: Story) -> None:
         long = "x" * 4000
-        await seen.take(*(out(f"{number} {long}\n") for number in range(4900)))
+        await seen.take(*(out(f"{number} {long}\n") for number in range(9200)))
         await seen.press("k")
         before = seen.lines
-        await seen.take(*(out(f"{number} {long}\n") for number in range(4900, 5600)))
+        await seen.take(*(out(f"{number} {long}\n") for number in range(9200, 9900)))
 
         assert seen.view.printed.first > 0
         assert seen.lines == before
