@@ -8,7 +8,8 @@
     keys.py bindings.py key_line.py   keys: of the configuration, bound, named at the bottom
 
     home.py             the first screen: schedules, upcoming runs, past runs
-    list_view.py list_model.py filter_line.py   lists: the window, their parts, their filter
+    list_view.py list_model.py list_source.py filter_line.py   lists: the window, their parts,
+                        where lines come from, their filter
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
     timeline.py week.py   the next hours as a bar; how busy the coming week is
     status.py           status line, banner, details of the line under the cursor

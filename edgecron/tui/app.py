@@ -22,7 +22,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.bindings import actions_of, bindings, find_action_node, keymap
 from edgecron.tui.database_app import DatabaseApp
-from edgecron.tui.home import FIRST_LINES, HomeScreen
+from edgecron.tui.home import HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import DARK, THEMES
@@ -167,13 +167,7 @@ class Dashboard(DatabaseApp):
         return self.theme_variables
 
     def on_load(self) -> None:
-        # The database is read while the first screen is laid out.
         self.start_threads()
-        self.ask(
-            "first schedules",
-            lambda client: client.first_schedule_lines(FIRST_LINES),
-            self._home.take_first,
-        )
 
     def on_mount(self) -> None:
         self.push_screen(self._home)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -14,7 +13,7 @@ from textual.widgets import Input
 from edgecron.base.errors import InvalidInput
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Source, Span
+from edgecron.tui.list_model import Span
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.views.phrases import display_width, error_words
@@ -24,27 +23,6 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 0.12  # after the last letter, before the list is filtered
 _LEAST_INPUT = 12  # columns
-
-
-class FilteredSource(Source, Protocol):
-    """A source that can be filtered."""
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether `count` is the whole number, not only what was found so far."""
-
-    def filter_by(self, wanted: Filter | None) -> None:
-        """Show only lines that match a filter; None shows all."""
-
-    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
-        """Return the keys of a filter that do not apply to these lines."""
-
-    @property
-    def trouble(self) -> str:
-        """What can't be shown, and why; empty if all can."""
-
-    def gone_of(self, keys: Set[int]) -> Set[int]:
-        """Return the keys whose lines no longer exist, as far as known."""
 
 
 class FilterLine(Horizontal):
@@ -61,12 +39,11 @@ class FilterLine(Horizontal):
     FilterLine .said { width: 1fr; }
     """
 
-    def __init__(self, view: LineView, source: FilteredSource, *, id: str) -> None:
+    def __init__(self, view: LineView, *, id: str) -> None:
         super().__init__(id=id)
         self._view = view
-        self._source = source
+        self._source = view.source
         self._empty = view.empty
-        self._filter: Filter | None = None
         self._problem = ""
         self._is_searching = False
         self._is_writing = False
@@ -92,7 +69,7 @@ class FilterLine(Horizontal):
 
     def clear(self) -> bool:
         """Remove the filter; return whether there was one."""
-        was_there = self._filter is not None or bool(self._problem)
+        was_there = self._source.filter is not None or bool(self._problem)
         for line in self.query(LineInput):
             with line.prevent(Input.Changed):
                 line.value = ""
@@ -109,7 +86,7 @@ class FilterLine(Horizontal):
 
     def show(self) -> None:
         """Show how many lines match and are marked, or what is wrong with the filter."""
-        is_filtered = self._filter is not None or bool(self._problem)
+        is_filtered = self._source.filter is not None or bool(self._problem)
         shows_line = is_filtered or self._is_writing
         self.display = shows_line or bool(self._view.marked or self._source.trouble)
         self.query_one(".sign", TextLine).display = shows_line
@@ -129,8 +106,8 @@ class FilterLine(Horizontal):
         spans: list[Span] = []
         if self._problem:
             spans.append((f" ✗ {clean(self._problem)} ", "bad"))
-        elif self._filter is not None:
-            spans += self._count_spans(self._filter)
+        elif self._source.filter is not None:
+            spans += self._count_spans(self._source.filter)
         if self._view.marked:
             spans.append((f" ▌{len(self._view.marked):,} marked ", "accent"))
         if self._source.trouble:
@@ -183,8 +160,7 @@ class FilterLine(Horizontal):
             self.show()
             return
         self._problem = ""
-        is_same = (wanted and wanted.terms) == (self._filter and self._filter.terms)
-        self._filter = wanted
+        is_same = (wanted and wanted.terms) == (self._source.filter and self._source.filter.terms)
         if not is_same:
             self._is_searching = True
             self._view.empty = self._empty if wanted is None else "nothing matches"

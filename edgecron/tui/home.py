@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -12,13 +12,14 @@ from textual.timer import Timer
 
 from edgecron.base.errors import NotFound
 from edgecron.client.protocol import Client
-from edgecron.model.listing import ScheduleLine, SortBy
+from edgecron.model.listing import SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.filter_line import FilterLine
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Span, Targets
+from edgecron.tui.list_source import DatabaseSource
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.status import (
@@ -36,11 +37,16 @@ from edgecron.tui.text_line import TextLine, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar
 from edgecron.tui.week import WeekView
 
-FIRST_LINES = 60  # as many as most terminals have room for
 _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0
 _NARROW = 50  # columns; below, the tabs replace the name of the program
-_PANES = ("schedules", "upcoming", "runs")
+# The columns of each list, and what an empty one says.
+_LISTS = {
+    "schedules": (schedule_list.COLUMNS, "no schedules yet: a makes one"),
+    "upcoming": (upcoming_list.COLUMNS, "nothing to come"),
+    "runs": (run_list.COLUMNS, "nothing has run yet"),
+}
+_PANES = tuple(_LISTS)
 
 
 class HomeScreen(EditScreen[None]):
@@ -54,49 +60,36 @@ class HomeScreen(EditScreen[None]):
         super().__init__(classes=f"-{_PANES[0]}")
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
-        self._first_lines: list[ScheduleLine] = []
         self._overview: Overview | None = None
         self._paced: ThrottledQuery[Overview] = ThrottledQuery(self, "overview")
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        app = self.app
-        self.schedules = schedule_list.ScheduleSource(
-            self, now=app.now, zone=app.zone, changed=lambda: self._show("schedules")
-        )
-        self.upcoming = upcoming_list.UpcomingSource(
-            self, now=app.now, zone=app.zone, changed=self._show_upcoming
-        )
-        self.runs = run_list.RunSource(
-            self, now=app.now, zone=app.zone, changed=lambda: self._show("runs")
-        )
+        self.schedules = schedule_list.ScheduleSource(self, changed=lambda: self._show("schedules"))
+        self.upcoming = upcoming_list.UpcomingSource(self, changed=self._show_upcoming)
+        self.runs = run_list.RunSource(self, changed=lambda: self._show("runs"))
+        self._sources: Mapping[str, DatabaseSource[Any]] = {
+            "schedules": self.schedules,
+            "upcoming": self.upcoming,
+            "runs": self.runs,
+        }
         yield TextLine(id="top")
         yield Banner(id="banner")
         with Container(id="panes"):
-            for name, source, columns, empty in (
-                (
-                    "schedules",
-                    self.schedules,
-                    schedule_list.COLUMNS,
-                    "no schedules yet: a makes one",
-                ),
-                ("upcoming", self.upcoming, upcoming_list.COLUMNS, "nothing to come"),
-                ("runs", self.runs, run_list.COLUMNS, "nothing has run yet"),
-            ):
+            for name, source in self._sources.items():
+                columns, empty = _LISTS[name]
                 with Vertical(id=f"{name}-pane", classes="pane"):
                     view = LineView(source, columns, id=name, empty=empty)
                     yield view
                     if name == "upcoming":
                         yield UpcomingBar(id="upcoming-bar")
                         yield WeekView(self, id="week")
-                    yield FilterLine(view, source, id=f"{name}-foot")
+                    yield FilterLine(view, id=f"{name}-foot")
         yield CursorDetail(self, id="cursor-detail")
         yield TextLine(id="status")
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
-        # Reading everything now would delay the first lines.
-        self.call_after_refresh(self._read_all)
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
         self._show_order()
@@ -104,14 +97,7 @@ class HomeScreen(EditScreen[None]):
         self.query_one(Banner).show_trouble()
         self._tick()
         self.set_interval(_ENGINES_S, self._read_engines)
-        if self._first_lines:
-            self.schedules.take_first(self._first_lines)
-
-    def take_first(self, lines: list[ScheduleLine]) -> None:
-        """Show the first schedules by name, before the whole order is read."""
-        self._first_lines = lines
-        if self.is_mounted:
-            self.schedules.take_first(lines)
+        self._read_all()
 
     def _read_all(self) -> None:
         self.schedules.read()
@@ -242,27 +228,16 @@ class HomeScreen(EditScreen[None]):
     def on_line_view_opened(self, message: LineView.Opened) -> None:
         if self.app.screen is not self:
             return  # The key was pressed twice.
-        name = self.current_schedule()
-        if message.view.id in ("schedules", "upcoming") and name is not None:
-            self.open_schedule(name)
-        line = message.view.current()
-        if message.view.id == "runs" and line is not None:
+        name, line = self.current_schedule(), message.view.current()
+        if message.view.source is self.runs and line is not None:
             self.open_run(line.key)
+        elif name is not None:
+            self.open_schedule(name)
 
     def current_schedule(self) -> str | None:
         """Return the schedule of the line under the cursor; None without one."""
-        view = self.current_view()
-        line = view.current()
-        if line is None:
-            return None
-        if view.source is self.schedules:
-            found = self.schedules.schedule_line(line.key)
-            return None if found is None else found.standing.name
-        if view.source is self.upcoming:
-            index = self.upcoming.index_of(line.key)
-            return None if index is None else self.upcoming.found.fires[index].schedule
-        run = self.runs.execution(line.key)
-        return None if run is None else run.schedule
+        line = self.current_view().current()
+        return None if line is None else self.current_source().schedule_of(line.key)
 
     def schedule_saved(self, name: str) -> None:
         self._seek(name)
@@ -274,16 +249,8 @@ class HomeScreen(EditScreen[None]):
         self.app.push_screen(ScheduleScreen(name))
 
     def targets(self) -> Targets | None:
-        view = self.current_view()
-        keys = view.target_keys()
-        if not keys:
-            return None
-        if view.source is self.runs:
-            return Targets(run_ids=tuple(keys))
-        if view.source is self.upcoming:
-            names = self.upcoming.names_of(keys)  # empty if the filter hides all marked ones
-            return Targets(names=names) if names else None
-        return self.schedules.targets(keys)
+        keys = self.current_view().target_keys()
+        return self.current_source().targets(keys) if keys else None
 
     def open_run(self, execution_id: int) -> None:
         """Open the screen of a run."""
@@ -312,6 +279,10 @@ class HomeScreen(EditScreen[None]):
             return focused
         name = next((name for name in _PANES if self.has_class(f"-{name}")), _PANES[0])
         return self.query_one(f"#{name}", LineView)
+
+    def current_source(self) -> DatabaseSource[Any]:
+        """Return the source of the list in front."""
+        return self._sources[self.current_view().id or _PANES[0]]
 
     def filter_line_of(self, name: str) -> FilterLine:
         """Return the filter line of a list."""

@@ -1,9 +1,8 @@
-"""Parts of lists: spans, lines, columns and their widths, sources, targets of actions. Pure."""
+"""Parts of lists: spans, lines, columns and their widths, targets of actions. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from edgecron.base.values import NamedTuple
 from edgecron.views.phrases import display_width, fit
@@ -42,29 +41,6 @@ class Column(NamedTuple):
     drop: int = 0
     is_right: bool = False
     keeps_end: bool = False  # cut at the beginning, such as a row of bars
-
-
-class Source(Protocol):
-    """Where a list gets its lines. The list calls `line` while it draws, so it never waits."""
-
-    @property
-    def count(self) -> int:
-        """How many lines there are, as far as known."""
-
-    def line(self, index: int) -> Line | None:
-        """Return a line; None if it is not read yet."""
-
-    def index_of(self, key: int) -> int | None:
-        """Return the index of a line; None if it is unknown or gone."""
-
-    def want(self, first: int, last: int) -> None:
-        """Read what is missing of these visible lines."""
-
-    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        """Pass the keys of all lines to `take`, now or later."""
-
-    def nearest_s(self, first: int, last: int) -> float:
-        """Return the distance in seconds of the nearest time in these lines."""
 
 
 def share_out(columns: Sequence[Column], width: int) -> list[int]:

@@ -20,13 +20,13 @@ from edgecron.tui.list_model import (
     GAP,
     Column,
     Line,
-    Source,
     Span,
     first_of,
     last_of,
     pace_of,
     share_out,
 )
+from edgecron.tui.list_source import Source
 from edgecron.tui.text_line import StyledWidget
 from edgecron.views.phrases import display_width, fit
 
@@ -34,8 +34,8 @@ from edgecron.views.phrases import display_width, fit
 class LineView(StyledWidget, ScrollView, can_focus=True):
     """Show the lines of a source, with a cursor and marks.
 
-    The cursor stays on its line when other lines come or go; on the first line it stays there. If
-    `is_led`, another widget has the focus and moves the cursor.
+    The cursor stays on its line when other lines come or go; on the first line it stays there. A
+    list that can't have the focus is led by another widget.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
@@ -77,10 +77,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         *,
         id: str,
         empty: str = "",
-        is_led: bool = False,
     ) -> None:
         super().__init__(id=id)
-        self._is_led = is_led
         self.source = source
         self.columns = tuple(columns)
         self.empty = empty
@@ -91,6 +89,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._drawn: dict[int, Line | None] = {}  # by line of the screen
+        self._drawn_at = 0  # the line of the screen where the cursor was drawn
 
     # Showing lines.
 
@@ -113,7 +112,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             if found is not None and found != self.cursor:
                 # Keep its place on the screen, too.
                 self.set_reactive(LineView.cursor, found)
-                shift = found - self.cursor_on_screen - self.scroll_offset.y
+                shift = found - self._drawn_at - self.scroll_offset.y
                 self._resize(count)
                 self.scroll_to(
                     y=self.scroll_offset.y + shift, animate=False, force=True, immediate=True
@@ -125,13 +124,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._note_key()
         self.refresh()
         self._want()
-
-    @property
-    def cursor_on_screen(self) -> int:
-        """How many lines below the first visible one the cursor was drawn."""
-        return self._drawn_at
-
-    _drawn_at = 0
 
     def current(self) -> Line | None:
         """Return the line under the cursor; None if there is none or it is not read yet."""
@@ -201,7 +193,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         line = self._drawn[y - 1] = self.source.line(index)
         if index == self.cursor:
             base = base + self.theme_style(
-                "cursor" if self.has_focus or self._is_led else "cursor-blurred"
+                "cursor" if self.has_focus or not self.can_focus else "cursor-blurred"
             )
         if line is None:
             return Strip([Segment(fit(" …", width), base + self.theme_style("dim"))], width)

@@ -8,7 +8,6 @@ for keys, and it ranks by its own score, not as the command line does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -24,6 +23,7 @@ from edgecron.model.filters import rank_of
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Column, Line
+from edgecron.tui.list_source import Source
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, TextLine
 
@@ -52,7 +52,7 @@ class Item(NamedTuple):
     schedule: str | None = None
 
 
-class _PaletteSource:
+class _PaletteSource(Source):
     """The source of the palette's list."""
 
     def __init__(self, labels: Mapping[str, tuple[str, ...]], *, in_output: bool) -> None:
@@ -60,9 +60,9 @@ class _PaletteSource:
         self._in_output = in_output
         self.items: Sequence[Item] = ()
 
-    @property
-    def count(self) -> int:
-        return len(self.items)
+    def show(self, items: Sequence[Item]) -> None:
+        """Show these items."""
+        self.items, self.keys = items, range(len(items))
 
     def line(self, index: int) -> Line | None:
         item = self.items[index]
@@ -74,18 +74,6 @@ class _PaletteSource:
         name, keys = item.action.replace("_", " "), " ".join(self._labels[item.action])
         words = help_words(item.action, in_output=self._in_output)
         return Line(key=index, cells=(((name, "bold"),), ((words, ""),), ((keys, "accent"),)))
-
-    def index_of(self, key: int) -> int | None:
-        return key if key < self.count else None
-
-    def want(self, first: int, last: int) -> None:
-        """Do nothing: all items are there."""
-
-    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        """Do nothing: no item is marked."""
-
-    def nearest_s(self, first: int, last: int) -> float:
-        return inf
 
 
 def help_words(action: str, *, in_output: bool) -> str:
@@ -177,13 +165,9 @@ class Palette(Overlay[Item]):
                 sign.show([("> ", "accent")])
                 yield sign
                 yield LineInput(placeholder="an action, or a schedule", compact=True)
-            yield LineView(
-                self._source,
-                _COLUMNS,
-                id="items",
-                empty="nothing is called like that",
-                is_led=True,
-            )
+            view = LineView(self._source, _COLUMNS, id="items", empty="nothing is called like that")
+            view.can_focus = False
+            yield view
 
     def on_mount(self) -> None:
         self.query_one(LineInput).focus()
@@ -211,9 +195,9 @@ class Palette(Overlay[Item]):
     def _show(self, names: Sequence[str]) -> None:
         text = self._text()
         if text:
-            self._source.items = find_items(self._actions, names, text)
+            self._source.show(find_items(self._actions, names, text))
         else:
-            self._source.items = [Item(action) for action in default_order(self._actions)]
+            self._source.show([Item(action) for action in default_order(self._actions)])
         view = self.query_one(LineView)
         view.cursor = 0
         view.source_changed()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
+from edgecron.client.protocol import Client
 from edgecron.model.listing import (
     Idle,
     Recent,
@@ -21,7 +22,8 @@ from edgecron.model.listing import (
 )
 from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
 from edgecron.tui.list_model import Column, Line, Span, Targets
-from edgecron.tui.queries import QueryScreen, ThrottledQuery
+from edgecron.tui.list_source import DatabaseSource
+from edgecron.tui.queries import QueryScreen
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.views.phrases import is_overdue
 from edgecron.views.times import distance, near_time
@@ -29,7 +31,9 @@ from edgecron.views.times import distance, near_time
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
 
-_TOPIC = "schedule order"
+    _Found = tuple[array[int], list[ScheduleLine]]
+
+_FIRST = 60  # lines read at first: as many as most terminals have room for
 _BESIDE = 40  # lines read beside the visible ones
 _NEAR = 12  # a missing line this near to the visible ones is read
 _MOST_KEPT = 1000
@@ -61,102 +65,51 @@ SORTS = {
 DESCENDING = frozenset({SortBy.LAST, SortBy.RUNS})
 
 
-class ScheduleSource:
-    """The source of schedules; calls `changed` when there is something new to show."""
+class ScheduleSource(DatabaseSource["_Found"]):
+    """The source of schedules: all ids in order, and the lines near the visible ones."""
 
-    def __init__(
-        self,
-        screen: QueryScreen[Any],
-        *,
-        now: Callable[[], datetime],
-        zone: tzinfo,
-        changed: Callable[[], None],
-    ) -> None:
-        self._query_screen = screen
-        self._paced: ThrottledQuery[array[int]] = ThrottledQuery(screen, _TOPIC)
-        self._now = now
-        self._zone = zone
-        self._changed = changed
-        self._order = array("q")
+    topic = "schedules"
+
+    def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
+        super().__init__(screen, changed=changed)
+        self.keys: array[int] = array("q")
         self._lines: dict[int, ScheduleLine] = {}
-        self._seen = range(0)
+        self._seen = range(_FIRST)
         self.sort = SortBy.NAME
         self.is_descending = False
-        self.filter: Filter | None = None
-        self.is_read = False
-        self.is_clock_trusted = True  # as far as known
-
-    @property
-    def count(self) -> int:
-        return len(self._order)
-
-    @property
-    def is_counted(self) -> bool:
-        return True
-
-    def filter_by(self, wanted: Filter | None) -> None:
-        """Show only schedules that match a filter; None shows all."""
-        self.filter = wanted
-        self.read_at_once()
 
     def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
         """Show schedules in another order."""
         self.sort, self.is_descending = sort, is_descending
         self.read_at_once()
 
-    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
-        """Return the keys of a filter that do not apply to schedules."""
+    def unused_keys(self, wanted: Filter) -> Sequence[str]:
         return wanted.unused_on_schedules
-
-    @property
-    def trouble(self) -> str:
-        return ""
-
-    def gone_of(self, keys: Set[int]) -> Set[int]:
-        """Return the keys of removed schedules; none while a filter is on."""
-        is_all = self.is_read and self.filter is None
-        return keys - set(self._order) if keys and is_all else frozenset()
-
-    def read_at_once(self) -> None:
-        """Read the order immediately: the user waits for it."""
-        self._query_screen.interrupt(_TOPIC)
-        self._paced.skip_wait()
-        self.read()
-
-    def take_first(self, lines: list[ScheduleLine]) -> None:
-        """Show these lines until the order is known."""
-        if not self.is_read:
-            self._order = array("q", (line.id for line in lines))
-            self._take(lines)
 
     def read(self) -> None:
         """Read the order and the visible lines again."""
-        sort, is_descending, wanted = self.sort, self.is_descending, self.filter
+        sort, is_descending, wanted, seen = self.sort, self.is_descending, self.filter, self._seen
 
-        def show(order: array[int]) -> None:
-            if (sort, is_descending, wanted) != (self.sort, self.is_descending, self.filter):
-                return  # Another order or filter is being read.
-            self._order = order
-            self.is_read = True
-            self._ask_lines(list(self._slice(self._seen)))
-            self._changed()
+        def find(client: Client) -> _Found:
+            order = client.schedule_order(sort, is_descending=is_descending, matches=wanted)
+            ids = list(order[seen.start : seen.stop])
+            return order, client.schedule_lines(ids) if ids else []
 
-        self._paced.ask(
-            lambda client: client.schedule_order(
-                sort,
-                is_descending=is_descending,
-                matches=wanted,
-            ),
-            show,
-        )
+        def show(found: _Found) -> None:
+            # Otherwise another order or filter is being read.
+            if (sort, is_descending, wanted) == (self.sort, self.is_descending, self.filter):
+                self.keys, lines = found
+                self._take(lines)
+
+        self._query.ask(find, show)
 
     def line(self, index: int) -> Line | None:
-        found = self._lines.get(self._order[index])
+        found = self._lines.get(self.keys[index])
         return None if found is None else self._line_of(found)
 
-    def schedule_line(self, key: int) -> ScheduleLine | None:
-        """Return the line of a schedule; None if it was never read."""
-        return self._lines.get(key)
+    def schedule_of(self, key: int) -> str | None:
+        found = self._lines.get(key)
+        return None if found is None else found.standing.name
 
     def targets(self, keys: Sequence[int]) -> Targets:
         """Return these schedules as targets: by name if it is known."""
@@ -166,20 +119,11 @@ class ScheduleSource:
             schedule_ids=tuple(key for key, line in known if line is None),
         )
 
-    def index_of(self, key: int) -> int | None:
-        try:
-            return self._order.index(key)
-        except ValueError:
-            return None
-
-    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        take(self._order)
-
     def nearest_s(self, first: int, last: int) -> float:
         now = self._now()
         times = (
             instant
-            for key in self._order[first:last]
+            for key in self.keys[first:last]
             if (found := self._lines.get(key)) is not None
             for instant in (found.standing.next_run_at, found.standing.last_run_at)
             if instant is not None
@@ -191,17 +135,13 @@ class ScheduleSource:
         near = range(max(0, first - _NEAR), last + _NEAR)
         # Read many lines at once, not one with each move of the cursor.
         if any(key not in self._lines for key in self._slice(near)):
-            missing = (key for key in self._slice(self._seen) if key not in self._lines)
-            self._ask_lines(list(missing))
+            missing = [key for key in self._slice(self._seen) if key not in self._lines]
+            self._screen.ask(
+                "schedule lines", lambda client: client.schedule_lines(missing), self._take
+            )
 
     def _slice(self, seen: range) -> array[int]:
-        return self._order[seen.start : seen.stop]
-
-    def _ask_lines(self, ids: list[int]) -> None:
-        if ids:
-            self._query_screen.ask(
-                "schedule lines", lambda client: client.schedule_lines(ids), self._take
-            )
+        return self.keys[seen.start : seen.stop]
 
     def _take(self, lines: list[ScheduleLine]) -> None:
         if len(self._lines) > _MOST_KEPT:

@@ -154,14 +154,7 @@ class ScheduleScreen(EditScreen[None]):
         self._tick()
 
     def _begin_history(self, schedule_id: int) -> None:
-        app = self.app
-        self.history = run_list.RunSource(
-            self,
-            now=app.now,
-            zone=app.zone,
-            changed=self._show_history,
-            schedule_id=schedule_id,
-        )
+        self.history = run_list.RunSource(self, changed=self._show_history, schedule_id=schedule_id)
         view = HistoryView(
             self.history, run_list.HISTORY_COLUMNS, id="history", empty="it has not run yet"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
 from math import inf
@@ -12,8 +12,9 @@ from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.durations import BARS
-from edgecron.tui.list_model import Column, Line, Span
-from edgecron.tui.queries import QueryScreen, ThrottledQuery
+from edgecron.tui.list_model import Column, Line, Span, Targets
+from edgecron.tui.list_source import DatabaseSource
+from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import TextLine
 from edgecron.views.phrases import count_words, is_overdue, moved_words
 from edgecron.views.times import distance, near_time
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _PILE_UP_SIGN, _CLOCK_CHANGE_SIGN = "▲", "◆"
 _MOST_NAMED = 3
-_TOPIC = "upcoming"
 _MOST = 1500
 _MOST_LOOKED_AT = 5000
 _READ_AGAIN = timedelta(minutes=1)
@@ -117,55 +117,24 @@ def _note(found: Timeline, *, now: datetime, zone: tzinfo) -> list[Span]:
     return []
 
 
-class UpcomingSource:
-    """The source of upcoming runs; calls `changed` when there is something new to show."""
+class UpcomingSource(DatabaseSource[UpcomingFires]):
+    """The source of upcoming runs."""
 
-    def __init__(
-        self,
-        screen: QueryScreen[Any],
-        *,
-        now: Callable[[], datetime],
-        zone: tzinfo,
-        changed: Callable[[], None],
-    ) -> None:
-        self._query_screen = screen
-        self._paced: ThrottledQuery[UpcomingFires] = ThrottledQuery(screen, _TOPIC)
-        self._now = now
-        self._zone = zone
-        self._changed = changed
+    topic = "upcoming"
+
+    def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
+        super().__init__(screen, changed=changed)
         self.found = UpcomingFires()
-        self._read_at = now()
+        self._read_at = self._now()
         self._first_to_come: datetime | None = None
-        self._filter: Filter | None = None
-        self.is_clock_trusted = True  # as far as is known
-
-    @property
-    def count(self) -> int:
-        return len(self.found.fires)
 
     @property
     def is_counted(self) -> bool:
         return not self.found.has_more
 
-    def filter_by(self, wanted: Filter | None) -> None:
-        """Show only fires of schedules whose names match a filter; None shows all."""
-        self._filter = wanted
-        self._query_screen.interrupt(_TOPIC)
-        self._paced.skip_wait()
-        self.read()
-
-    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
+    def unused_keys(self, wanted: Filter) -> Sequence[str]:
         """Return the keys of a filter that do not apply to fires: all except names."""
         return tuple(dict.fromkeys(term.key for term in wanted.terms if term.key != "job"))
-
-    @property
-    def trouble(self) -> str:
-        return ""
-
-    def gone_of(self, keys: Set[int]) -> Set[int]:
-        """Return the keys of fires that are over or dropped; none while a filter is on."""
-        is_all = self._filter is None
-        return keys - set(map(_key, self.found.fires)) if keys and is_all else frozenset()
 
     @property
     def is_outdated(self) -> bool:
@@ -179,18 +148,19 @@ class UpcomingSource:
 
     def read(self) -> None:
         """Read the next fires again."""
-        wanted = self._filter
+        wanted = self.filter
 
         def show(coming: UpcomingFires) -> None:
-            if wanted is self._filter:  # Otherwise another filter is being read.
+            if wanted is self.filter:  # Otherwise another filter is being read.
                 self.found = coming
+                self.keys = [_key(fire) for fire in coming.fires]
                 self._first_to_come = next(
                     (fire.due_at for fire in coming.fires if fire.due_at > self._now()), None
                 )
                 self._read_at = self._now()
                 self._changed()
 
-        self._paced.ask(lambda client: _find_next(client, wanted), show)
+        self._query.ask(lambda client: _find_next(client, wanted), show)
 
     def line(self, index: int) -> Line | None:
         fire = self.found.fires[index]
@@ -208,18 +178,15 @@ class UpcomingSource:
             ),
         )
 
-    def index_of(self, key: int) -> int | None:
-        for index, fire in enumerate(self.found.fires):
-            if _key(fire) == key:
-                return index
-        return None
+    def schedule_of(self, key: int) -> str | None:
+        index = self.index_of(key)
+        return None if index is None else self.found.fires[index].schedule
 
-    def names_of(self, keys: Sequence[int]) -> tuple[str, ...]:
-        """Return the schedules of the fires with these keys."""
+    def targets(self, keys: Sequence[int]) -> Targets | None:
+        """Return the schedules of these fires; None if the filter hides all of them."""
         wanted = frozenset(keys)
-        return tuple(
-            dict.fromkeys(fire.schedule for fire in self.found.fires if _key(fire) in wanted)
-        )
+        names = (fire.schedule for fire in self.found.fires if _key(fire) in wanted)
+        return Targets(found) if (found := tuple(dict.fromkeys(names))) else None
 
     def why_fixed(self, index: int) -> str | None:
         """Say why a fire can't be moved; None if it is the next one of its schedule."""
@@ -236,12 +203,6 @@ class UpcomingSource:
             abs((fire.due_at - now).total_seconds()) for fire in self.found.fires[first:last]
         )
         return min(seconds, default=inf)
-
-    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        take([_key(fire) for fire in self.found.fires])
-
-    def want(self, first: int, last: int) -> None:
-        """Do nothing: all fires are read."""
 
 
 def _find_next(client: Client, wanted: Filter | None) -> UpcomingFires:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from zoneinfo import ZoneInfo
 
 from edgecron.client import Client
 from tests.support.clock import FakeClock
@@ -14,6 +15,8 @@ class AtOnce:
     def __init__(self, client: Client, clock: FakeClock) -> None:
         self.app = self
         self.clock = clock
+        self.now = clock.now
+        self.zone = ZoneInfo("UTC")
         self.asked = 0
         self._client = client
 

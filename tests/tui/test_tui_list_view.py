@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from math import inf
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from edgecron.tui.list_model import GAP, Column, Line, first_of, last_of, share_out
+from edgecron.tui.list_source import Source
 from edgecron.tui.list_view import LineView
 
 NAME = Column("NAME", 10, 20, share=1)
 COLUMNS = (Column("", 1, 1), NAME, Column("WHEN", 8, 12, drop=2), Column("NOTE", 6, 30, drop=1))
 
 
-class Letters:
+class Letters(Source):
     """A source of many lines, which were all read."""
 
     def __init__(self, keys: Sequence[int]) -> None:
-        self.keys = list(keys)
+        self.keys: list[int] = list(keys)
         self.wanted: list[tuple[int, int]] = []
-
-    @property
-    def count(self) -> int:
-        return len(self.keys)
 
     def line(self, index: int) -> Line | None:
         key = self.keys[index]
         return Line(key=key, cells=((("●", "good"),), ((f"line {key}", ""),), (), ()))
 
-    def index_of(self, key: int) -> int | None:
-        return self.keys.index(key) if key in self.keys else None
-
     def want(self, first: int, last: int) -> None:
         self.wanted.append((first, last))
-
-    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        take(self.keys)
-
-    def nearest_s(self, first: int, last: int) -> float:
-        return inf
 
 
 class Shown(App[None]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import apsw
 import pytest
@@ -61,8 +60,6 @@ def screen(database: Path) -> Iterator[AtOnce]:
 def source(screen: AtOnce) -> RunSource:
     source = RunSource(
         screen,  # type: ignore[arg-type]
-        now=screen.clock.now,
-        zone=ZoneInfo("UTC"),
         changed=lambda: None,
     )
     source.read()
@@ -163,8 +160,6 @@ def test_new_runs_come_on_top_while_one_looks_at_the_top(
     with Client(copied, clock=clock) as client:
         source = RunSource(
             AtOnce(client, clock),  # type: ignore[arg-type]
-            now=clock.now,
-            zone=ZoneInfo("UTC"),
             changed=lambda: None,
         )
         source.read()
@@ -186,8 +181,6 @@ def test_a_page_that_comes_after_the_window_was_read_anew_leaves_no_gap(database
         source: RunSource
         source = RunSource(
             screen,  # type: ignore[arg-type]
-            now=clock.now,
-            zone=ZoneInfo("UTC"),
             changed=lambda: source.want(220, 240),
         )
         source.read()
@@ -207,8 +200,6 @@ def test_a_page_is_read_while_what_was_changed_must_wait(database: Path) -> None
         source: RunSource
         source = RunSource(
             screen,  # type: ignore[arg-type]
-            now=clock.now,
-            zone=ZoneInfo("UTC"),
             changed=lambda: None,
         )
         source.read()
@@ -232,8 +223,6 @@ def test_what_is_to_be_marked_is_not_where_the_filter_is_another_one_by_then(
         source: RunSource
         source = RunSource(
             screen,  # type: ignore[arg-type]
-            now=clock.now,
-            zone=ZoneInfo("UTC"),
             changed=lambda: None,
         )
         source.ask_keys(told.append)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -31,8 +30,6 @@ def test_an_answer_to_another_filter_is_not_shown(screen: InTurn, kind: Any) -> 
     shown: list[int] = []
     source: Any = kind(
         screen,
-        now=screen.clock.now,
-        zone=ZoneInfo("UTC"),
         changed=lambda: shown.append(source.count),
     )
     source.read()
