@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
-_SHARE = 32  # due schedules that an engine takes while other engines are faster
 # One step decides due fires for at most this long, and at most this many. The rest is for the next
 # step, which serves ends, cancels and waiting runs first.
 STEP_MS = 50
@@ -45,7 +44,7 @@ class _Broken(NamedTuple):
 
 
 class Firing:
-    """Fire for the queues of one engine. `spread` is a number of its own for each engine."""
+    """Fire for the queues of one engine."""
 
     def __init__(
         self,
@@ -57,7 +56,6 @@ class Firing:
         claimer: Claimer,
         runners: Runners,
         events: EventReporter,
-        spread: int,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -66,11 +64,11 @@ class Firing:
         self._claimer = claimer
         self._runners = runners
         self._events = events
-        self._spread = spread
         # The queues, and what of them, whose boot fires are decided.
         self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
         self._rest_until_ms = 0  # monotonic
         self._is_behind = False  # the last step could not decide all that is due
+        self.has_lost = False  # in the last step, other engines claimed most of what is due
 
     def fire(self, hold: Hold, *, has_filled: bool) -> None:
         """Start all that is due now and not held: boot fires, plan times, then queued runs.
@@ -95,35 +93,32 @@ class Firing:
         """Fire what is due as of now, chunk by chunk; how many schedules were ours.
 
         Stop within the bounds of one step, or if runs ended: their ends, and the runs that wait
-        for their places, come first. While other engines are faster, take only a share of what is
-        due, which differs from engine to engine: else all would decide the same.
+        for their places, come first. Stop also if another engine is faster: leave the rest to it.
         """
         queues, offers = self._claimer.open_queues(), self._claimer.offers
         # One instant for all chunks: a schedule that is due every millisecond is decided once.
         now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         # An engine that is behind has no early first start to win by a small chunk.
         limit = CHUNK if self._is_behind else FIRST_CHUNK
-        self._is_behind = False
-        losses = count = total = 0
-        before: list[Due] = []
+        self._is_behind = self.has_lost = False
+        count = total = 0
         while count < _MOST_FIRES:
             due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold, offers=offers)
             if not due:
                 break
-            taken = self._share(due, losses) if losses else due
-            decisions = self._plan(taken, now_ms)
+            decisions = self._plan(due, now_ms)
             advanced = self._claim(decisions)
             total += advanced
-            losses = losses + 1 if 2 * advanced < len(taken) else 0
-            # If other engines were first, nothing might be ours: the next step tries the same.
-            if not advanced and due == before:
+            self.has_lost = 2 * advanced < len(decisions)
+            if self.has_lost or not decisions:
                 break
             took_ms = self._clock.monotonic_ms() - begun_ms
             if len(due) == limit and (took_ms >= STEP_MS or self._is_room_awaited()):
                 self._is_behind = True
-                self._rest_until_ms = begun_ms + took_ms + min(took_ms * _REST, _MOST_REST_MS)
+                if self._store.has_queued():
+                    rest_ms = min(took_ms * _REST, _MOST_REST_MS)
+                    self._rest_until_ms = begun_ms + took_ms + rest_ms
                 break
-            before = due
             count += len(due)
             limit = CHUNK
         return total
@@ -131,11 +126,6 @@ class Firing:
     def _is_room_awaited(self) -> bool:
         """Whether runs wait for places while others have ended and leave them theirs."""
         return bool(self._runners.collect()) and self._store.has_queued()
-
-    def _share(self, due: list[Due], turn: int) -> list[Due]:
-        """A few of what is due, from a place that is this engine's own at each turn."""
-        start = self._spread * turn % len(due)
-        return due[start : start + _SHARE]
 
     def _plan(self, due: list[Due], now_ms: int) -> list[Decision]:
         """Plan due schedules; those that can't be read are stopped and reported."""

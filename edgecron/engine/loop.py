@@ -153,7 +153,8 @@ class Loop:
                 # A client makes one request after the other, and will continue.
                 self._let_more_come(wake_ms)
             return
-        self._engine.prepare()
+        if wake_ms is None or wake_ms > self._clock.now_ms():
+            self._engine.prepare()
         hinted_ms: int | None = None  # when to look, because a process wrote to the log
         while not self._stopping.is_set():
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
@@ -164,7 +165,9 @@ class Loop:
             if self._peer_watch.take_missed():
                 self._engine.suspect()
                 return
-            writes = self._wal_watch.arm() if self._wal_watch and hinted_ms is None else []
+            is_look_near = wake_ms is not None and wake_ms <= self._clock.now_ms() + LOOK_AFTER_MS
+            must_watch = self._wal_watch and hinted_ms is None and not is_look_near
+            writes = self._wal_watch.arm() if self._wal_watch and must_watch else []
             ready = self._wait([bell, *runners, *peers, *writes], wake_ms, look_ms=hinted_ms)
             for dead in ready.intersection(peers):
                 self._peer_watch.forget(dead)

@@ -100,6 +100,12 @@ class Recovery:
         """From now on, only take over ends."""
         self._may_adopt = False
 
+    def find_turn(self, queue: str, at_ms: int, *, engine_id: int) -> int:
+        """The place of our engine, from 0, among the live ones of a queue at an instant."""
+        others = [one.id for one in self.live_engines if queue in one.queues]
+        place = sum(one < engine_id for one in others)
+        return (place + at_ms // 1000) % (len(others) + 1)
+
     def is_due(self) -> bool:
         return self._is_suspected or self._clock.monotonic_ms() >= self._look_at_ms
 

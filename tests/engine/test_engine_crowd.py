@@ -8,8 +8,10 @@ from random import Random
 
 import pytest
 
+from edgecron.engine.step import Engine
 from edgecron.model.choices import Status
-from tests.support.story import Story
+from tests.support.clock import FakeClock
+from tests.support.story import START_MS, Story
 
 SCHEDULES = 12
 SECONDS = 60
@@ -40,3 +42,48 @@ def test_twenty_engines_start_what_one_starts_and_skip_nothing(tmp_path: Path, s
     assert one[Status.SKIPPED] == twenty[Status.SKIPPED] == 0
     assert twenty.total() == one.total()
     assert abs(twenty[Status.SUCCESS] - one[Status.SUCCESS]) <= SCHEDULES
+
+
+def crowd(path: Path, count: int, clock: FakeClock) -> list[Engine]:
+    """Engines that know each other, and a schedule that is due every second."""
+    story = Story(path, clock=clock)
+    engines = [story.engine]
+    engines += [story.world.engines[story.world.start_engine()][0] for _ in range(count - 1)]
+    story.add("often", "every 1s")
+    for engine in engines:
+        engine.step()
+    for engine in engines:
+        engine.suspect()  # The ring of a newcomer does that.
+    return engines
+
+
+def waits_ms(engines: list[Engine], now_ms: int) -> list[int]:
+    """How long each engine sleeps after a step."""
+    wakes_ms = [engine.step().wake_ms for engine in engines]
+    return [wake_ms - now_ms for wake_ms in wakes_ms if wake_ms is not None]
+
+
+def test_engines_wake_one_after_the_other_and_each_is_first_at_some_instant(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock(START_MS)
+    engines = crowd(tmp_path / "edge.db", 5, clock)
+    firsts = set()
+    for _ in range(5):
+        clock.advance_ms(1_000)
+        waits = waits_ms(engines, clock.now_ms())
+        assert sorted(waits) == [1_000, 1_008, 1_016, 1_024, 1_032]
+        firsts.add(waits.index(1_000))
+
+    assert firsts == set(range(5))
+
+
+def test_an_engine_that_is_stopped_delays_a_fire_by_its_turn(tmp_path: Path) -> None:
+    clock = FakeClock(START_MS)
+    engines = crowd(tmp_path / "edge.db", 3, clock)
+    clock.advance_ms(1_000)
+    waits = waits_ms(engines, clock.now_ms())
+
+    clock.advance_ms(1_008)
+
+    assert engines[waits.index(1_008)].step().decided == 1
