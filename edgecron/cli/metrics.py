@@ -25,8 +25,10 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
+from edgecron.base.clock import SystemClock
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
@@ -76,13 +78,12 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     Raises ServerUnavailable, the error that the server answers, and NotSupported if the server
     does not know `per_schedule`.
     """
-    from edgecron.cli.server import lines_to
+    from edgecron.cli.server import connector_to
+    from edgecron.client.remote_server import ServerTime
 
-    line = lines_to(cli.config(), url, warn=cli.caution).open()
-    try:
-        found = line.get(f"/metrics{'?per_schedule=1' * per_schedule}", accept=accept)
-    finally:
-        line.close()
+    connector = connector_to(cli.config(), url, warn=cli.caution)
+    with closing(connector.open(ServerTime(SystemClock()))) as connection:
+        found = connection.get(f"/metrics{'?per_schedule=1' * per_schedule}", accept=accept)
     # No line of metrics begins so: it is an error, in the place of them.
     error = read_error(json.loads(found)["error"]) if found.startswith(b"{") else None
     if error is not None:

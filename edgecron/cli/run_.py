@@ -115,7 +115,7 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
         url = cli.remote_url()
         if url is not None:
             # Somebody waits no longer for an answer, and what was asked may have been heard.
-            from edgecron.client.remote_requests import LOOK, NOT_KNOWN
+            from edgecron.client.remote_errors import LOOK, NOT_KNOWN
 
             cli.say(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
         raise

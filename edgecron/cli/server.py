@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.base.tokens import read_token
-from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_requests import PatientLines
 from edgecron.client.remote_server import ServerTime, read_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgecron.client.remote_requests import Lines
+    from edgecron.client.remote import RemoteClient
+    from edgecron.client.remote_connection import Connector
     from edgecron.formats.config import Config
 
 # Commands that need the files and processes of this machine.
@@ -39,21 +38,23 @@ def find_url(config: Config) -> str | None:
     return str(url.text) if database is None or far < near else None
 
 
-def lines_to(config: Config, url: str, *, warn: Callable[[str], None]) -> HttpLines:
-    """Return connections to a server, with its token. Raises InvalidInput.
+def connector_to(config: Config, url: str, *, warn: Callable[[str], None]) -> Connector:
+    """Return what connects to a server, with its token. Raises InvalidInput.
 
     `warn` is called if the token is sent unencrypted.
     """
+    from edgecron.client.remote_connection import Connector  # http.client takes 20 ms
+
     given = config.find("url")
     server = read_server(url, what="--url" if given is None else given.what)
     token_file = config.find("token_file")
     if token_file is None:
-        return HttpLines(server)
+        return Connector(server)
 
     token = read_token(str(token_file.text))
     if server.is_open:
         warn(f"the token travels to {server.url} in the open; https, or a tunnel, hides it")
-    return HttpLines(server, token=token)
+    return Connector(server, token)
 
 
 def opener(
@@ -68,11 +69,14 @@ def opener(
 
     While `is_patient` returns True, the clients wait for a lost server and report it by `tell`.
     """
-    lines: Lines = lines_to(config, url, warn=warn)
+    from edgecron.client.remote import RemoteClient  # http.client takes 20 ms
+    from edgecron.client.remote_connection import Patience
+
+    connector = connector_to(config, url, warn=warn)
     if is_patient is not None:
-        lines = PatientLines(lines, tell=tell, is_patient=is_patient)
+        connector = connector._replace(patience=Patience(tell, is_on=is_patient))
     time = ServerTime(SystemClock())
-    return lambda: RemoteClient(lines, time=time)
+    return lambda: RemoteClient(connector, time=time)
 
 
 def refuse_here(command: str, url: str) -> NotSupported:

@@ -173,14 +173,14 @@ def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Clien
     own = SystemClock()
     url = cli.remote_url()
     if url is not None:
-        from edgecron.cli.server import lines_to
+        from edgecron.cli.server import connector_to
         from edgecron.client.remote import RemoteClient
         from edgecron.client.remote_server import ServerTime
 
-        lines, theirs = lines_to(cli.config(), url, warn=cli.caution), ServerTime(own)
+        connector, theirs = connector_to(cli.config(), url, warn=cli.caution), ServerTime(own)
 
         def far() -> Client:
-            return RemoteClient(lines, time=theirs)
+            return RemoteClient(connector, time=theirs)
 
         return far, lambda must_exist: far(), theirs
     read = cli.opener(busy_wait_s=_READ_WAIT_S)

@@ -10,24 +10,25 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock
-from edgecron.base.errors import Conflict
+from edgecron.base.errors import Conflict, InvalidName, NotFound
+from edgecron.base.units import from_ms
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
 from edgecron.client.questions import View
 from edgecron.client.remote_follow import ChangeWatch, RemoteFollower, RemoteLaterRuns
-from edgecron.client.remote_line import HttpLine
-from edgecron.client.remote_requests import Asking, Waiting
 from edgecron.client.remote_server import ServerTime
+from edgecron.client.resources import question
 from edgecron.model.listing import RunPage, SchedulePage
 from edgecron.triggers.zones import local_zone_name
 
 if TYPE_CHECKING:
+    from edgecron.base.clock import Clock
     from edgecron.client.questions import ScheduleCounts, Sizes
-    from edgecron.client.remote_requests import Lines
-    from edgecron.client.remote_server import Server
+    from edgecron.client.remote_connection import Connector
     from edgecron.formats.document_plan import Step
     from edgecron.model.choices import Cause, Status
     from edgecron.model.filters import Filter
@@ -50,13 +51,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _asked(method: Callable[Concatenate[Client, P], R]) -> Callable[Concatenate[Asking, P], R]:
+def _asked(
+    method: Callable[Concatenate[Client, P], R],
+) -> Callable[Concatenate[RemoteClient, P], R]:
     """Make a method that asks the server for the resource of its name, with its arguments."""
     name, code = method.__name__, method.__code__
     positional = code.co_varnames[1 : code.co_argcount]
 
     @wraps(method)
-    def ask(client: Asking, /, *args: P.args, **given: P.kwargs) -> R:
+    def ask(client: RemoteClient, /, *args: P.args, **given: P.kwargs) -> R:
         found: R = client.request(name, **dict(zip(positional, args, strict=False)), **given)
         return found
 
@@ -76,22 +79,52 @@ def _choice_fields(choice: Choice | None) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value}
 
 
-class RemoteClient(Asking):
+class RemoteClient:
     """The database of another machine, as a Client is one of this machine. For one thread.
 
-    `time` is shared by the clients of one server. Each method can raise ServerUnavailable, and
-    what the Client there raises.
+    Nothing is connected before the first request. `time` is shared by the clients of one server.
+    Each method can raise ServerUnavailable, and what the Client there raises.
     """
 
-    def __init__(self, lines: Lines, *, time: ServerTime | None = None) -> None:
-        super().__init__(lines, time=time or ServerTime(SystemClock()))
+    def __init__(self, connector: Connector, *, time: ServerTime | None = None) -> None:
+        self._connector = connector
+        self._time = time or ServerTime(SystemClock())
+        self._connection = connector.open(self._time)
         self._changes: ChangeWatch | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         if self._changes is not None:
             self._changes.close()
             self._changes = None
-        super().close()
+        self._connection.close()
+
+    @property
+    def clock(self) -> Clock:
+        return self._time
+
+    @property
+    def place(self) -> str:
+        return self._connector.place
+
+    def now(self) -> datetime:
+        if not self._time.is_known:
+            self._status("now")
+        return from_ms(self._time.now_ms())
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
+    def request(self, name: str, /, **arguments: Any) -> Any:
+        """Ask for a resource by its name, and return the value of its answer."""
+        if "name" in question(name).resource.path_words:
+            _check_schedule(arguments["name"])
+        return self._connection.ask(name, **arguments)
 
     # Schedules.
 
@@ -274,12 +307,12 @@ class RemoteClient(Asking):
 
     def follower(self, execution_id: int, *, position: int = 0) -> RemoteFollower:
         return RemoteFollower(
-            self.request, self._waiting("await_printed"), execution_id, position=position
+            self.request, self._connector.open(self._time), execution_id, position=position
         )
 
     def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
         told = self.request("told_before", name=name, known=None if known is None else known.id)
-        return RemoteLaterRuns(self.request, self._waiting("await_begun"), told)
+        return RemoteLaterRuns(self.request, self._connector.open(self._time), told)
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
         """Send a fresh key: if the answer is lost, the request can be repeated."""
@@ -293,7 +326,8 @@ class RemoteClient(Asking):
         payload: str | None = None,
         asked_at: datetime | None = None,
     ) -> list[Execution]:
-        found: list[Execution] = self.request_keyed(
+        _check_schedule(name)
+        found: list[Execution] = self._connection.ask_keyed(
             "run_once",
             name=name,
             key=key,
@@ -386,9 +420,8 @@ class RemoteClient(Asking):
     def change_mark(self) -> int:
         """Return the mark as the server last told it; the server reports a change itself."""
         if self._changes is None:
-            self._changes = ChangeWatch(
-                self.request("change_mark"), self._waiting("await_change"), place=self.place
-            )
+            mark = self.request("change_mark")
+            self._changes = ChangeWatch(mark, self._connector.open(self._time))
         return self._changes.mark()
 
     def lock_waits(self) -> int:
@@ -426,17 +459,13 @@ class RemoteClient(Asking):
     def _status(self, part: str) -> Any:
         return getattr(self.request("status", only=(part,)), part)
 
-    def _waiting(self, name: str) -> Waiting:
-        return Waiting(self._lines.open(), self._time, name)
 
+def _check_schedule(name: str) -> None:
+    """Raise NotFound for a name that no schedule can have, as on the machine of the database.
 
-class HttpLines:
-    """Lines to a server. `token` None sends none."""
-
-    def __init__(self, server: Server, *, token: str | None = None) -> None:
-        self.place = server.url
-        self._server = server
-        self._token = token
-
-    def open(self) -> HttpLine:
-        return HttpLine(self._server, self._token)
+    The server would refuse the path as wrong input.
+    """
+    try:
+        check_name(name, what="schedule name")
+    except InvalidName:
+        raise NotFound(f"there is no schedule {name!r}", hint="see: edgecron list") from None

@@ -1,76 +1,62 @@
-"""Following: what a run prints while it prints it, and the runs of a schedule as they begin."""
+"""Follow a database of another machine: its changes, the output of a run, new runs."""
 
 from __future__ import annotations
 
-import select
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum, auto
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import ServerLost
-from edgecron.client.remote_requests import Waiting
 from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
     from edgecron.client.follow import LaterTold, Piece
     from edgecron.client.questions import Begun, Printed
+    from edgecron.client.remote_connection import ServerConnection
     from edgecron.model.run import Execution
 
 # How long the server holds a request for news. It answers a change immediately; in between, the
 # client checks whether anything still looks after the run.
 _HELD_S = 5.0
 _HELD_QUEUED_S = 2.0
-_LOST_S = 15.0  # without an answer: the server is gone
 _Ask = Callable[..., Any]
 
 
 class ChangeWatch:
     """Know whether the database has changed, at no cost: the server holds a request until then."""
 
-    def __init__(self, mark: int, waiting: Waiting, *, place: str) -> None:
+    def __init__(self, mark: int, connection: ServerConnection) -> None:
         self._mark = mark
-        self._waiting = waiting
-        self._place = place
-        self._asked_ms = 0
+        self._connection = connection
 
     def mark(self) -> int:
         """Return the newest mark. Raises ServerLost if the server no longer answers."""
-        now_ms = self._waiting.time.boottime_ms()
-        if self._waiting.is_begun:
-            if not _is_readable(self._waiting.fileno()):
-                if now_ms - self._asked_ms > _LOST_S * 1000:
-                    raise ServerLost(f"{self._place} does not answer")
+        connection = self._connection
+        if connection.is_begun:
+            _, is_answered = connection.poll(timeout_s=0)
+            if not is_answered:
                 return self._mark
-            found: int | None = self._waiting.finish()
+            found: int | None = connection.finish("await_change")
             self._mark = self._mark if found is None else found
-        self._waiting.begin(wait_s=_HELD_S, mark=self._mark)
-        self._asked_ms = now_ms
+        connection.begin("await_change", wait_s=_HELD_S, mark=self._mark)
         return self._mark
 
     def close(self) -> None:
-        self._waiting.close()
-
-
-def _is_readable(fileno: int | None) -> bool:
-    if fileno is None:
-        return True
-    poller = select.poll()
-    poller.register(fileno, select.POLLIN)
-    return bool(poller.poll(0))
+        self._connection.close()
 
 
 class RemoteFollower:
-    """What a run prints, from a position on, each byte once: as a Follower tells it."""
+    """The output of a run from a position on, each byte once: a Follower."""
 
-    def __init__(self, ask: _Ask, waiting: Waiting, execution_id: int, *, position: int) -> None:
+    def __init__(
+        self, ask: _Ask, connection: ServerConnection, execution_id: int, *, position: int
+    ) -> None:
         self._ask = ask
-        self._waiting = waiting
+        self._connection = connection
         self.execution_id = execution_id
         self._position = position
-        self._status: Status | None = None  # as the run was seen last
-        self._pieces: list[Piece] = []  # that have come, and were not read
-        self.is_silent = False  # it was waited for in vain
+        self._status: Status | None = None  # of the run, as last read
+        self._pieces: list[Piece] = []  # received, and not read yet
+        self.is_silent = False  # the last wait ended without news
 
     def __enter__(self) -> RemoteFollower:
         return self
@@ -84,23 +70,23 @@ class RemoteFollower:
         self.close()
 
     def close(self) -> None:
-        self._waiting.close()
+        self._connection.close()
 
     @property
     def is_due_for_check(self) -> bool:
-        """Whether nobody has told anything for a while: it is time to see who looks after it."""
+        """Whether nothing was heard for a while: check whether anything looks after the run."""
         return self.is_silent
 
     def read(self, execution: Execution) -> list[Piece]:
-        """What has come since, of the run as it is on record now."""
+        """Return what came since the last call; `execution` is the run as it is now."""
         self._status = execution.status
         found, self._pieces = self._pieces, []
         return found
 
     def read_kept(self, execution: Execution) -> list[Piece]:
-        """What it has printed so far, as far as it is kept."""
+        """Return what the run has printed so far, if it is still kept."""
         found = self.read(execution)
-        self._waiting.close()  # It asked for what is read now.
+        self._connection.close()  # Its request asks for the same output.
         has_more = True
         while has_more:
             printed: Printed = self._ask(
@@ -111,25 +97,26 @@ class RemoteFollower:
         return found
 
     def read_stored(self) -> Iterator[Piece]:
-        """What it printed that was not read before, once its end is on record."""
+        """Return the rest, after the end of the run was recorded."""
         yield from self.read_kept(self._ask("execution", execution_id=self.execution_id))
 
     def wait(self, also: Sequence[int] = (), *, until_s: float = 0.0) -> set[int]:
-        """Sleep until there may be something new of the run, or one of these descriptors is
-        readable; which of them are."""
-        if not self._waiting.is_begun:
+        """Sleep until there can be news, or one of these descriptors is readable; return those."""
+        connection = self._connection
+        if not connection.is_begun:
             status = self._status or Status.QUEUED
             least_s = _HELD_QUEUED_S if status is Status.QUEUED else _HELD_S
-            self._waiting.begin(
+            connection.begin(
+                "await_printed",
                 wait_s=min(max(least_s, until_s), _HELD_S),
                 execution_id=self.execution_id,
                 position=self._position,
                 status=status,
             )
-        ready, answer = _wait(self._waiting, also)
+        ready, is_answered = connection.poll(also)
         self.is_silent = False
-        if answer is not _Answer.TO_COME:
-            printed: Printed | None = self._waiting.finish(is_late=answer is _Answer.LATE)
+        if is_answered:
+            printed: Printed | None = connection.finish("await_printed")
             self.is_silent = printed is None
             if printed is not None:
                 self._pieces += self._take(printed)
@@ -143,52 +130,28 @@ class RemoteFollower:
 
 
 class RemoteLaterRuns:
-    """The runs of a schedule that begin from now on, and those that go on now, but for one."""
+    """The runs of a schedule that begin from now on, and the active ones, except a known one."""
 
-    is_due_for_check = (
-        True  # whether there is such a schedule still: after each wait, which is long
-    )
+    is_due_for_check = True  # each wait is long
 
-    def __init__(self, ask: _Ask, waiting: Waiting, told: LaterTold) -> None:
+    def __init__(self, ask: _Ask, connection: ServerConnection, told: LaterTold) -> None:
         self._ask = ask
-        self._waiting = waiting
+        self._connection = connection
         self._told = told
         self._begun: Begun | None = None
 
     def wait(self) -> None:
-        """Sleep until one may have begun."""
+        """Sleep until a run may have begun."""
         if self._begun is None:
-            self._waiting.begin(wait_s=_HELD_S, told=self._told)
-            _, answer = _wait(self._waiting, ())
-            self._begun = self._waiting.finish(is_late=answer is _Answer.LATE)
+            self._connection.begin("await_begun", wait_s=_HELD_S, told=self._told)
+            self._connection.poll()
+            self._begun = self._connection.finish("await_begun")
 
     def find_next(self) -> Execution | None:
-        """The first that has begun, each once; None where none has."""
+        """Return the next run that has begun, each once; None if there is none yet."""
         found: Begun | None = self._begun or self._ask("await_begun", told=self._told)
         self._begun = None
         if found is None:
             return None
         self._told = found.told
         return found.run
-
-
-class _Answer(Enum):
-    """An answer that is waited for."""
-
-    THERE = auto()
-    TO_COME = auto()  # something else is there before it
-    LATE = auto()  # it should have been there long ago
-
-
-def _wait(waiting: Waiting, also: Sequence[int]) -> tuple[set[int], _Answer]:
-    """Sleep until one of these can be read from, or the answer is there: which, and how it is."""
-    own = waiting.fileno()
-    if own is None:
-        return set(), _Answer.THERE
-    poller = select.poll()
-    for fd in (own, *also):
-        poller.register(fd, select.POLLIN)
-    ready = {fd for fd, _ in poller.poll(_LOST_S * 1000)}
-    if not ready:
-        return set(), _Answer.LATE
-    return ready - {own}, _Answer.THERE if own in ready else _Answer.TO_COME

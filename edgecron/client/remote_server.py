@@ -11,7 +11,7 @@ from edgecron.base.paths import resolve_path
 from edgecron.base.values import NamedTuple
 
 _UNIX = "unix:"
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-fA-F:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)"
     r"(?::(?P<port>[0-9]{1,5}))?(?P<base>(?:/[\w.~-]+)*)/?",
@@ -38,14 +38,6 @@ class Server(NamedTuple):
         """Whether what is sent can be read on its way."""
         return self.path is None and not self.is_tls and _LOOPBACK.fullmatch(self.host) is None
 
-    @property
-    def host_header(self) -> str:
-        if self.path is not None:
-            return "localhost"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        is_usual = self.port == _PORTS["https" if self.is_tls else "http"]
-        return host if is_usual else f"{host}:{self.port}"
-
 
 def read_server(text: str, *, what: str = "--url") -> Server:
     """`http://pi:8745`, `https://jobs.example/edge`, `unix:/run/edgecron.sock`.
@@ -56,7 +48,7 @@ def read_server(text: str, *, what: str = "--url") -> Server:
         path = resolve_path(text.removeprefix(_UNIX), what=what)
         return Server(f"{_UNIX}{path}", "", 0, "", path=path)
     found = _URL.fullmatch(text)
-    port = int(found["port"] or _PORTS[found["scheme"].lower()]) if found else 0
+    port = int(found["port"] or PORTS[found["scheme"].lower()]) if found else 0
     if found is None or not 1 <= port <= 65_535:
         # Never quoted: somebody may have written a password into it.
         raise InvalidInput(

@@ -1,15 +1,9 @@
-"""TLS: a connection to a server whose name somebody vouches for whom this system trusts.
-
-OpenSSL looks for those where the system keeps them that it was built for. The single binary brings
-its own OpenSSL along, and runs on others.
-"""
+"""TLS for connections to a server: verify its certificate and its name."""
 
 from __future__ import annotations
 
 import os
-import re
 import ssl
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -20,7 +14,8 @@ if TYPE_CHECKING:
 
     from edgecron.client.remote_server import Server
 
-# The places that Go's crypto/x509 knows for Linux, in its order.
+# Files of trusted certificates on Linux, from Go's crypto/x509. The single binary brings its own
+# OpenSSL, which does not know the places of the system on which it runs.
 PLACES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Arch, Alpine, OpenWrt
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
@@ -29,26 +24,24 @@ PLACES = (
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # newer Fedora and RHEL
     "/etc/ssl/cert.pem",  # Alpine, FreeBSD, macOS
 )
-# What OpenSSL finds in a folder: a hash of the name, and a number.
-_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+", re.ASCII)
+_CHOICES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # OpenSSL reads them itself
 _NAME_IT = "SSL_CERT_FILE=FILE edgecron ..."
 
 
-def wrapped(link: socket.socket, server: Server) -> ssl.SSLSocket:
-    """A connection over TLS, to whom a certificate of the right name names.
+def wrap_socket(link: socket.socket, server: Server) -> ssl.SSLSocket:
+    """Start TLS on a connection.
 
-    Raises ServerUnavailable where there is none that is trusted, or no TLS at all.
+    Raises ServerUnavailable if the certificate is not trusted, or the other side speaks no TLS.
     """
-    context = made_context()
+    context = create_context()
     try:
         return context.wrap_socket(link, server_hostname=server.host)
     except ssl.SSLCertVerificationError as error:
         link.close()
-        hint = f"where it is your own, name it, or who signed it: {_NAME_IT}"
-        if not knows_any(context):
-            hint = f"this machine names nobody to trust: install ca-certificates, or {_NAME_IT}"
         raise ServerUnavailable(
-            f"the certificate of {server.url} is not trusted: {error.verify_message}", hint=hint
+            f"the certificate of {server.url} is not trusted: {error.verify_message}",
+            hint=f"where it is your own, name it, or who signed it: {_NAME_IT}; if this machine"
+            " names nobody to trust: install ca-certificates",
         ) from error
     except ssl.SSLError as error:
         link.close()
@@ -59,40 +52,13 @@ def wrapped(link: socket.socket, server: Server) -> ssl.SSLSocket:
         ) from error
 
 
-def made_context(*, places: Sequence[str] = PLACES) -> ssl.SSLContext:
-    """What a client speaks TLS by: it asks for a certificate of the right name, which somebody
-    signed whom this system trusts.
-
-    SSL_CERT_FILE and SSL_CERT_DIR are read by OpenSSL; nothing is set in the environment.
-    """
+def create_context() -> ssl.SSLContext:
+    """Trust what this system trusts, or only what SSL_CERT_FILE and SSL_CERT_DIR name."""
     context = ssl.create_default_context()
-    if not knows_any(context):
-        load_first(context, places=places)
+    if not any(name in os.environ for name in _CHOICES):
+        for place in PLACES:
+            # The file is missing, unreadable or without certificates: try the next one.
+            with suppress(OSError):
+                context.load_verify_locations(cafile=place)
+                break
     return context
-
-
-def knows_any(context: ssl.SSLContext) -> bool:
-    """Whether there is anybody that a certificate may be signed by, or somebody has named a place
-    for them, which no other stands in for."""
-    return context.cert_store_stats()["x509"] > 0 or not is_without_authorities(
-        ssl.get_default_verify_paths(), environ=os.environ
-    )
-
-
-def is_without_authorities(default: ssl.DefaultVerifyPaths, *, environ: Mapping[str, str]) -> bool:
-    """Whether OpenSSL's own folder, which it reads only where it needs one of them, has none."""
-    if {default.openssl_cafile_env, default.openssl_capath_env} & environ.keys():
-        return False
-    try:
-        return not any(map(_HASHED.fullmatch, os.listdir(default.openssl_capath)))
-    except OSError:
-        return True
-
-
-def load_first(context: ssl.SSLContext, *, places: Sequence[str]) -> None:
-    """Trust those that the first file names which has any; where none has, nobody."""
-    for place in places:
-        # Not there, not for us to read, or no certificates: there are others.
-        with suppress(OSError):
-            context.load_verify_locations(cafile=place)
-            return

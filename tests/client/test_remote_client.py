@@ -20,7 +20,7 @@ from edgecron.model.choices import Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunPage, SortBy
 from edgecron.model.schedule import ScheduleSpec
-from tests.support.remote import NearLines, asked_over_http
+from tests.support.remote import asked_over_http, near_client
 from tests.support.specs import make_spec
 
 # What has a meaning on the machine of the database alone, or is for programs that are there.
@@ -59,7 +59,7 @@ def remote(
     client.add(make_spec("backup", "@daily"))
     client.add(make_spec("report", "every 5m"))
     if request.param == "near":
-        with RemoteClient(NearLines(client)) as remote:
+        with near_client(client) as remote:
             yield remote
     else:
         with asked_over_http(tmp_path / "edge.db") as remote:
@@ -71,7 +71,7 @@ def test_the_two_have_one_face() -> None:
         return {name for name in dir(kind) if not name.startswith("_")}
 
     assert public(Client) - public(RemoteClient) == _HERE
-    assert public(RemoteClient) - public(Client) == {"request", "request_keyed"}
+    assert public(RemoteClient) - public(Client) == {"request"}
     for name in sorted((public(RemoteClient) & public(Client)) - {"clock", "place"}):
         far, near = (
             [

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
-from edgecron.client.remote import HttpLines, RemoteClient
+from edgecron.client.remote import RemoteClient
+from edgecron.client.remote_connection import Connector
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.http.serving import HttpService, UnixPlace
 from edgecron.tui.app import Dashboard
@@ -21,7 +22,7 @@ Story = Callable[[Seen, HttpService], Awaitable[None]]
 def watch(story: Story, folder: Path) -> None:
     """Run a story on a screen that shows the database of a server; the server may be closed."""
     service = HttpService(folder / "edge.db", UnixPlace(folder / "edge.sock"), token=None)
-    lines = HttpLines(read_server(f"unix:{folder}/edge.sock"))
+    lines = Connector(read_server(f"unix:{folder}/edge.sock"))
     time = ServerTime(SystemClock())
 
     def opened() -> RemoteClient:

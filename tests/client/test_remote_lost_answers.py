@@ -22,8 +22,8 @@ from edgecron.base.errors import (
     ServerUnheard,
 )
 from edgecron.client import Client
-from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_requests import PatientLines
+from edgecron.client.remote import RemoteClient
+from edgecron.client.remote_connection import Connector, Patience
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.model.choices import Overlap
 from edgecron.tui.actions import run_now
@@ -58,7 +58,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little time for what is asked again."""
-    monkeypatch.setattr("edgecron.client.remote_requests._KEYED_MS", 300)
+    monkeypatch.setattr("edgecron.client.remote_connection._KEYED_MS", 300)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def client_of(url: str) -> RemoteClient:
     """A client that knows the server's time already."""
     time = ServerTime(SystemClock())
     time.note(SystemClock().now_ms())
-    return RemoteClient(HttpLines(read_server(url)), time=time)
+    return RemoteClient(Connector(read_server(url)), time=time)
 
 
 def all_ids(database: Path) -> list[int]:
@@ -101,7 +101,7 @@ def test_each_wish_has_a_key_of_its_own(api: Api, database: Path) -> None:
 def test_who_waits_for_servers_that_end_asks_again_for_as_long(api: Api, database: Path) -> None:
     told: list[str] = []
     with LosingRelay(api.port, word=ASKED, times=5) as relay:
-        lines = PatientLines(HttpLines(read_server(relay.url)), tell=told.append)
+        lines = Connector(read_server(relay.url), patience=Patience(told.append))
         with RemoteClient(lines) as client:
             client.take_over()
             runs = client.run_now("job")

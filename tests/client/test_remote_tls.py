@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.client.remote_tls import PLACES, is_without_authorities
+from edgecron.client.remote_tls import PLACES
 from tests.support.http import serving
 from tests.support.processes import BOUND_S
 from tests.support.program import PROGRAM
@@ -189,22 +189,3 @@ def test_a_system_that_names_nobody_is_told_with_what_to_do(ends: Ends, system: 
 
     assert said.returncode == 5
     assert "this machine names nobody to trust: install ca-certificates" in said.stderr
-
-
-@pytest.mark.parametrize(
-    ("names", "is_empty"), [((), True), (("readme.txt", "ca.pem"), True), (("1f3c6b9a.0",), False)]
-)
-def test_a_folder_is_one_of_authorities_where_they_have_the_names_that_openssl_looks_for(
-    names: tuple[str, ...], *, is_empty: bool, tmp_path: Path
-) -> None:
-    for name in names:
-        (tmp_path / name).touch()
-    default = ssl.get_default_verify_paths()._replace(openssl_capath=str(tmp_path))
-
-    assert is_without_authorities(default, environ={}) is is_empty
-
-
-def test_a_folder_that_is_not_there_has_nobody(tmp_path: Path) -> None:
-    default = ssl.get_default_verify_paths()._replace(openssl_capath=str(tmp_path / "none"))
-
-    assert is_without_authorities(default, environ={})

@@ -9,14 +9,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 from urllib.parse import parse_qsl, unquote
 
 from edgecron.base.errors import EdgecronError
-from edgecron.base.units import format_instant
+from edgecron.base.units import to_ms
 from edgecron.client import Client
-from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_requests import Reply
-from edgecron.client.remote_server import read_server
+from edgecron.client.remote import RemoteClient
+from edgecron.client.remote_connection import Connector, ServerConnection
+from edgecron.client.remote_server import Server, ServerTime, read_server
 from edgecron.client.resources import (
     API,
     KEY,
@@ -54,49 +55,49 @@ def near_answer(client: Client, request: Request) -> object:
     return answer_object(asked, asked.ask(client, arguments))
 
 
-class NearLine:
-    """A line to a Client of this process: what is asked becomes JSON, and so does its answer."""
+class NearConnection(ServerConnection):
+    """A connection to a Client of this process: requests and answers become JSON."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, time: ServerTime) -> None:
+        super().__init__(Connector(_NEAR), time)
         self._client = client
-        self._answer = Reply(b"")
+        self._answer = b""
 
-    def ask(self, request: Request) -> Reply:
-        now = format_instant(self._client.now())
+    def exchange(self, request: Request) -> bytes:
         try:
-            return Reply(json.dumps(near_answer(self._client, request)).encode(), now)
+            return json.dumps(near_answer(self._client, request)).encode()
         except EdgecronError as error:
-            return Reply(json.dumps({"error": error_object(error)}).encode(), now)
+            return json.dumps({"error": error_object(error)}).encode()
 
-    def begin(self, request: Request) -> None:
-        self._answer = self.ask(request.without_wait())
+    def send_request(self, request: Request) -> None:
+        self._answer = self.exchange(request.without_wait())
 
-    def fileno(self) -> None:
-        return None
-
-    def finish(self, *, is_late: bool = False) -> Reply:
+    def receive_answer(self, request: Request) -> bytes:
         return self._answer
 
     def interrupt(self) -> None:
         self._client.interrupt()
 
-    def is_waited_for(self) -> bool:
-        return False
 
-    def close(self) -> None:
-        """Nothing is open but the Client, which others use."""
+_NEAR = Server("near", "", 0, "")
 
 
-class NearLines:
-    """Gives lines to a Client of this process."""
+class NearConnector:
+    """Opens connections to a Client of this process."""
 
-    place = "near"
+    place = _NEAR.url
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def open(self) -> NearLine:
-        return NearLine(self._client)
+    def open(self, time: ServerTime) -> NearConnection:
+        time.note(to_ms(self._client.now()))
+        return NearConnection(self._client, time)
+
+
+def near_client(client: Client) -> RemoteClient:
+    """A client that asks a Client of this process."""
+    return RemoteClient(cast("Connector", NearConnector(client)))
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def asked_over_http(database: Path, *, token: str | None = None) -> Iterator[Rem
     """A client of a server of this database."""
     with serving(database, token=token) as api:
         server = read_server(f"http://127.0.0.1:{api.port}")
-        with RemoteClient(HttpLines(server, token=token)) as client:
+        with RemoteClient(Connector(server, token=token)) as client:
             yield client
 
 

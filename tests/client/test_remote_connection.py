@@ -20,8 +20,9 @@ from edgecron.base.errors import (
 )
 from edgecron.base.tokens import read_token
 from edgecron.client import Client
-from edgecron.client.remote import HttpLines, RemoteClient
-from edgecron.client.remote_requests import judge
+from edgecron.client.remote import RemoteClient
+from edgecron.client.remote_connection import Connector
+from edgecron.client.remote_errors import judge
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.client.resources import RESOURCES, Resource, question
 from tests.support.http import serving
@@ -32,7 +33,7 @@ TOKEN = "a-word-that-nobody-guesses"
 
 
 def client_of(url: str, *, token: str | None = None) -> RemoteClient:
-    return RemoteClient(HttpLines(read_server(url), token=token))
+    return RemoteClient(Connector(read_server(url), token=token))
 
 
 def test_a_connection_is_kept_for_the_next_question() -> None:
@@ -93,7 +94,7 @@ def test_an_answer_may_come_in_every_form(answer: bytes) -> None:
     [
         (b"220 mail.example ESMTP\r\n\r\n", "does not speak HTTP"),
         (b"x" * 70_000, "does not speak HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "does not speak HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "can't be read"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n", "too large"),
         (answer_of(b"<html>", status="200 OK"), "can't be read"),
         (answer_of(b"<html>", status="404 Not Found"), "is no edgecron"),
@@ -235,7 +236,7 @@ def test_a_server_that_is_lost_is_noticed(tmp_path: Path) -> None:
 
 def test_distances_are_told_by_the_clock_of_the_other_machine() -> None:
     time = ServerTime(SystemClock())
-    client = RemoteClient(HttpLines(read_server("http://127.0.0.1:1")), time=time)
+    client = RemoteClient(Connector(read_server("http://127.0.0.1:1")), time=time)
 
     time.note(1_000_000)
 
@@ -244,16 +245,18 @@ def test_distances_are_told_by_the_clock_of_the_other_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "host_header"),
+    ("text", "host", "port", "base"),
     [
-        ("http://pi:8745", "pi:8745"),
-        ("http://[::1]:8745/edge/", "[::1]:8745"),
-        ("https://jobs.example", "jobs.example"),
-        ("HTTP://127.0.0.1:80", "127.0.0.1"),
+        ("http://pi:8745", "pi", 8745, ""),
+        ("http://[::1]:8745/edge/", "::1", 8745, "/edge"),
+        ("https://jobs.example", "jobs.example", 443, ""),
+        ("HTTP://127.0.0.1:80", "127.0.0.1", 80, ""),
     ],
 )
-def test_an_address_is_read(text: str, host_header: str) -> None:
-    assert read_server(text).host_header == host_header
+def test_an_address_is_read(text: str, host: str, port: int, base: str) -> None:
+    server = read_server(text)
+
+    assert (server.host, server.port, server.base) == (host, port, base)
 
 
 @pytest.mark.parametrize(

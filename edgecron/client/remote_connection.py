@@ -1,0 +1,393 @@
+"""Connections to a server over HTTP: ask, wait for news, and wait for a server that restarts.
+
+A read is repeated until a server answers. A change is repeated only if the server certainly did not
+receive it.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time as system_time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, IncompleteRead, RemoteDisconnected
+from typing import Any
+
+from edgecron import __version__
+from edgecron.base.errors import (
+    EdgecronError,
+    InvalidInput,
+    QueryInterrupted,
+    ServerLost,
+    ServerUnavailable,
+    ServerUnheard,
+)
+from edgecron.base.units import parse_instant, to_ms
+from edgecron.base.values import NamedTuple
+from edgecron.client.remote_errors import LOOK, NOT_KNOWN, connection_error, judge
+from edgecron.client.remote_server import PORTS, Server, ServerTime
+from edgecron.client.remote_tls import wrap_socket
+from edgecron.client.resources import TIME_HEADER, Request, question, read_answer, write_request
+from edgecron.supervisor.addresses import connect
+
+CONNECT_S = 3.0
+ANSWER_S = 60.0  # between two parts of an answer
+LOST_S = 15.0  # without an answer to `begin`: the server is gone
+_UNREACHABLE_S = 9  # after which the kernel gives up a connection
+_MOST_BODY_BYTES = 256 * 1024 * 1024
+# A patient connection tries again after these pauses.
+_FIRST_WAIT_S = 0.25
+_LAST_WAIT_S = 5.0
+# If the answer to a request with a key is lost, the request is repeated for this long.
+_KEYED_MS = 15_000
+_FIRST_PAUSE_S = 0.1
+_LAST_PAUSE_S = 2.0
+
+
+class Patience:
+    """Wait for a server that stops and comes back, once it has answered.
+
+    `report` is called once when the server is lost, and once when it answers again. `is_on` says
+    whether to wait still.
+    """
+
+    def __init__(
+        self, report: Callable[[str], object], *, is_on: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._report = report
+        self._is_on = is_on
+        self._has_answered = False
+        self._is_lost = False  # and reported
+
+    def must_wait(self, loss: str) -> bool:
+        """Return whether to wait for a server that was lost."""
+        if not (self._has_answered and self._is_on()):
+            return False
+        if not self._is_lost:
+            self._report(f"{loss}; waiting until it is back")
+        self._is_lost = True
+        return True
+
+    def note_answer(self, place: str) -> None:
+        self._has_answered = True
+        if self._is_lost:
+            self._report(f"{place} answers again")
+            self._is_lost = False
+
+
+class Connector(NamedTuple):
+    """What a connection to a server needs. `patience` None reports a lost server immediately."""
+
+    server: Server
+    token: str | None = None
+    patience: Patience | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the database is, for people."""
+        return self.server.url
+
+    def open(self, time: ServerTime) -> ServerConnection:
+        """Return a connection of its own. It connects with the first request."""
+        return ServerConnection(self, time)
+
+
+class ServerConnection:
+    """One connection, kept between requests; one request at a time.
+
+    For one thread, except `interrupt`.
+    """
+
+    def __init__(self, connector: Connector, time: ServerTime) -> None:
+        self._server = connector.server
+        self._token = connector.token
+        self._patience = connector.patience
+        self._time = time
+        self._link = _Link(connector.server)
+        self._begun: Request | None = None
+        self._begun_ms = 0
+        self._may_be_heard = False  # the last request
+        self._lock = threading.Lock()
+        self._is_asking = False
+        self._is_interrupted = False
+        self._is_broken_off = threading.Event()
+
+    def ask(self, name: str, /, **arguments: Any) -> Any:
+        """Ask for a resource by its name, and return the value of its answer.
+
+        Raises ServerUnavailable, QueryInterrupted, and the error that the server answers.
+        """
+        body = self._ask_patiently(write_request(name, arguments))
+        return read_answer(question(name), body)
+
+    def ask_keyed(self, name: str, /, **arguments: Any) -> Any:
+        """Ask for something that is done once per key: repeat the request if its answer was lost.
+
+        Raises ServerLost if it may have been done and no answer confirms it.
+        """
+        self._is_broken_off.clear()
+        lost: ServerLost | None = None
+        pause_s, until_ms = _FIRST_PAUSE_S, 0
+        while True:
+            try:
+                return self.ask(name, **arguments)
+            except QueryInterrupted:
+                raise
+            except ServerLost as error:
+                if lost is None:
+                    if isinstance(error, ServerUnheard):
+                        raise
+                    lost, until_ms = error, self._time.boottime_ms() + _KEYED_MS
+            except EdgecronError as error:
+                if lost is None:
+                    raise
+                raise ServerLost(f"{error.message}; {NOT_KNOWN}", hint=LOOK) from error
+            if not self._must_wait() and self._time.boottime_ms() >= until_ms:
+                raise lost
+            if self._is_broken_off.wait(pause_s):
+                raise QueryInterrupted(f"what {self._server.url} was asked was broken off")
+            pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+
+    def get(self, path: str, *, accept: str | None = None) -> bytes:
+        """Return what the server has at a path outside its API, such as /metrics."""
+        with self._own_errors(is_write=False):
+            self._drop_stale()
+            self._send("GET", path, headers={} if accept is None else {"Accept": accept})
+            return self._receive(is_write=False)
+
+    # Requests whose answers wait for news.
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is an answer to come."""
+        return self._begun is not None
+
+    def begin(self, name: str, /, *, wait_s: float, **arguments: Any) -> None:
+        """Ask for news: the server answers them immediately, and null after `wait_s`."""
+        self._begun = write_request(name, arguments, wait_ms=round(wait_s * 1000))
+        self._begun_ms = self._time.boottime_ms()
+        with suppress(ServerLost):  # `finish` asks again.
+            self.send_request(self._begun)
+
+    def poll(self, also: Sequence[int] = (), *, timeout_s: float = LOST_S) -> tuple[set[int], bool]:
+        """Wait for the answer to `begin`, or until one of these descriptors is readable.
+
+        Return the readable descriptors, and whether to call `finish`.
+        """
+        if self._link.sock is None:
+            return set(), True
+        own = self._link.sock.fileno()
+        poller = select.poll()
+        for fd in (own, *also):
+            poller.register(fd, select.POLLIN)
+        ready = {fd for fd, _ in poller.poll(timeout_s * 1000)}
+        if not ready and self._time.boottime_ms() - self._begun_ms >= LOST_S * 1000:
+            self._link.close()  # The server is gone: `finish` asks again.
+            return set(), True
+        return ready - {own}, own in ready
+
+    def finish(self, name: str, /) -> Any:
+        """Return the answer to `begin`. Asks again, without waiting for news, if it was lost."""
+        request, self._begun = self._begun, None
+        assert request is not None
+        try:
+            body = self.receive_answer(request)
+        except ServerLost:
+            body = self._ask_patiently(request.without_wait())
+        return read_answer(question(name), body)
+
+    def interrupt(self) -> None:
+        """From any thread: let the current `ask` raise QueryInterrupted."""
+        self._is_broken_off.set()
+        with self._lock:
+            link = self._link.sock
+            if self._is_asking and link is not None:
+                self._is_interrupted = True
+                with suppress(OSError):
+                    link.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Drop the connection and what was begun. The next request connects again."""
+        self._begun = None
+        self._link.close()
+
+    # Requests and answers.
+
+    def send_request(self, request: Request) -> None:
+        """Send a request. Raises ServerLost."""
+        with self._own_errors(is_write=request.is_write):
+            self._drop_stale()
+            self._send_request(request)
+
+    def receive_answer(self, request: Request) -> bytes:
+        """Return the body of the answer. Raises ServerUnavailable."""
+        with self._own_errors(is_write=request.is_write):
+            return self._receive(is_write=request.is_write)
+
+    def exchange(self, request: Request) -> bytes:
+        """Send a request and return the body of its answer.
+
+        Raises ServerUnavailable, and QueryInterrupted.
+        """
+        with self._lock:
+            self._is_asking, self._is_interrupted = True, False
+        try:
+            with self._own_errors(is_write=request.is_write):
+                return self._exchange(request)
+        finally:
+            with self._lock:
+                self._is_asking = self._is_interrupted = False
+
+    def _ask_patiently(self, request: Request) -> bytes:
+        pause_s = _FIRST_WAIT_S
+        while True:
+            try:
+                body = self.exchange(request)
+            except ServerLost as error:
+                may_be_done = request.is_write and not isinstance(error, ServerUnheard)
+                patience = self._patience
+                if may_be_done or patience is None or not patience.must_wait(error.message):
+                    raise
+            else:
+                if self._patience is not None:
+                    self._patience.note_answer(self._server.url)
+                return body
+            system_time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LAST_WAIT_S)
+
+    def _must_wait(self) -> bool:
+        """Return whether to wait for a server that does not answer."""
+        patience = self._patience
+        return patience is not None and patience.must_wait(f"{self._server.url} does not answer")
+
+    def _exchange(self, request: Request) -> bytes:
+        self._drop_stale()
+        was_open = self._link.sock is not None
+        try:
+            self._send_request(request)
+            return self._receive(is_write=request.is_write)
+        except (BrokenPipeError, ConnectionResetError):
+            # The server dropped the kept connection just when it was used again. A change is not
+            # sent twice: the server may have received it.
+            if not was_open or self._is_interrupted or request.is_write:
+                raise
+        self._link.close()
+        self._send_request(request)
+        return self._receive(is_write=request.is_write)
+
+    def _drop_stale(self) -> None:
+        """Close a connection that the server has closed, or on which something came unasked."""
+        if self._link.sock is not None:
+            poller = select.poll()
+            poller.register(self._link.sock, select.POLLIN)
+            if poller.poll(0):
+                self._link.close()
+
+    def _send_request(self, request: Request) -> None:
+        headers = {"Accept": "application/json"}
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        if request.key is not None:
+            key = request.key.replace("\\", "\\\\").replace('"', '\\"')
+            headers["Idempotency-Key"] = f'"{key}"'
+        self._send(request.method, request.target, headers=headers, body=request.body)
+
+    def _send(
+        self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> None:
+        own = {"User-Agent": f"edgecron/{__version__}"}
+        if self._token is not None:
+            own["Authorization"] = f"Bearer {self._token}"
+        self._may_be_heard = False
+        if self._link.sock is None:
+            self._link.connect()
+        self._may_be_heard = True
+        self._link.request(method, self._server.base + target, body, {**own, **headers})
+
+    def _receive(self, *, is_write: bool) -> bytes:
+        if self._link.sock is None:
+            raise RemoteDisconnected("the connection was closed")
+        response = self._link.getresponse()
+        if (response.length or 0) > _MOST_BODY_BYTES:
+            raise ServerUnavailable("the answer is too large")
+        body = response.read(_MOST_BODY_BYTES + 1) if response.length is None else response.read()
+        if len(body) > _MOST_BODY_BYTES:
+            raise ServerUnavailable("the answer is too large")
+        content = judge(
+            self._server.url,
+            status=response.status,
+            body=body,
+            has_token=self._token is not None,
+            is_write=is_write,
+        )
+        self._note_time(response.getheader(TIME_HEADER))
+        return content
+
+    def _note_time(self, text: str | None) -> None:
+        if text is None:
+            return
+        try:
+            self._time.note(to_ms(parse_instant(text)))
+        except InvalidInput as error:
+            raise ServerUnavailable(f"the time of the answer can't be read: {error}") from error
+
+    @contextmanager
+    def _own_errors(self, *, is_write: bool) -> Iterator[None]:
+        """Close a connection that failed, and raise an error of ours."""
+        try:
+            try:
+                yield
+            except IncompleteRead:
+                raise ConnectionResetError("the connection was closed within an answer") from None
+        except OSError as error:
+            self._link.close()
+            if self._is_interrupted:
+                words = f"what {self._server.url} was asked was broken off"
+                raise QueryInterrupted(words) from None
+            raise connection_error(
+                self._server, error, is_write=is_write, may_be_heard=self._may_be_heard
+            ) from error
+        except HTTPException as error:
+            self._link.close()
+            raise ServerUnavailable("what answers there does not speak HTTP") from error
+        except ServerUnavailable:
+            self._link.close()
+            raise
+
+
+class _Link(HTTPConnection):
+    """A connection of the standard library, also over a Unix socket."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.host or "localhost", server.port or PORTS["http"])
+        self.default_port = PORTS["https" if server.is_tls else "http"]
+        self._server = server
+
+    def connect(self) -> None:
+        server = self._server
+        if server.path is not None:
+            link = connect(server.path, timeout_s=CONNECT_S)
+        else:
+            link = socket.create_connection((server.host, server.port), timeout=CONNECT_S)
+            _notice_loss(link)
+            if server.is_tls:
+                link = wrap_socket(link, server)
+        link.settimeout(ANSWER_S)
+        self.sock = link
+
+
+def _notice_loss(link: socket.socket) -> None:
+    """Let the kernel find out within seconds that the other machine is gone."""
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", 3),
+        ("TCP_KEEPINTVL", 2),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", _UNREACHABLE_S * 1000),
+    ):
+        if hasattr(socket, name):
+            with suppress(OSError):
+                link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,120 @@
+"""Turn failed requests and error answers of a server into errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+from http.client import RemoteDisconnected
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.errors import (
+    AccessRefused,
+    QueryInterrupted,
+    ServerLost,
+    ServerUnavailable,
+    ServerUnheard,
+)
+
+if TYPE_CHECKING:
+    from edgecron.client.remote_server import Server
+
+# About a change that the server may have received.
+NOT_KNOWN = "whether it was done is not known"
+LOOK = "look, and then repeat it if it was not"
+_REFUSED = (401, 403)
+_BEHIND = (502, 503, 504)  # a proxy answers, but not the server behind it
+
+
+def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool) -> bytes:
+    """Return the body of an answer if it comes from an edgecron, even if it is an error of ours.
+
+    `is_write`: the request changes something. Raises AccessRefused if a token is needed,
+    ServerLost if the server may be back soon, and ServerUnavailable if this is no edgecron that we
+    can talk to.
+    """
+    if 200 <= status < 300:
+        return body
+    error = _error_in(body)
+    if error is None and status in _BEHIND:
+        words = f"{url} answers with status {status}: what is behind it does not answer"
+        if is_write:  # The server may only be slow.
+            raise ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
+        raise ServerLost(words, hint="is it served there? edgecron daemon --http")
+    if error is None:
+        raise ServerUnavailable(
+            f"{url} is no edgecron: it answers with status {status}",
+            hint="give the address of the daemon itself, as its --http has it",
+        )
+    if error.get("code") == "overloaded":
+        # The server is busy or stopping, and has not begun with the request.
+        raise ServerUnheard(f"{url} does not answer: {error.get('message')}")
+    if error.get("code") == QueryInterrupted.code:
+        # A server that stops interrupts its requests, at any point of a change.
+        words = f"{url} has ended what it was asked"
+        raise ServerLost(f"{words}; {NOT_KNOWN}" if is_write else words, hint=LOOK)
+    if status in _REFUSED and "type" not in error:
+        raise _refusal(url, error, has_token=has_token)
+    if error.get("code") in ("no_route", "wrong_method"):
+        raise ServerUnavailable(
+            f"{url} is an edgecron, and there is nothing to ask at this path of it",
+            hint="give the address as its --http has it, with nothing after the port; or it is an"
+            " older one: use the same version on both machines",
+        )
+    return body
+
+
+def _refusal(url: str, error: dict[str, Any], *, has_token: bool) -> AccessRefused:
+    if error.get("code") == "other_user":
+        return AccessRefused(
+            f"{url} refuses us: {error.get('message')}",
+            hint="ask as one of those; or have it served with a token, and give that: --token-file"
+            " FILE",
+        )
+    if not has_token:
+        return AccessRefused(
+            f"{url} wants a token",
+            hint="give the one that its daemon was started with: --token-file FILE",
+        )
+    return AccessRefused(
+        f"{url} refuses us: {error.get('message') or 'the token is not its own'}",
+        hint="is the token in --token-file the one that its daemon was started with?",
+    )
+
+
+def _error_in(body: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    error = content.get("error") if isinstance(content, dict) else None
+    return error if isinstance(error, dict) else None
+
+
+def connection_error(
+    server: Server, error: OSError, *, is_write: bool, may_be_heard: bool
+) -> ServerLost:
+    """Return the error for a connection that failed.
+
+    `may_be_heard`: some of the request was sent.
+    """
+    words = f"{server.url} {_os_words(error)}"
+    if is_write and may_be_heard:
+        return ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
+    kind = ServerLost if may_be_heard else ServerUnheard
+    if server.path is not None:
+        hint = f"is it served there? edgecron daemon --http unix:{server.path}"
+    elif isinstance(error, ConnectionResetError) and not server.is_tls:
+        hint = "does it speak https there? give https://"
+    else:
+        hint = "is it served there? edgecron daemon --http, and the port of that"
+    return kind(words, hint=hint)
+
+
+def _os_words(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "can't be reached: nobody knows that name"
+    if isinstance(error, TimeoutError):
+        return "does not answer"
+    if isinstance(error, RemoteDisconnected):
+        return "closed the connection without an answer"
+    return f"can't be reached: {(error.strerror or str(error)).lower()}"
