@@ -12,7 +12,6 @@ field or choice is refused, since ignoring it could change a job.
 from __future__ import annotations
 
 import math
-import re
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from enum import Enum, StrEnum
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -28,8 +26,37 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from edgecron.base.errors import MalformedCall, UnknownTimezone
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple, is_value, names_of
+from edgecron.client.follow import LaterTold
+from edgecron.engine.health import EngineState
+from edgecron.engine.other_engines import DatabaseCopy
+from edgecron.formats.document_plan import Step
+from edgecron.formats.document_values import Document
+from edgecron.model.choices import Cause, Status
+from edgecron.model.claim import Output, OutputChunk
+from edgecron.model.filters import Filter
+from edgecron.model.listing import (
+    Choice,
+    NamedId,
+    Removal,
+    RunBounds,
+    RunPage,
+    ScheduleLine,
+    SchedulePage,
+    SortBy,
+    Standing,
+)
+from edgecron.model.run import Execution
+from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
+from edgecron.planning.backfill import Backfill
+from edgecron.planning.corrections import ClockState
+from edgecron.planning.forecast import UpcomingFire
+from edgecron.triggers import Trigger
 from edgecron.triggers.compiled import from_json
 from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
+from edgecron.views.busy import WeekHeat
+from edgecron.views.explanation import Explanation
+from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
+from edgecron.views.statistics import Tallied
 
 Shape = Mapping[str, Any]
 Encode = Callable[[Any], Any]
@@ -38,7 +65,6 @@ Decode = Callable[[Any, str, bool], Any]
 ABSENT = object()  # the default of a field that has none
 _MOST_SHOWN = 60
 _INT_BITS = 63
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Form(NamedTuple):
@@ -70,17 +96,12 @@ def form_of(hint: Any) -> Form:
     if origin is not None:
         return _container(hint, origin, args)
     if isinstance(hint, type):
-        if hint.__name__ in _RECORD_FORMS and hint.__module__.startswith("edgecron."):
-            made: Form = getattr(
-                import_module("edgecron.client.record_forms"), _RECORD_FORMS[hint.__name__]
-            )()
-            return made
+        if hint in OWN_FORMS:
+            return OWN_FORMS[hint]()
         if issubclass(hint, Enum):
             return _choice(hint)
         if is_value(hint) or (issubclass(hint, tuple) and hasattr(hint, "_fields")):
             return _record(hint)
-        if hint.__name__ == "Trigger":
-            return _TRIGGER
     raise TypeError(f"values of {hint!r} have no JSON form")
 
 
@@ -105,47 +126,27 @@ def reference(name: str) -> Shape:
 # Type hints of our modules.
 
 # The classes that signatures and fields mention, but that their modules import for type checkers
-# only: names by module.
-_HOMES: Mapping[str, str] = {
-    "datetime": "datetime",
-    "edgecron.client": "Client",
-    "edgecron.client.follow": "LaterTold",
-    "edgecron.engine.health": "EngineState",
-    "edgecron.engine.other_engines": "DatabaseCopy",
-    "edgecron.formats.document_plan": "Step",
-    "edgecron.formats.document_values": "Document",
-    "edgecron.model.choices": "Cause Status",
-    "edgecron.model.claim": "Output OutputChunk",
-    "edgecron.model.filters": "Filter",
-    "edgecron.model.listing": "Choice NamedId Removal RunBounds RunPage ScheduleLine SchedulePage"
-    " SortBy Standing",
-    "edgecron.model.run": "Execution",
-    "edgecron.model.schedule": "Imported Schedule ScheduleSpec",
-    "edgecron.planning.backfill": "Backfill",
-    "edgecron.planning.corrections": "ClockState",
-    "edgecron.planning.forecast": "UpcomingFire",
-    "edgecron.triggers.base": "Trigger",
-    "edgecron.views.busy": "WeekHeat",
-    "edgecron.views.explanation": "Explanation",
-    "edgecron.views.outlook": "Foreseen LatePlaces Outlook",
-    "edgecron.views.statistics": "Tallied",
+# only. `array`, a list in JSON, is no generic type before Python 3.12.
+_NAMES: Mapping[str, Any] = {
+    "Client": object,
+    "array": list,
+    **{
+        one.__name__: one
+        for one in (
+            *(Backfill, Cause, Choice, ClockState, DatabaseCopy, Document, EngineState, Execution),
+            *(Explanation, Filter, Foreseen, Imported, LatePlaces, LaterTold, NamedId, Outlook),
+            *(Output, OutputChunk, Removal, RunBounds, RunPage, Schedule, ScheduleLine),
+            *(SchedulePage, ScheduleSpec, SortBy, Standing, Status, Step, Tallied, Trigger),
+            *(UpcomingFire, WeekHeat, datetime),
+        )
+    },
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-# An array of numbers, which is a list as JSON, is no generic type before Python 3.12.
-_STAND_INS: dict[str, Any] = {"array": list}
 
 
 @cache
 def hints_of(one: type | Callable[..., Any]) -> Mapping[str, Any]:
     """Return the type hints of a class's fields, or of a function's parameters and `return`."""
-    module = vars(sys.modules[one.__module__])
-    texts = " ".join(str(text) for text in getattr(one, "__annotations__", {}).values())
-    names = {
-        name: getattr(import_module(_HOME_OF[name]), name)
-        for name in _NAME.findall(texts)
-        if name not in module and name in _HOME_OF
-    }
-    return get_type_hints(one, localns={**module, **names, **_STAND_INS})
+    return get_type_hints(one, localns={**_NAMES, **vars(sys.modules[one.__module__])})
 
 
 # Plain values.
@@ -291,15 +292,8 @@ _TRIGGER = Form(
     _decode_trigger,
     {"type": "object", "description": "a trigger, expanded into the times that it has"},
 )
-# Values with the field names of --json.
-_RECORD_FORMS = {
-    "Execution": "run_form",
-    "Filter": "filter_form",
-    "OutputChunk": "chunk_form",
-    "Schedule": "schedule_form",
-    "ScheduleSpec": "specification_form",
-    "UpcomingFire": "fire_form",
-}
+# Types with a form of their own; `record_forms` adds some.
+OWN_FORMS: dict[type, Callable[[], Form]] = {Trigger: lambda: _TRIGGER}
 
 
 # Values made of others.

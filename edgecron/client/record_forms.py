@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgecron.base.units import format_ms, parse_instant, to_ms
 from edgecron.client.json_forms import (
@@ -26,6 +26,7 @@ from edgecron.client.json_forms import (
 )
 from edgecron.model.choices import JobKind
 from edgecron.model.claim import OutputChunk, Stream
+from edgecron.model.filters import Filter, parse_filter
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -34,9 +35,6 @@ from edgecron.views.json_objects import (
     fire_object,
     schedule_details,
 )
-
-if TYPE_CHECKING:
-    from edgecron.model.filters import Filter
 
 _UTC = "UTC"
 # What --json does not show of a schedule.
@@ -418,7 +416,6 @@ def chunk_form() -> Form:
 
 def filter_form() -> Form:
     """A Filter: the text that a person wrote."""
-    from edgecron.model.filters import parse_filter
 
     def encode(value: Any) -> Any:
         found: Filter = value
@@ -432,3 +429,13 @@ def filter_form() -> Form:
         "description": "words, and terms such as group:disk or status:failed, as in the dashboard",
     }
     return Form(encode, decode, shape)
+
+
+RECORD_FORMS: Mapping[type, Callable[[], Form]] = {
+    Execution: run_form,
+    Filter: filter_form,
+    OutputChunk: chunk_form,
+    Schedule: schedule_form,
+    ScheduleSpec: specification_form,
+    UpcomingFire: fire_form,
+}

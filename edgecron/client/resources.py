@@ -27,8 +27,20 @@ from edgecron.base.errors import (
 )
 from edgecron.base.values import NamedTuple
 from edgecron.client import questions
-from edgecron.client.json_forms import ABSENT, Form, Shape, check_object, form_of, hints_of, refuse
+from edgecron.client.json_forms import (
+    ABSENT,
+    OWN_FORMS,
+    Form,
+    Shape,
+    check_object,
+    form_of,
+    hints_of,
+    refuse,
+)
 from edgecron.client.protocol import Client
+from edgecron.client.record_forms import RECORD_FORMS
+
+OWN_FORMS.update(RECORD_FORMS)
 
 API = "/api/v1"
 TIME_HEADER = "Edgecron-Time"
