@@ -1,9 +1,8 @@
 """Find the user at the other end of a TCP connection on this machine.
 
-Linux shows each TCP socket of a network namespace with its two ends and the user who made it. The
-peer's socket is the one whose ends are ours, swapped. edgecron asks the kernel for that one socket
-by netlink, as `ss` does: about 0.01 ms, however many sockets exist. If the kernel can't answer, it
-searches /proc/self/net/tcp and tcp6, which takes milliseconds even with few sockets.
+Linux shows each TCP socket of a network namespace, with its two ends and the user who made it, in
+/proc/self/net/tcp and tcp6. The peer's socket is the one whose ends are ours, swapped. A search
+takes a few milliseconds.
 
 The answer is None rather than a wrong user if
 
@@ -19,111 +18,22 @@ published container port therefore count as the user that they run as.
 from __future__ import annotations
 
 import os
-import socket
 import struct
-import sys
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from edgecron.base.values import NamedTuple
 
-_FAMILY = 16  # AF_NETLINK, which is Linux's alone
-_SOCK_DIAG = 4
-_BY_FAMILY = 20
-_REQUEST = 1
-_ANY_STATE = 0xFFFFFFFF
-_ANY_COOKIE = (0xFFFFFFFF, 0xFFFFFFFF)
-_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
-_ASKED = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
-_PORTS = struct.Struct(">HH")
-_SCOPE = struct.Struct("=III")  # interface, cookie
-# The layout of struct inet_diag_req_v2 and inet_diag_msg (include/uapi/linux/inet_diag.h).
-_SHOWN = struct.Struct("=BBBB4s16s16s12sIIIII")  # the last: expires, queues, uid, inode
-_MOST_BYTES = 8192
-
-
-def ask_rows(*, of: End, to: End) -> list[Row]:
-    """Ask the kernel for the socket from end `of` to end `to`.
-
-    Return no row if there is no such socket, or if the kernel can't be asked.
-    """
-    try:
-        with socket.socket(_FAMILY, socket.SOCK_RAW, _SOCK_DIAG) as link:
-            link.sendto(request(of=of, to=to), (0, 0))
-            # It has been answered before that returns.
-            answer, sender = link.recvfrom(_MOST_BYTES, socket.MSG_DONTWAIT)
-    except OSError:
-        return []
-    return read_answer(answer, of=of, to=to) if sender[0] == 0 else []
-
-
-def request(*, of: End, to: End) -> bytes:
-    """The question for one socket."""
-    family = socket.AF_INET if isinstance(of.address, IPv4Address) else socket.AF_INET6
-    asked = (
-        _ASKED.pack(family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE)
-        + _PORTS.pack(of.port, to.port)
-        + of.address.packed.ljust(16, b"\0")
-        + to.address.packed.ljust(16, b"\0")
-        + _SCOPE.pack(0, *_ANY_COOKIE)
-    )
-    return _HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, _REQUEST, 0, 0) + asked
-
-
-def read_answer(answer: bytes, *, of: End, to: End) -> list[Row]:
-    """The socket in an answer, where it has those ends: where there is none, it may be another,
-    such as one that listens there."""
-    if len(answer) < _HEADER.size + _SHOWN.size or _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
-        return []
-    shown = _SHOWN.unpack_from(answer, _HEADER.size)
-    family, state, _, _, ports, own, other, _, _, _, _, uid, inode = shown
-    length = 4 if family == socket.AF_INET else 16
-    own_port, other_port = _PORTS.unpack(ports)
-    ends = (
-        End(plain(ip_address(own[:length])), own_port),
-        End(plain(ip_address(other[:length])), other_port),
-    )
-    return [Row(state=state, uid=uid, inode=inode)] if ends == (of, to) else []
-
-
-Order = Literal["little", "big"]
-
-
-def find_rows(table: str, *, of: End, to: End, byteorder: Order = sys.byteorder) -> list[Row]:
-    """The sockets whose own end is `of`, and whose other end is `to`."""
-    ends = zip(_forms(of.address), _forms(to.address), strict=False)
-    wanted = [
-        f" {_hex(own, byteorder)}:{of.port:04X} {_hex(other, byteorder)}:{to.port:04X} "
-        for own, other in ends
-    ]
-    lines = [line for line in table.splitlines() if any(one in line for one in wanted)]
-    return [row for line in lines if (row := _row(line.split())) is not None]
-
-
-def _row(fields: list[str]) -> Row | None:
-    """Of: number, own end, other end, state, queues, timer, retransmits, uid, timeout, inode."""
-    if len(fields) < 10:
-        return None
-    return Row(state=int(fields[3], 16), uid=int(fields[7]), inode=int(fields[9]))
-
-
-def _forms(address: IPv4Address | IPv6Address) -> list[bytes]:
-    """The bytes of an address; of IPv4 also those that a socket of IPv6 has for it."""
-    if isinstance(address, IPv6Address):
-        return [address.packed]
-    return [address.packed, bytes(10) + b"\xff\xff" + address.packed]
-
-
-def _hex(packed: bytes, byteorder: Order) -> str:
-    """Each four bytes as a number of this machine's, as the kernel prints them."""
-    words = struct.unpack(f"{'<' if byteorder == 'little' else '>'}{len(packed) // 4}I", packed)
-    return "".join(f"{word:08X}" for word in words)
-
-
-# ESTABLISHED; FIN_WAIT_1 and _2: it has said all, and listens still (include/net/tcp_states.h).
+# ESTABLISHED; FIN_WAIT_1 and _2: it sends no more, and still listens (include/net/tcp_states.h).
 _CONNECTED = (1, 4, 5)
+_TRIES = 3  # a table that changes while it is read can miss a socket
+ROOT_UID = 0
+PROC = Path("/proc")
+_TABLES = ("self/net/tcp", "self/net/tcp6")
+_ALL_USERS = ["0", "0", "4294967295"]  # in uid_map: each user is the same as on the machine
+_OVERFLOW_UID = 65534
 
 
 class End(NamedTuple):
@@ -134,101 +44,98 @@ class End(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A socket, as the kernel shows it: `inode` 0 is of one that nobody has open."""
+    """A socket, as the kernel shows it. `inode` is 0 if no process has it open."""
 
     state: int
     uid: int
     inode: int
 
 
+class Link(Protocol):
+    """The methods of a socket that are used here."""
+
+    def getsockname(self) -> Any: ...
+    def getpeername(self) -> Any: ...
+
+
+def find_user_of(link: Link) -> int | None:
+    """Return the user at the other end of a connection; None if it is unknown."""
+    try:
+        peer, own = end_of(link.getpeername()), end_of(link.getsockname())
+        rows: list[Row] = []
+        for _ in range(_TRIES):
+            rows = rows or find_rows(read_tables(), of=peer, to=own)
+        link.getpeername()  # It raises if the connection has ended meanwhile.
+    except (OSError, ValueError):
+        return None
+    return user_of(rows)
+
+
 def end_of(name: Any) -> End:
-    """An end by what its socket says. Raises ValueError for what is no address of IP."""
+    """Return an end by the name of its socket. Raises ValueError if this is no IP address."""
     if not isinstance(name, tuple):
         raise ValueError(f"{name!r} is no address of IP")
-    return End(plain(ip_address(name[0])), name[1])
-
-
-def plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """An address of IPv4 as such, also where a socket of IPv6 speaks it."""
+    address = ip_address(name[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
+    return End(mapped or address, name[1])
+
+
+def find_rows(table: str, *, of: End, to: End) -> list[Row]:
+    """Return the sockets whose own end is `of`, and whose other end is `to`."""
+    wanted = [
+        f" {own}:{of.port:04X} {other}:{to.port:04X} "
+        for own, other in zip(_forms(of.address), _forms(to.address), strict=False)
+    ]
+    lines = [line for line in table.splitlines() if any(one in line for one in wanted)]
+    return [row for line in lines if (row := _row(line.split())) is not None]
+
+
+def _row(fields: list[str]) -> Row | None:
+    """Read: number, own end, other end, state, queues, timer, retransmits, uid, timeout, inode."""
+    if len(fields) < 10:
+        return None
+    return Row(state=int(fields[3], 16), uid=int(fields[7]), inode=int(fields[9]))
+
+
+def _forms(address: IPv4Address | IPv6Address) -> list[str]:
+    """Return an address as the tables show it; for IPv4 also as a socket of IPv6 has it."""
+    if isinstance(address, IPv6Address):
+        return [_hex(address.packed)]
+    return [_hex(address.packed), _hex(bytes(10) + b"\xff\xff" + address.packed)]
+
+
+def _hex(packed: bytes) -> str:
+    """Return each four bytes as a number in the byte order of this machine."""
+    return "".join(f"{word:08X}" for word in struct.unpack(f"={len(packed) // 4}I", packed))
 
 
 def user_of(rows: Sequence[Row]) -> int | None:
-    """Whose the socket is of which these rows are, None where they don't tell."""
+    """Return the user of a socket by its rows; None if they do not tell."""
     if not all(row.state in _CONNECTED and row.inode != 0 for row in rows):
         return None
     users = {row.uid for row in rows}
     return users.pop() if len(users) == 1 else None
 
 
-ROOT_UID = 0
-PROC = Path("/proc")
-_TABLES = ("self/net/tcp", "self/net/tcp6")
-_ALL_USERS = ["0", "0", "4294967295"]  # in uid_map: each is here what it is on the machine
-_OVERFLOW_UID = 65534
-
-
-class Link(Protocol):
-    """A socket as far as it is looked at here."""
-
-    def getsockname(self) -> Any: ...
-    def getpeername(self) -> Any: ...
-
-
-class Ask(Protocol):
-    """Asks for the socket with two ends; nothing where it is not there, or nobody can be asked."""
-
-    def __call__(self, *, of: End, to: End) -> list[Row]: ...
-
-
-class Peer:
-    """The other end of a connection, whose user stays the same: it is found when asked for."""
-
-    def __init__(self, link: Link | None) -> None:
-        self._link = link
-        self._uid: int | None = None
-
-    def find_user(self) -> int | None:
-        """Its user's number, None where that can't be told."""
-        if self._uid is None and self._link is not None:
-            self._uid = find_user_of(self._link)
-        return self._uid
-
-
-def find_user_of(link: Link, *, ask: Ask = ask_rows) -> int | None:
-    """Whose the other end of a connection is, None where it can't be told."""
-    try:
-        peer, own = end_of(link.getpeername()), end_of(link.getsockname())
-        rows = ask(of=peer, to=own)
-        # Our own end is there: where that is not shown, the kernel can't be asked for one.
-        if not rows and not ask(of=own, to=peer):
-            rows = find_rows(read_tables(), of=peer, to=own)
-        link.getpeername()  # It raises where the connection has ended meanwhile.
-    except (OSError, ValueError):
-        return None
-    return user_of(rows)
-
-
 def read_tables(proc: Path = PROC) -> str:
-    """The text of all TCP sockets. Raises OSError."""
+    """Return the text of all TCP sockets. Raises OSError."""
     return "".join(_read(proc / name) for name in _TABLES)
 
 
 def tells_users(proc: Path = PROC) -> bool:
-    """Whether this machine tells whose a connection is: on Linux, where /proc can be read."""
+    """Return whether this machine tells the users of connections: Linux, with a readable /proc."""
     try:
         return read_tables(proc).lstrip().startswith("sl ")
     except (PermissionError, NotADirectoryError):
         return False
     except OSError:
-        return True  # It passes, and until then nobody is told, rather than everybody let in.
+        return True  # It passes. Until then nobody is let in, rather than everybody.
 
 
 def own_users(proc: Path = PROC) -> frozenset[int]:
-    """The users who can do all that this process can: its own, and root.
+    """Return the users who can do all that this process can: its own, and root.
 
-    Not a number that in our user namespace stands for all users that it does not know.
+    Without the number that stands for all unknown users in our user namespace.
     """
     return frozenset({os.geteuid(), ROOT_UID}) - _unknown_users(proc)
 
@@ -243,7 +150,7 @@ def _unknown_users(proc: Path) -> frozenset[int]:
 
 
 def _read(path: Path) -> str:
-    """The text of a file, '' where the kernel has no such: it may have been built without IPv6."""
+    """Return the text of a file; '' if it does not exist: the kernel can lack IPv6."""
     try:
         return path.read_text(encoding="ascii")
     except FileNotFoundError:

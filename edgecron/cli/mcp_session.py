@@ -17,9 +17,9 @@ from edgecron.cli.session import Session
 from edgecron.formats.document_plan import Action, compare_one
 from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_values import Wanted, refuse
+from edgecron.http.answer_objects import document_of
 from edgecron.http.schedules import merge, table_of
-from edgecron.http.shapes import misfits
-from edgecron.http.showing import document_of
+from edgecron.http.schema_check import misfits
 from edgecron.triggers import check_zone, parse_when
 from edgecron.views.acts import kept_words
 from edgecron.views.json_objects import execution_object, schedule_object
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from edgecron.cli.session import Session
+    from edgecron.client.json_forms import Shape
     from edgecron.client.protocol import Client
-    from edgecron.http.shapes import Shape
     from edgecron.model.schedule import Schedule
 
 

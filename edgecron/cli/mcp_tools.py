@@ -18,14 +18,14 @@ from edgecron.cli.mcp_session import (
     with_instant,
     words_of,
 )
-from edgecron.http.keyshapes import DOCUMENT, NAME, PATCH, TIME, ZONE
+from edgecron.http.document_schema import DOCUMENT, NAME, PATCH, TIME, ZONE
 from edgecron.model.choices import Status
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import unreadable_words
 
 if TYPE_CHECKING:
     from edgecron.cli.mcp_session import ToolSession
-    from edgecron.http.shapes import Shape
+    from edgecron.client.json_forms import Shape
 
 _MOST_ID = 2**63 - 1
 _LONG = 4_000

@@ -22,18 +22,18 @@ from edgecron.base.units import format_instant
 from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.resources import TIME_HEADER
-from edgecron.http.asking import Answer, Ask, Later, Route
-from edgecron.http.guarding import LOOPBACK, OPEN_PATHS, Guard, has_body
+from edgecron.http.access import LOOPBACK, OPEN_PATHS, Guard, has_body
+from edgecron.http.change_watch import ChangeWatch
+from edgecron.http.error_answers import Refused, error_answer
 from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
+from edgecron.http.messages import Answer, Ask, Later, Route
 from edgecron.http.openapi import openapi_route
-from edgecron.http.reading import read_ask
-from edgecron.http.refusing import Refused, error_answer
+from edgecron.http.request_checks import read_ask
 from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
-from edgecron.http.shares import SEAT, Seat
+from edgecron.http.slots import SLOT, Slot
 from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
-from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
@@ -118,15 +118,15 @@ class Application:
         request = Request(scope, receive)
         try:
             _check_head(scope, self._limits)
-            seat = _seat_of(scope)
+            slot = _slot_of(scope)
             is_owner = self._guard.check(
                 request.method,
                 _path_of(scope),
                 headers=request.headers,
-                find_user=_find_nobody if seat is None else seat.peer.find_user,
+                find_user=_find_nobody if slot is None else slot.find_user,
             )
-            if is_owner and seat is not None:
-                seat.admit()
+            if is_owner and slot is not None:
+                slot.admit()
         except Refused as refused:
             await _response(error_answer(refused))(scope, receive, send)
             return
@@ -198,10 +198,10 @@ def _path_of(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
-def _seat_of(scope: Scope) -> Seat | None:
-    """The place of a connection of our own server; of another's nobody knows."""
-    seat = scope.get("state", {}).get(SEAT)
-    return seat if isinstance(seat, Seat) else None
+def _slot_of(scope: Scope) -> Slot | None:
+    """Return the slot of a connection; None if another server than ours serves it."""
+    slot = scope.get("state", {}).get(SLOT)
+    return slot if isinstance(slot, Slot) else None
 
 
 def _find_nobody() -> None:
@@ -271,7 +271,7 @@ def _ending_unread(scope: Scope, receive: Receive, send: Send) -> tuple[Receive,
     has one answer for each connection: how many it may open is bounded.
     """
     is_read = not has_body(Headers(scope=scope))
-    seat = _seat_of(scope)
+    slot = _slot_of(scope)
 
     async def receive_noting() -> Message:
         nonlocal is_read
@@ -280,7 +280,7 @@ def _ending_unread(scope: Scope, receive: Receive, send: Send) -> tuple[Receive,
         return message
 
     async def send_ending(message: Message) -> None:
-        is_stranger = seat is not None and not seat.is_own
+        is_stranger = slot is not None and not slot.is_own
         if message["type"] == "http.response.start" and (is_stranger or not is_read):
             message["headers"] = [*message["headers"], (b"connection", b"close")]
         await send(message)

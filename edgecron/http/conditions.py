@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from zlib import crc32
 
 from edgecron.base.values import dataclass
-from edgecron.http.asking import Parameter
-from edgecron.http.refusing import Refused
+from edgecron.http.error_answers import Refused
+from edgecron.http.messages import Parameter
 from edgecron.model.schedule import Schedule
 
 _TAG = r'(W/)?"[!#-~]*"'

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable, InvalidInput
 from edgecron.base.paths import is_there
-from edgecron.http.asking import Answer, Ask, json_answer
+from edgecron.http.messages import Answer, Ask, json_answer
 
 if TYPE_CHECKING:
     from edgecron.client import Client

@@ -1,4 +1,4 @@
-"""What a request, a connection and all of them together may take."""
+"""Limit what a request, a connection and all connections together take."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from edgecron.client.resources import MOST_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds against whoever sends too much, too slowly, or too often.
+    """Bounds against clients that send too much, too slowly, or too often.
 
     `head_s` is from a connection, or the answer before, to the end of a request's head, `body_s`
-    from there to the end of its body; `unread_s` is how long a client may leave unread what was
-    sent to it, `keep_alive_s` how long a stream of events is silent at most. Connections and heads
-    are bounded where we serve ourselves, not where an application is mounted in another server.
-    Those who may ask share `connections`. Each other user of the machine, or other address, has
-    `peer_connections`, opens `new_at_once` and then `new_each_s`; all of them together have
-    `strangers`.
-    Of edgecron's own clients, which apply a file of schedules as a whole, a body may have
-    `call_bytes`, and then `body_s` is for each `body_bytes` of it.
+    from there to the end of its body. `unread_s` is how long a client can leave an answer unread,
+    `keep_alive_s` how long a stream of events is silent at most. Connections and heads are bounded
+    only by our own server, not by one that mounts the application. Those who may use the API share
+    `connections`. Each other user of the machine, or other address, has `peer_connections`, and
+    all of them together have `strangers`. A body of edgecron's own clients, which apply whole
+    files, can have `call_bytes`; `body_s` is then for each `body_bytes`.
     """
 
     body_bytes: int = 1024 * 1024
@@ -28,8 +26,6 @@ class Limits:
     connections: int = 64
     strangers: int = 32
     peer_connections: int = 8
-    new_at_once: int = 20
-    new_each_s: int = 10
     streams: int = 16
     head_s: float = 10.0
     body_s: float = 10.0

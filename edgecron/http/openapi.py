@@ -7,15 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
-from edgecron.client.json_forms import reference
+from edgecron.client.json_forms import Shape, reference
 from edgecron.client.resources import API
-from edgecron.http.answershapes import ANSWERS
-from edgecron.http.asking import JSON, Answer, Ask, Operation, Parameter, Route, json_answer
-from edgecron.http.guarding import OPEN_PATHS
-from edgecron.http.keyshapes import ZONE
-from edgecron.http.reading import WORDS
+from edgecron.http.access import OPEN_PATHS
+from edgecron.http.answer_schema import ANSWERS
+from edgecron.http.document_schema import ZONE
+from edgecron.http.messages import JSON, Answer, Ask, Operation, Parameter, Route, json_answer
+from edgecron.http.request_checks import WORDS
 from edgecron.http.resources import schemas
-from edgecron.http.shapes import Shape
 from edgecron.http.streams import EVENTS
 from edgecron.triggers.zones import LOCAL, zone_names
 

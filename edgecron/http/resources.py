@@ -16,15 +16,15 @@ from edgecron.client.resources import (
     question,
     read_arguments,
 )
-from edgecron.http.asking import Answer, Ask, Later, Operation, Parameter, Route, json_answer
-from edgecron.http.keyshapes import NAME, ZONE
-from edgecron.http.reading import WORDS, load_content, path_value
-from edgecron.http.refusing import Refused
-from edgecron.http.shapes import check_shape
+from edgecron.http.document_schema import NAME, ZONE
+from edgecron.http.error_answers import Refused
+from edgecron.http.messages import Answer, Ask, Later, Operation, Parameter, Route, json_answer
+from edgecron.http.request_checks import WORDS, load_content, path_value
+from edgecron.http.schema_check import check_shape
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.http.watching import ChangeWatch
+    from edgecron.http.change_watch import ChangeWatch
 
 # Parameters whose texts have a shape that their type does not tell.
 _SHAPES: Mapping[str, Shape] = {"zone": ZONE, "schedule": NAME}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgecron.client.json_forms import Shape
 from edgecron.client.questions import View
 from edgecron.client.resources import API
 from edgecron.http import health, runs, schedules
 from edgecron.http import health as metrics
 from edgecron.http import runs as coming
 from edgecron.http import schedules as acts
-from edgecron.http.asking import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
 from edgecron.http.conditions import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH
-from edgecron.http.keyshapes import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
-from edgecron.http.reading import RUN_ID, SWITCH
-from edgecron.http.shapes import Shape
+from edgecron.http.document_schema import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
+from edgecron.http.messages import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
+from edgecron.http.request_checks import RUN_ID, SWITCH
 from edgecron.model.choices import Cause, Status
 
 _ALL = f"{API}/schedules"

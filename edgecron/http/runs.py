@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.client.record_forms import chunk_fields
-from edgecron.http.asking import Answer, Ask, json_answer
+from edgecron.http.answer_objects import shown_fires, shown_runs
+from edgecron.http.messages import Answer, Ask, json_answer
 from edgecron.http.schedules import next_page, paged
-from edgecron.http.showing import shown_fires, shown_runs
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.filters import parse_filter
 from edgecron.views.json_objects import instant

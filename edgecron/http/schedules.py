@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.base.units import parse_instant
 from edgecron.base.values import replace
-from edgecron.client.json_forms import INSTANT
+from edgecron.client.json_forms import INSTANT, Shape
 from edgecron.client.questions import View
 from edgecron.client.record_forms import schedule_fields
 from edgecron.client.resources import API
@@ -19,11 +19,10 @@ from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_values import Wanted, refuse
 from edgecron.formats.option_texts import read_time
-from edgecron.http.asking import Answer, Ask, json_answer
+from edgecron.http.answer_objects import document_of, listed_schedule, schedule_answer, shown_runs
 from edgecron.http.conditions import Conditions, find_key, is_known, read_conditions, revision_of
-from edgecron.http.keyshapes import DEFAULT_ZONE, TIME, ZONE_OR_NULL
-from edgecron.http.shapes import Shape
-from edgecron.http.showing import document_of, listed_schedule, schedule_answer, shown_runs
+from edgecron.http.document_schema import DEFAULT_ZONE, TIME, ZONE_OR_NULL
+from edgecron.http.messages import Answer, Ask, json_answer
 from edgecron.model.listing import Choice
 from edgecron.triggers import check_zone
 from edgecron.views.acts import kept_words

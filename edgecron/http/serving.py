@@ -8,21 +8,18 @@ import stat
 import threading
 from collections.abc import Collection
 from enum import Enum
-from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgecron.base.clock import SystemClock
 from edgecron.base.errors import InvalidInput, NotSupported, UsageError
 from edgecron.base.paths import is_root, resolve_path, state_dir
 from edgecron.base.peers import PROC, own_users, tells_users
 from edgecron.base.tokens import MAKE
 from edgecron.base.values import NamedTuple
-from edgecron.http.guarding import LOOPBACK, Guard
+from edgecron.http.access import LOOPBACK, Guard
 from edgecron.http.limits import Limits
-from edgecron.http.shares import Shares
 from edgecron.supervisor.addresses import connect, listen
 from edgecron.supervisor.files import prepare_state_dir
 
@@ -199,7 +196,7 @@ class HttpService:
     """The API of a database at a place. `start` binds, and raises InvalidInput where it can't.
 
     `users` are those whose connections are the owner's before any request (default: this user and
-    root, if the kernel tells users).
+    root, if they need no token and the kernel tells users).
     """
 
     def __init__(
@@ -232,34 +229,24 @@ class HttpService:
         import uvicorn
 
         from edgecron.http.app import Application, opener_of
-        from edgecron.http.connections import BoundedProtocol, Server
+        from edgecron.http.connections import Server
 
         self._listener = bind(self._place)
         guard = self._guard()
-        shares = Shares(self._limits, users=self._owners())
         self._application = Application(opener_of(self._database), guard=guard, limits=self._limits)
-        protocol: Any = partial(
-            BoundedProtocol,
-            limits=self._limits,
-            shares=shares,
-            clock=SystemClock(),
-            is_over=self._is_over,
-        )
         config = uvicorn.Config(
             self._application,
             loop="asyncio",
-            http=protocol,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            date_header=False,
             timeout_graceful_shutdown=_GRACE_S,
             h11_max_incomplete_event_size=self._limits.head_bytes,
         )
-        self._server = Server(config, shares=shares)
+        self._server = Server(config, limits=self._limits, users=self._owners())
         self._thread = threading.Thread(
             target=self._server.run,
             kwargs={"sockets": [self._listener]},
@@ -268,19 +255,16 @@ class HttpService:
         self._thread.start()
 
     def _owners(self) -> Collection[int] | None:
-        """The users whose connections are the owner's at once, None if none can be told."""
+        """Return the users whose connections are the owner's from the start."""
         if self._users is not None:
             return self._users
-        return own_users() if tells_users() else None
+        return own_users() if self.audience is Audience.OWN_USERS else None
 
     def _guard(self) -> Guard:
         if self._token is not None or isinstance(self._place, UnixPlace):
             return Guard(token=self._token, hosts=None)
         users = own_users() if self.audience is Audience.OWN_USERS else None
         return Guard(hosts=(*LOOPBACK, self._place.host), users=users)
-
-    def _is_over(self) -> bool:
-        return self._server is None or self._server.is_over
 
     def close(self) -> None:
         """Serve no longer: what is being answered has a moment. Harmless when it is closed."""

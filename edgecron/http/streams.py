@@ -26,11 +26,11 @@ from starlette.types import Receive, Scope, Send
 
 from edgecron.base.errors import EdgecronError
 from edgecron.client.record_forms import chunk_fields
-from edgecron.http.asking import json_bytes
+from edgecron.http.answer_objects import shown_runs
+from edgecron.http.error_answers import error_answer, overloaded
 from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
-from edgecron.http.refusing import error_answer, overloaded
-from edgecron.http.showing import shown_runs
+from edgecron.http.messages import json_bytes
 from edgecron.http.workers import Opened
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import DatabaseUnusable
-from edgecron.http.refusing import overloaded
+from edgecron.http.error_answers import overloaded
 
 if TYPE_CHECKING:
     from edgecron.client import Client

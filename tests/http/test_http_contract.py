@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from edgecron.http.keyshapes import DOCUMENT, PATCH
+from edgecron.http.document_schema import DOCUMENT, PATCH
 from edgecron.model.options import OPTIONS
 from tests.support.http import Api, serving
 from tests.support.specs import make_spec

@@ -27,7 +27,7 @@ from edgecron.base.errors import (
     UnreadableTime,
 )
 from edgecron.client.resources import error_object
-from edgecron.http.asking import Answer, json_answer
+from edgecron.http.messages import Answer, json_answer
 
 RETRY_AFTER_S = 1
 # The first that fits: a schedule that can't be read any more is no fault of who asks for it.

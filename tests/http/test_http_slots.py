@@ -1,4 +1,4 @@
-"""Places of connections: nobody takes those of others, and who is silent keeps nobody out."""
+"""Slots of connections: no client takes those of others, and a silent one keeps nobody out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.base.peers import own_users
 from edgecron.http.limits import Limits
-from edgecron.http.shares import Seat, Shares
+from edgecron.http.slots import Slot, Slots
 from tests.support.http import Api, serving
 
 BOUND_S = 10.0
@@ -22,8 +22,6 @@ LIMITS = Limits(
     connections=3,
     peer_connections=2,
     strangers=3,
-    new_at_once=5,
-    new_each_s=1,
     head_s=60,
     body_s=60,
 )
@@ -48,13 +46,11 @@ class Links:
         return found
 
     def take(
-        self, shares: Shares, number: int, host: str = "127.0.0.1", *, says: bytes = b""
-    ) -> Seat | None:
+        self, slots: Slots, number: int, host: str = "127.0.0.1", *, says: bytes = b""
+    ) -> Slot | None:
         """Ask for the place of a new connection, at so many seconds."""
-        seat = shares.take(self.link(host, says=says), now_s=number)
-        if seat is not None:
-            seat.hang_up = lambda: self.hung_up.append(number)
-        return seat
+        link = self.link(host, says=says)
+        return slots.take(link, lambda: self.hung_up.append(number), now_s=number)
 
 
 @pytest.fixture
@@ -64,90 +60,76 @@ def links() -> Iterator[Links]:
 
 
 def test_the_connection_that_was_silent_for_longest_ends_for_a_new_one(links: Links) -> None:
-    shares = Shares(LIMITS, users=own_users())
-    first, second, _ = (links.take(shares, number) for number in range(3))
+    slots = Slots(LIMITS, users=own_users())
+    first, _, _ = (links.take(slots, number) for number in range(3))
     assert first is not None
-    assert second is not None
     first.waits_since_s = None  # It is being answered.
 
-    assert links.take(shares, 10) is not None
+    assert links.take(slots, 10) is not None
     assert links.hung_up == [1]
-    assert (first.is_taken, second.is_taken) == (True, False)
 
 
 def test_a_connection_whose_request_waits_to_be_read_is_not_silent(links: Links) -> None:
-    shares = Shares(LIMITS, users=own_users())
+    slots = Slots(LIMITS, users=own_users())
     for number in range(2):
-        assert links.take(shares, number, says=b"GET")
-    links.take(shares, 2)
+        assert links.take(slots, number, says=b"GET")
+    links.take(slots, 2)
 
-    assert links.take(shares, 3, says=b"GET") is not None
-    assert links.take(shares, 4) is None
+    assert links.take(slots, 3, says=b"GET") is not None
+    assert links.take(slots, 4) is None
     assert links.hung_up == [2]
 
 
 def test_a_peer_loses_its_own_places_and_not_those_of_others(links: Links) -> None:
-    shares = Shares(LIMITS, users=None)
-    assert links.take(shares, 0, "127.0.0.2") is not None
+    slots = Slots(LIMITS, users=None)
+    assert links.take(slots, 0, "127.0.0.2") is not None
 
-    assert all(links.take(shares, number, "127.0.0.3") for number in range(1, 5))
+    assert all(links.take(slots, number, "127.0.0.3") for number in range(1, 5))
 
     assert links.hung_up == [1, 2]
 
 
 def test_whoever_has_most_places_loses_one_where_all_are_taken(links: Links) -> None:
-    shares = Shares(LIMITS, users=None)
+    slots = Slots(LIMITS, users=None)
     for number, host in enumerate(("127.0.0.2", "127.0.0.3", "127.0.0.3")):
-        links.take(shares, number, host)
+        links.take(slots, number, host)
 
-    assert links.take(shares, 3, "127.0.0.4") is not None
+    assert links.take(slots, 3, "127.0.0.4") is not None
     assert links.hung_up == [1]
 
 
-def test_a_stranger_opens_only_so_many_connections_in_a_while(links: Links) -> None:
-    shares = Shares(LIMITS, users=None)
-
-    at_once = [links.take(shares, 0) is not None for _ in range(7)]
-    another = links.take(shares, 0, "127.0.0.2")
-    later = [links.take(shares, 2) is not None for _ in range(3)]
-
-    assert at_once == [True] * 5 + [False] * 2
-    assert another is not None
-    assert later == [True, True, False]
-
-
 def test_the_owner_opens_as_many_connections_as_he_likes(links: Links) -> None:
-    shares = Shares(LIMITS, users=own_users())
+    slots = Slots(LIMITS, users=own_users())
 
-    assert all(links.take(shares, 0) for _ in range(50))
+    assert all(links.take(slots, 0) for _ in range(50))
 
 
 def test_who_has_shown_the_token_is_the_owner_and_takes_no_place_of_strangers(
     links: Links,
 ) -> None:
-    shares = Shares(LIMITS, users=None)
-    for _ in range(20):  # More than a stranger may open at once.
-        seat = links.take(shares, 0)
-        assert seat is not None
-        seat.admit()
-        assert seat.is_own
-        seat.waits_since_s = 1.0
+    slots = Slots(LIMITS, users=None)
+    for _ in range(20):  # More than there are slots.
+        slot = links.take(slots, 0)
+        assert slot is not None
+        slot.admit()
+        assert slot.is_own
+        slot.waits_since_s = 1.0
 
     assert links.hung_up == [0] * 17
-    assert links.take(shares, 0) is not None
+    assert links.take(slots, 0) is not None
 
 
 def test_a_place_is_free_again_after_its_connection(links: Links) -> None:
-    shares = Shares(LIMITS, users=own_users())
+    slots = Slots(LIMITS, users=own_users())
     for number in range(3):
-        seat = links.take(shares, number, says=b"GET")
-    assert seat is not None
-    assert links.take(shares, 3) is None
+        slot = links.take(slots, number, says=b"GET")
+    assert slot is not None
+    assert links.take(slots, 3) is None
 
-    shares.leave(seat)
-    shares.leave(seat)
+    slots.leave(slot)
+    slots.leave(slot)
 
-    assert links.take(shares, 4) is not None
+    assert links.take(slots, 4) is not None
 
 
 # Over a server.
@@ -169,19 +151,14 @@ def test_silent_and_half_sent_requests_keep_nobody_out(api: Api, said: bytes) ->
             assert api.get("/healthz").status == 200
 
 
-def test_a_stranger_who_opens_too_many_connections_is_told_to_come_again(tmp_path: Path) -> None:
-    limits = Limits(new_at_once=2, new_each_s=0)
+def test_who_gets_no_slot_is_told_to_come_again(tmp_path: Path) -> None:
+    limits = Limits(peer_connections=0)
     with (
         serving(tmp_path / "edge.db", limits=limits, users=frozenset()) as api,
-        ExitStack() as stack,
+        closing(socket.create_connection(("127.0.0.1", api.port), timeout=BOUND_S)) as link,
     ):
-        answers = [api.get("/healthz") for _ in range(2)]
-        turned_away = stack.enter_context(
-            closing(socket.create_connection(("127.0.0.1", api.port), timeout=BOUND_S))
-        )
-        heard = b"".join(iter(lambda: turned_away.recv(65536), b""))
+        heard = b"".join(iter(lambda: link.recv(65536), b""))
 
-    assert [answer.status for answer in answers] == [200, 200]
     assert heard.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: 1" in heard
     assert b'"code":"overloaded"' in heard

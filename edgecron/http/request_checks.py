@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgecron.base.checks import has_too_many_levels, read_json
-from edgecron.http.asking import Ask, Operation, Parameter
-from edgecron.http.keyshapes import NAME
-from edgecron.http.refusing import Refused
-from edgecron.http.shapes import Shape, check_shape
+from edgecron.client.json_forms import Shape
+from edgecron.http.document_schema import NAME
+from edgecron.http.error_answers import Refused
+from edgecron.http.messages import Ask, Operation, Parameter
+from edgecron.http.schema_check import check_shape
 
 MOST_ID = 2**63 - 1
 RUN_ID: Shape = {"type": "integer", "minimum": 1, "maximum": MOST_ID}

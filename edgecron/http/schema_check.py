@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from edgecron.http.refusing import Refused
-
-Shape = Mapping[str, Any]
+from edgecron.client.json_forms import Shape
+from edgecron.http.error_answers import Refused
 
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
@@ -72,11 +71,6 @@ def misfits(value: Any, shape: Shape, place: str = "") -> Iterator[tuple[str, st
         yield from _array(value, shape, place)
     elif isinstance(value, dict):
         yield from _object(value, shape, place)
-
-
-def nullable(shape: Shape) -> Shape:
-    """The same, or null."""
-    return {"anyOf": [shape, {"type": "null"}]}
 
 
 def _any_of(value: Any, shapes: Sequence[Shape], place: str) -> Iterator[tuple[str, str]]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgecron.client.json_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
-from edgecron.http.shapes import Shape, nullable
 from edgecron.model.options import OPTIONS, Option, OptionType
 
 DEFAULT_ZONE = "UTC"  # of every request that names no zone, or null
