@@ -477,6 +477,8 @@ SCHEMA_NAMES = {
     "Tallied": "Statistics",
     "Tally": "RunStatistics",
     "DatabaseCopy": "OtherDatabase",
+    "Document": "ScheduleFile",
+    "Output": "StoredOutput",
     "Wanted": "WantedSchedule",
     "Words": "Definition",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from edgecron.client.json_forms import (
     SCHEMAS,
     TEXT,
     Form,
+    Shape,
     check_object,
     form_of,
     hints_of,
@@ -31,17 +32,9 @@ from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
-from edgecron.views.json_objects import (
-    fire_object,
-    schedule_details,
-)
+from edgecron.views.json_objects import fire_object
 
 _UTC = "UTC"
-# What --json does not show of a schedule.
-_KEPT_OF_SCHEDULE = (
-    *("next_source", "decided_until", "last_execution_id", "planned_count", "pruned_until"),
-    *("is_done", "is_active", "gone_upstreams"),
-)
 _ANY_JSON = {"description": "a JSON value, or null"}
 
 
@@ -84,14 +77,7 @@ _SPEC_HINTS = {
     "until_at": hints_of(ScheduleSpec)["until_at"],
     "max_runs": int | None,
 }
-_SPEC_NAMES = frozenset(
-    {
-        *("name", "kind", "job", "triggers", "scopes", "is_timezone_default", "payload_text"),
-        *_SPEC_HINTS,
-        *(option.field or "" for option in POLICIES),
-        *(option.name for option in JOB_OPTIONS),
-    }
-)
+_REQUIRED_OF_SPEC = ("name", "kind", "job", "triggers")
 
 
 def specification_fields(spec: ScheduleSpec) -> dict[str, Any]:
@@ -115,9 +101,6 @@ def specification_fields(spec: ScheduleSpec) -> dict[str, Any]:
 
 def _specification_from(found: Mapping[str, Any], where: str) -> ScheduleSpec:
     spec_forms, policy_forms, job_forms = _forms()
-    for name in ("name", "kind", "job", "triggers"):
-        if name not in found:
-            raise refuse(where, found, f"an object with {name}")
     kind = form_of(JobKind).decode(found["kind"], f"{where}.kind", False)
     is_command = kind is JobKind.COMMAND
     argv = form_of(tuple[str, ...]) if is_command else _TEXT
@@ -171,33 +154,67 @@ def _scopes(found: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise refuse(f"{where}.scopes", one, "objects with kind and id") from None
 
 
-def specification_form() -> Form:
-    """A ScheduleSpec. Encoding leaves out what has its default, so that older versions read it."""
+def _form(
+    kind: type,
+    name: str,
+    words: str,
+    *,
+    shapes: Mapping[str, Shape],
+    required: Collection[str],
+    encode: Callable[[Any], dict[str, Any]],
+    decode: Callable[[Mapping[str, Any], str], Any],
+    is_request: bool = False,
+) -> Form:
+    """Make the form of a type whose JSON is a named object.
 
-    def encode(value: Any) -> Any:
-        if type(value) is not ScheduleSpec:
-            raise TypeError(f"{value!r} is not a ScheduleSpec")
-        found = specification_fields(value)
+    Unknown fields are ignored, unless `is_request`: other values always come from a server.
+    """
+
+    def encode_checked(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"{value!r} is not of type {kind.__name__}")
+        return encode(value)
+
+    def decode_checked(value: Any, where: str, is_strict: bool) -> Any:
+        check_object(value, shapes, where=where, is_strict=is_strict and is_request)
+        for key in required:
+            if key not in value:
+                raise refuse(where, value, f"an object with {key}")
+        return decode(value, where)
+
+    SCHEMAS[name] = {
+        "type": "object",
+        "description": words,
+        "properties": shapes,
+        "required": list(required),
+    }
+    return Form(encode_checked, decode_checked, reference(name))
+
+
+def specification_form() -> Form:
+    """A ScheduleSpec. Encoding leaves out defaults, so that older versions read it."""
+
+    def encode(spec: ScheduleSpec) -> dict[str, Any]:
+        found = specification_fields(spec)
         if found.pop("is_timezone_default"):
             del found["timezone"]
         plain = specification_fields(
-            ScheduleSpec(name=value.name, triggers=(), job=Job(kind=value.job.kind, argv=("x",)))
+            ScheduleSpec(name=spec.name, triggers=(), job=Job(kind=spec.job.kind, argv=("x",)))
         )
         kept = ("name", "kind", "job", "triggers", "timezone", "payload_text")
         return {key: one for key, one in found.items() if key in kept or one != plain.get(key)}
 
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        check_object(value, _SPEC_NAMES, where=where, is_strict=is_strict)
-        return _specification_from(value, where)
-
-    SCHEMAS["Specification"] = {
-        "type": "object",
-        "description": "A schedule as it was written, with the fields of show --json: a field that"
-        " is missing has its default.",
-        "properties": _specification_shapes(),
-        "required": ["name", "kind", "job", "triggers"],
-    }
-    return Form(encode, decode, reference("Specification"))
+    return _form(
+        ScheduleSpec,
+        "Specification",
+        "A schedule as it was written, with the fields of show --json: a field that is missing has"
+        " its default.",
+        shapes=_specification_shapes(),
+        required=_REQUIRED_OF_SPEC,
+        encode=encode,
+        decode=_specification_from,
+        is_request=True,
+    )
 
 
 def _specification_shapes() -> dict[str, Any]:
@@ -228,67 +245,55 @@ def _specification_shapes() -> dict[str, Any]:
 
 # Schedules: a specification, and what the database keeps about it.
 
+_REQUIRED_OF_SCHEDULE = ("id", "enabled", "revision", "run_count", "created_at", "updated_at")
+
 
 def schedule_fields(schedule: Schedule) -> dict[str, Any]:
-    """All that is known of a schedule, without the fires to come."""
-    found = schedule_details(schedule, ())
-    del found["upcoming"]
-    found["is_timezone_default"] = schedule.spec.timezone is None
-    found |= _text_fields("payload", schedule.spec.job.payload)
-    forms = _schedule_forms()
-    for name in _KEPT_OF_SCHEDULE:
-        found[name] = forms[name].encode(getattr(schedule, name))
-    return found
+    """Return all that is known of a schedule, without the fires to come."""
+    return specification_fields(schedule.spec) | {
+        name: form.encode(getattr(schedule, name)) for name, form in _schedule_forms().items()
+    }
 
 
 @cache
-def _schedule_forms() -> dict[str, Form]:
-    names = [name for name in hints_of(Schedule) if name != "spec"]
-    return {name: form_of(hints_of(Schedule)[name]) for name in names}
+def _schedule_forms() -> Mapping[str, Form]:
+    return {name: form_of(hint) for name, hint in hints_of(Schedule).items() if name != "spec"}
 
 
-_EXPECTED_OF_SCHEDULE = frozenset(
-    {"id", "enabled", "revision", "run_count", "created_at", "updated_at"}
-)
+def schedule_shapes() -> dict[str, Shape]:
+    """Return the schemas of the fields of a schedule."""
+    own = {name: form.shape for name, form in _schedule_forms().items()}
+    return {**_specification_shapes(), **own}
 
 
 def schedule_form() -> Form:
-    """A Schedule. Unknown fields are ignored everywhere: it is always what a server answered."""
+    """A Schedule."""
     forms = _schedule_forms()
 
-    def encode(value: Any) -> Any:
-        if type(value) is not Schedule:
-            raise TypeError(f"{value!r} is not a Schedule")
-        return schedule_fields(value)
-
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        check_object(value, (), where=where, is_strict=False)
-        for name in _EXPECTED_OF_SCHEDULE - value.keys():
-            raise refuse(where, value, f"an object with {name}")
+    def decode(value: Mapping[str, Any], where: str) -> Schedule:
         given: dict[str, Any] = {name: None for name, form in forms.items() if form.default is None}
         given |= {"planned_count": 0, "counts": {}}
         given |= _given(forms, value, where)
         given.setdefault("decided_until", given["created_at"])
         return Schedule(spec=_specification_from(value, where), **given)
 
-    SCHEMAS["ScheduleRecord"] = {
-        "type": "object",
-        "description": "A schedule with all that is known of it: the fields of show --json, and"
-        " what the engine keeps about its past and its next time.",
-        "properties": {
-            **_specification_shapes(),
-            **{name: form.shape for name, form in forms.items()},
-        },
-        "required": ["name", "kind", "job", "triggers", *sorted(_EXPECTED_OF_SCHEDULE)],
-    }
-    return Form(encode, decode, reference("ScheduleRecord"))
+    return _form(
+        Schedule,
+        "ScheduleRecord",
+        "A schedule with all that is known of it: the fields of show --json, and what the engine"
+        " keeps about its past and its next time.",
+        shapes=schedule_shapes(),
+        required=(*_REQUIRED_OF_SPEC, *_REQUIRED_OF_SCHEDULE),
+        encode=schedule_fields,
+        decode=decode,
+    )
 
 
 # Runs.
 
 
 def run_fields(run: Execution) -> dict[str, Any]:
-    """A run with the names of `history --json`, its JSON as values, and what is kept besides."""
+    """Return a run with the names of `history --json`, its JSON as values, and what is kept."""
     return {
         **{name: form.encode(getattr(run, name)) for name, form in _run_forms().items()},
         **_text_fields("payload", run.payload),
@@ -302,47 +307,43 @@ def _run_forms() -> Mapping[str, Form]:
     return {name: form_of(hints[name]) for name in hints if name not in ("payload", "result")}
 
 
-_EXPECTED_OF_RUN = frozenset(
-    {"id", "schedule", "plan_at", "due_at", "cause", "attempt", "max_attempts", "status"}
-)
+def run_shapes() -> dict[str, Shape]:
+    """Return the schemas of the fields of a run."""
+    return {
+        **{name: form.shape for name, form in _run_forms().items()},
+        "payload": _ANY_JSON,
+        "payload_text": {"type": "string", "description": "the payload exactly as written"},
+        "result": _ANY_JSON,
+        "result_text": {"type": "string", "description": "the result exactly as written"},
+    }
 
 
 def run_form() -> Form:
     """An Execution."""
     forms = _run_forms()
-    defaults = {name: None for name, form in forms.items() if form.default is None}
-    texts = {"scope_kind": "global", "scope_id": "", "fire_key": "", "flags": ()}
-    numbers = {"schedule_id": 0, "revision": 0, "priority": 0}
+    defaults: dict[str, Any] = {name: None for name, form in forms.items() if form.default is None}
+    defaults |= {"scope_kind": "global", "scope_id": "", "fire_key": "", "flags": ()}
+    defaults |= {"schedule_id": 0, "revision": 0, "priority": 0}
 
-    def encode(value: Any) -> Any:
-        if type(value) is not Execution:
-            raise TypeError(f"{value!r} is not an Execution")
-        return run_fields(value)
-
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        check_object(value, (), where=where, is_strict=False)
-        for name in _EXPECTED_OF_RUN - value.keys():
-            raise refuse(where, value, f"an object with {name}")
-        given: dict[str, Any] = {**defaults, **texts, **numbers}
-        given |= _given(forms, value, where)
+    def decode(value: Mapping[str, Any], where: str) -> Execution:
         return Execution(
-            **given, payload=_text_of(value, "payload"), result=_text_of(value, "result")
+            **{**defaults, **_given(forms, value, where)},
+            payload=_text_of(value, "payload"),
+            result=_text_of(value, "result"),
         )
 
-    SCHEMAS["RunRecord"] = {
-        "type": "object",
-        "description": "One attempt of one fire, or a range of fires that did not run: the fields"
-        " of history --json, and what the engine keeps about it.",
-        "properties": {
-            **{name: form.shape for name, form in forms.items()},
-            "payload": _ANY_JSON,
-            "payload_text": {"type": "string", "description": "the payload exactly as written"},
-            "result": _ANY_JSON,
-            "result_text": {"type": "string", "description": "the result exactly as written"},
-        },
-        "required": sorted(_EXPECTED_OF_RUN),
-    }
-    return Form(encode, decode, reference("RunRecord"))
+    return _form(
+        Execution,
+        "RunRecord",
+        "One attempt of one fire, or a range of fires that did not run: the fields of history"
+        " --json, and what the engine keeps about it.",
+        shapes=run_shapes(),
+        required=(
+            *("id", "schedule", "plan_at", "due_at", "cause", "attempt", "max_attempts", "status"),
+        ),
+        encode=run_fields,
+        decode=decode,
+    )
 
 
 # Fires, output, filters.
@@ -350,32 +351,20 @@ def run_form() -> Form:
 
 def fire_form() -> Form:
     """An UpcomingFire, as `next --json` has it."""
-    hints = hints_of(UpcomingFire)
-    forms = {name: form_of(hint) for name, hint in hints.items()}
-
-    def encode(value: Any) -> Any:
-        if type(value) is not UpcomingFire:
-            raise TypeError(f"{value!r} is not an UpcomingFire")
-        return fire_object(value)
-
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        check_object(value, (), where=where, is_strict=False)
-        for name in ("schedule", "plan_at", "due_at"):
-            if name not in value:
-                raise refuse(where, value, f"an object with {name}")
-        return UpcomingFire(**{"source": None, **_given(forms, value, where)})
-
-    SCHEMAS["FireRecord"] = {
-        "type": "object",
-        "description": "A fire to come, as next --json has it.",
-        "properties": {name: form.shape for name, form in forms.items()},
-        "required": ["schedule", "plan_at", "due_at"],
-    }
-    return Form(encode, decode, reference("FireRecord"))
+    forms = {name: form_of(hint) for name, hint in hints_of(UpcomingFire).items()}
+    return _form(
+        UpcomingFire,
+        "FireRecord",
+        "A fire to come, as next --json has it.",
+        shapes={name: form.shape for name, form in forms.items()},
+        required=("schedule", "plan_at", "due_at"),
+        encode=fire_object,
+        decode=lambda value, where: UpcomingFire(**{"source": None, **_given(forms, value, where)}),
+    )
 
 
 def chunk_fields(chunk: OutputChunk) -> dict[str, Any]:
-    """A chunk: its bytes as `text` if they are UTF-8 by themselves, else as `base64`."""
+    """Return a chunk, with its bytes as `text` if they are UTF-8, else as `base64`."""
     shown = {"stream": chunk.stream.name.lower(), "at": format_ms(chunk.at_ms)}
     try:
         return shown | {"text": chunk.content.decode()}
@@ -387,8 +376,7 @@ def chunk_form() -> Form:
     """An OutputChunk."""
     streams = {stream.name.lower(): stream for stream in Stream}
 
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        check_object(value, (), where=where, is_strict=False)
+    def decode(value: Mapping[str, Any], where: str) -> OutputChunk:
         try:
             text = value.get("text")
             content = b64decode(value["base64"], validate=True) if text is None else text.encode()
@@ -400,18 +388,20 @@ def chunk_form() -> Form:
         except (KeyError, AttributeError, TypeError, ValueError):
             raise refuse(where, value, "a chunk with stream, at, and text or base64") from None
 
-    SCHEMAS["OutputChunk"] = {
-        "type": "object",
-        "description": "Bytes as they came: `text` if they are UTF-8 by themselves, else `base64`.",
-        "properties": {
+    return _form(
+        OutputChunk,
+        "OutputChunk",
+        "Bytes as they came: `text` if they are UTF-8 by themselves, else `base64`.",
+        shapes={
             "stream": {"type": "string", "enum": list(streams)},
             "at": INSTANT,
             "text": TEXT,
             "base64": {"type": "string", "contentEncoding": "base64"},
         },
-        "required": ["stream", "at"],
-    }
-    return Form(chunk_fields, decode, reference("OutputChunk"))
+        required=("stream", "at"),
+        encode=chunk_fields,
+        decode=decode,
+    )
 
 
 def filter_form() -> Form:
