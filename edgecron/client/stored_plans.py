@@ -1,4 +1,4 @@
-"""Store the plan of a large apply until it is carried out; recognise a document without changes.
+"""Store the plan of a large apply until it is carried out.
 
 A large apply is carried out in slices, so that no fire waits long for the lock, and still all or
 nothing. Everything is checked before anything is written. One small transaction then decides the
@@ -6,10 +6,6 @@ apply: it stores the wanted steps in `pending_apply`. After it, slices of a few 
 the steps out, and the last one removes the row. If the process dies, the next apply or daemon
 finishes. A change that a person makes between the decision and its slice is overwritten, as if it
 had come before the apply.
-
-`PlanMemory` keeps, in a file beside the database, one digest per origin: of a document that changed
-nothing and of all definitions. If the digest is the same again, so is the plan. A document whose
-meaning depends on the time of day is never remembered.
 """
 
 from __future__ import annotations
@@ -17,14 +13,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from edgecron import __version__
-from edgecron.base.errors import Conflict, Unreadable
-from edgecron.base.paths import make_folders, state_dir
+from edgecron.base.errors import Conflict
+from edgecron.base.paths import state_dir
 from edgecron.base.values import replace
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_tables import read_table
@@ -33,8 +27,6 @@ from edgecron.formats.document_writing import spec_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgecron.client import Client
-    from edgecron.formats.document_plan import Step
     from edgecron.model.schedule import Schedule
 
 
@@ -107,60 +99,3 @@ def apply_lock(database: Path) -> Iterator[bool]:
         yield True
     finally:
         os.close(lock_fd)
-
-
-class PlanMemory:
-    """What is remembered of the plan of a document, as the database is now."""
-
-    def __init__(self, client: Client, document: bytes, *, origin: str, is_pruned: bool) -> None:
-        self._client = client
-        self._is_pruned = is_pruned
-        asked = json.dumps([__version__, origin, is_pruned, len(document)]).encode()
-        self._asked = sha256(asked + document).digest()
-        name = f"applied-{sha256(origin.encode()).hexdigest()[:16]}"
-        self._path = state_dir(client.path) / name
-        self._digest = self._digest_now()
-
-    def recall(self) -> tuple[int, int] | None:
-        """How many schedules stay unchanged, and how many are not in the document.
-
-        None if the plan is unknown: make it.
-        """
-        if self._client.store.find_pending_apply() is not None:
-            return None  # The apply finishes that one first.
-        try:
-            found, kept, left = json.loads(self._path.read_bytes())
-        except (OSError, ValueError, TypeError):
-            return None  # Nothing is lost: the document is read instead.
-        return (int(kept), int(left)) if found == self._digest is not None else None
-
-    def remember(self, steps: Collection[Step]) -> None:
-        """Remember a plan if it changes nothing, has many steps and will be the same later."""
-        from edgecron.base.files import write_whole
-        from edgecron.formats.document_plan import PRUNABLE, Action
-
-        kept = [step.wanted for step in steps if step.action is Action.KEEP]
-        left = [step for step in steps if step.action is Action.LEAVE and step.note != PRUNABLE]
-        is_quiet = len(kept) + len(left) == len(steps) and not (left and self._is_pruned)
-        if not is_quiet or len(kept) <= WHOLE:
-            return
-        for wanted in kept:
-            if wanted is None or wanted.spec.from_at or wanted.spec.until_at:
-                return
-            if any(text.startswith("at ") or " from " in text for text in wanted.spec.triggers):
-                return
-        if self._digest is None or self._digest != self._digest_now():
-            return  # Somebody changed a schedule while the plan was made.
-        with suppress(OSError):  # It only saves time.
-            make_folders(self._path.parent)
-            content = json.dumps([self._digest, len(kept), len(left)]).encode()
-            write_whole(self._path, [content], mode=0o600)
-
-    def _digest_now(self) -> str | None:
-        """A digest of all that the plan depends on; None if a schedule can't be read."""
-        digest = sha256(self._asked)
-        with suppress(Unreadable):  # The plan itself reports it.
-            for text in self._client.store.definitions():
-                digest.update(text.encode())
-            return digest.hexdigest()
-        return None

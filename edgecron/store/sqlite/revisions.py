@@ -7,7 +7,7 @@ a resume and a reschedule only raise the revision, and the newest earlier snapsh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from edgecron.base.errors import Unreadable
@@ -16,7 +16,7 @@ from edgecron.model.choices import GLOBAL_SCOPE
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import SPEC_COLUMNS, spec_of
+from edgecron.store.sqlite.rows import spec_of
 
 
 def snapshot_of(schedule_id: str, revision: str) -> str:
@@ -181,9 +181,6 @@ def note_imported(database: Database, rows: Sequence[tuple[int, str, str]]) -> N
         )
 
 
-_DEFINED = ", ".join(("id", "enabled", "revision", *SPEC_COLUMNS))
-
-
 class PendingApply(NamedTuple):
     """What was decided: `steps` is JSON, of `api.slicing`."""
 
@@ -212,16 +209,3 @@ def finish_apply(database: Database) -> None:
     """Put down that the decided apply is carried out."""
     with database.transaction():
         database.change("DELETE FROM pending_apply")
-
-
-def definitions(database: Database) -> Iterator[str]:
-    """All that a document can decide of schedules, as JSON texts in a fixed order."""
-    for select in (
-        f"""SELECT json_array({_DEFINED}) FROM schedules NOT INDEXED
-            WHERE deleted_at IS NULL ORDER BY id""",
-        """SELECT json_array(schedule_id, scope_kind, scope_id) FROM schedule_scopes
-           ORDER BY schedule_id, scope_kind, scope_id""",
-        "SELECT json_array(name, max_running) FROM groups ORDER BY name",
-    ):
-        for (text,) in database.each(select):
-            yield text

@@ -217,7 +217,6 @@ class SqliteStore(Database):
     find_pending_apply = revisions.find_pending_apply
     decide_apply = revisions.decide_apply
     finish_apply = revisions.finish_apply
-    definitions = revisions.definitions
     find_imported = revisions.find_imported
     find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
