@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
-from functools import lru_cache, partial
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -19,25 +18,21 @@ if TYPE_CHECKING:
 
 OPENMETRICS = "application/openmetrics-text"
 _EOF = b"# EOF\n"
-_KEPT_VALUES = 1024
-_MANY = 16  # samples of one family
 
 
-class _OneFamily:
-    """What the library takes for a registry: one family, or a slice of it."""
+class _OneFamily(NamedTuple):
+    """The registry that the library expects: one family, or a slice of it."""
 
-    def __init__(self, family: Metric) -> None:
-        self._family = family
+    family: Metric
 
     def collect(self) -> Iterable[Metric]:
-        return (self._family,)
+        return (self.family,)
 
 
 class _Format(NamedTuple):
     content_type: str
     write: Callable[[_OneFamily], bytes]
     ending: bytes
-    value_text: Callable[[float], str]
 
 
 def exposition(
@@ -74,36 +69,12 @@ def need_library() -> None:
 def _parts(found: Iterable[Metric], form: _Format) -> Iterator[bytes]:
     before = None
     for family in found:
-        text = _text(family, form)
+        text = form.write(_OneFamily(family)).removesuffix(form.ending)
         if family.name == before:
             text = _without_head(text)  # One name has one head, whatever the slices.
         before = family.name
         yield text
     yield form.ending
-
-
-def _text(family: Metric, form: _Format) -> bytes:
-    """A family as the library writes it.
-
-    It writes what is long itself at a fifth of the speed: it looks at each name and each letter of
-    labels again, which of ours it need not. Its head, and the text of numbers, are the library's.
-    """
-    if len(family.samples) < _MANY or family.type not in ("counter", "gauge"):
-        return form.write(_OneFamily(family)).removesuffix(form.ending)
-    empty = copy(family)
-    empty.samples = []
-    head = form.write(_OneFamily(empty)).removesuffix(form.ending)
-    value_text = form.value_text
-    names = sorted(family.samples[0].labels)  # as in every other of them
-    lines = []
-    for name, labels, value, *_ in family.samples:
-        shown = ",".join([f'{label}="{_escaped(labels[label])}"' for label in names])
-        lines.append(f"{name}{{{shown}}} {value_text(value)}\n")
-    return head + "".join(lines).encode()
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 def _without_head(text: bytes) -> bytes:
@@ -117,10 +88,7 @@ def _format_of(accept: str | None) -> _Format:
     need_library()
     from prometheus_client import exposition as plain
     from prometheus_client.openmetrics import exposition as openmetrics
-    from prometheus_client.utils import floatToGoString
 
-    # Counts are told again and again, and times each but once or twice.
-    value_text = lru_cache(_KEPT_VALUES)(floatToGoString)
     for one in (accept or "").split(","):
         wanted = one.partition(";")[0].strip().lower()
         if wanted == "text/plain":
@@ -128,9 +96,9 @@ def _format_of(accept: str | None) -> _Format:
         if wanted == OPENMETRICS:
             # No name of ours needs to be escaped, and looking at each letter takes long.
             write = partial(openmetrics.generate_latest, escaping=openmetrics.ALLOWUTF8)
-            return _Format(openmetrics.CONTENT_TYPE_LATEST, write, _EOF, value_text)
+            return _Format(openmetrics.CONTENT_TYPE_LATEST, write, _EOF)
     write = partial(plain.generate_latest, escaping=openmetrics.ALLOWUTF8)
-    return _Format(plain.CONTENT_TYPE_PLAIN_0_0_4, write, b"", value_text)
+    return _Format(plain.CONTENT_TYPE_PLAIN_0_0_4, write, b"")
 
 
 def find_families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:

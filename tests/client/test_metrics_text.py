@@ -7,19 +7,14 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import exposition as plain
-from prometheus_client.core import Metric
-from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 from prometheus_client.samples import Sample
 
 from edgecron.client import Client
-from edgecron.client.metric_families import families
 from edgecron.client.metrics import exposition, exposition_parts
 from edgecron.model.choices import Status
 from edgecron.model.options import Policies
@@ -255,23 +250,6 @@ def test_what_is_held_at_once_is_not_the_text_of_all_schedules(crowded: Story) -
     assert total > 1_200_000
     # The counts of 3,000 schedules and half a thousand lines; all of them would be twice as much.
     assert most < 2_500_000
-
-
-@pytest.mark.parametrize(
-    ("accept", "write"), [(None, plain.generate_latest), (OPEN, openmetrics.generate_latest)]
-)
-def test_what_is_many_is_written_as_the_library_writes_it(
-    crowded: Story, accept: str | None, write: Callable[..., bytes]
-) -> None:
-    class Registry:
-        def collect(self) -> Iterator[Metric]:
-            return families(crowded.client)
-
-    ours = exposition(crowded.client, accept)[0].splitlines()
-    theirs = write(Registry(), escaping=openmetrics.ALLOWUTF8).splitlines()
-
-    assert [one for one in ours if one[:1] != b"#"] == [one for one in theirs if one[:1] != b"#"]
-    assert {one for one in ours if one[:1] == b"#"} == {one for one in theirs if one[:1] == b"#"}
 
 
 def test_looking_for_the_library_does_not_load_it() -> None:
