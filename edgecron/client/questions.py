@@ -6,13 +6,14 @@ values. Its first line describes it in the OpenAPI document.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import check_range
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.client.follow import LaterRuns, LaterTold
 from edgecron.model.choices import Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import Choice
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.client import Client
-    from edgecron.client.follow import LaterTold
     from edgecron.formats.document_plan import Step
-    from edgecron.formats.document_values import Document
     from edgecron.model.choices import Cause
     from edgecron.model.filters import Filter
     from edgecron.model.listing import RunPage, SchedulePage, SortBy, Standing
@@ -122,13 +121,6 @@ def tallies(
     return client.tallies(schedule, since=since, after=after, limit=limit)
 
 
-def add_all(
-    client: Client, *, specs: Sequence[ScheduleSpec], origin: str = "http"
-) -> list[Schedule]:
-    """Make schedules of specifications: all of them, or none."""
-    return client.add_all(specs, origin=origin)
-
-
 def edit_once(
     client: Client, *, name: str, schedule: Schedule, spec: ScheduleSpec, origin: str = "http"
 ) -> Schedule | None:
@@ -149,21 +141,9 @@ def reschedule(client: Client, *, name: str, time: datetime) -> Schedule:
 # Plans.
 
 
-def plan_document(
-    client: Client, *, document: Document, origin: str = "http", is_pruned: bool = False
-) -> tuple[Step, ...]:
-    """Compare a document with the schedules: what applying it would change."""
-    return client.plan_document(document, origin=origin, is_pruned=is_pruned)
-
-
 def check(client: Client, *, step: Step) -> None:
     """Check a step of a plan, such as its times, without a change."""
     client.check(step)
-
-
-def apply(client: Client, *, steps: Sequence[Step], origin: str = "http") -> list[Schedule]:
-    """Carry out the steps of a plan: all of them, or none."""
-    return client.apply(steps, origin=origin)
 
 
 def backfill(
@@ -273,8 +253,6 @@ class Begun(NamedTuple):
 
 def await_begun(client: Client, *, told: LaterTold) -> Begun | None:
     """The first run that begins after a cursor, and the cursor behind it."""
-    from edgecron.client.follow import LaterRuns  # loads the store, which a remote client has not
-
     later = LaterRuns(client.store, told)
     found = later.find_next()
     return None if found is None else Begun(found, later.told)

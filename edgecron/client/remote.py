@@ -22,6 +22,7 @@ from edgecron.client.questions import View
 from edgecron.client.remote_follow import ChangeWatch, RemoteFollower, RemoteLaterRuns
 from edgecron.client.remote_server import ServerTime
 from edgecron.client.resources import question
+from edgecron.formats.document_plan import Action
 from edgecron.model.listing import RunPage, SchedulePage
 from edgecron.triggers.zones import local_zone_name
 
@@ -387,8 +388,6 @@ class RemoteClient:
 
     def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
         """Send the steps, without those that leave a schedule as it is."""
-        from edgecron.formats.document_plan import Action  # 4 ms that no other command needs
-
         wanted = [step for step in steps if step.action is not Action.LEAVE]
         found: list[Schedule] = self.request("apply", steps=wanted, origin=origin)
         return found
