@@ -32,7 +32,6 @@ def declare(
     AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
     """
     apply = Apply(database)
-    apply.finish()
     for _ in range(TRIES):
         steps = _plan_declared(database, wanted, queue=queue)
         if not steps:

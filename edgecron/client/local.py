@@ -84,14 +84,6 @@ class Client(Outlooks, Backfills):
 
         return Apply(self).carry_out(steps, origin=origin)
 
-    def finish_apply(self) -> int:
-        """Carry out what is left of an apply whose process is gone; return how many steps."""
-        if self.store.find_pending_apply() is None:
-            return 0
-        from edgecron.client.apply import Apply
-
-        return Apply(self).finish()
-
     # Statistics.
 
     def tallies(

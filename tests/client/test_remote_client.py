@@ -29,7 +29,6 @@ _HERE = {
         "ask",
         "behind",
         "repair_orphans",
-        "finish_apply",
         "measures",
         "report_progress",
         "store",

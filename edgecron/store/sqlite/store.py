@@ -214,9 +214,6 @@ class SqliteStore(Database):
     restore_removed = schedule_changes.restore_removed
     remove_unreadable = schedule_changes.remove_unreadable
     set_group_limit = limits.set_group_limit
-    find_pending_apply = revisions.find_pending_apply
-    decide_apply = revisions.decide_apply
-    finish_apply = revisions.finish_apply
     find_imported = revisions.find_imported
     find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
