@@ -83,7 +83,7 @@ def _put(cli: Session, client: Client) -> None:
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
         text, style = _engine_words(cli, state, since=since)
         line("engines" if alive and number == 0 else "", text, style)
-    for twin in client.twins():
+    for twin in client.other_databases():
         where = twin.path or "which is not seen here"
         line(
             "copies",
@@ -205,7 +205,7 @@ def _object(client: Client) -> dict[str, Any]:
         "engines": [_engine_object(state) for state in client.engines()],
         "copies": [
             {"pid": twin.pid, "database": None if twin.path is None else str(twin.path)}
-            for twin in client.twins()
+            for twin in client.other_databases()
         ],
         "clock_trusted": clock.is_trusted,
         "clock_set_at": None if clock.set_at_ms is None else format_ms(clock.set_at_ms),

@@ -1,4 +1,4 @@
-"""Backfilling: what a schedule has not done of a range of the past, looked at and queued."""
+"""Backfill: queue runs for past plan times without a success."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from edgecron.planning.next_fire import Timing
 
 
-_ROWS = 250  # of a transaction, at most
+_ROWS = 250  # of one transaction
 _MOST_PRIORITY = 1_000_000
 
 
 class Backfills(Runs):
-    """Runs for past plan times that have no success."""
+    """Plan and queue runs for past plan times."""
 
     def plan_backfill(self, name: str, from_at: datetime, to_at: datetime) -> Backfill:
-        """What a backfill of [from, to] would queue; nothing is written.
+        """Return what a backfill of [from, to] would queue, without a change.
 
-        Raises InvalidInput for a range without an end, a schedule without times of its own, and
-        more than 10,000 runs.
+        Raises InvalidInput for an empty range, a schedule without times of its own, and more than
+        10,000 runs.
         """
         schedule = self.store.get_schedule(name)
         check_aware("from", from_at)
@@ -63,12 +63,12 @@ class Backfills(Runs):
         priority: int | None = None,
         on_progress: Callable[[int, int], object] = lambda done, count: None,
     ) -> list[int]:
-        """Queue a run for each plan time in [from, to] that was decided and has no success.
+        """Queue a run for each decided plan time in [from, to] without a success; return their ids.
 
-        They run one after the other, with a priority below all that is on time unless one is
-        given. The ids of the runs; what else came first meanwhile is left out. `on_progress` is
-        told how many were looked at, and of how many. Raises as `plan_backfill`, and Conflict
-        where the schedule's times are changed meanwhile: again, it takes what is left.
+        They run one after the other (default priority: below all runs that are on time). Plan times
+        that run otherwise meanwhile are left out. `on_progress` gets how many are done, and of how
+        many. Raises what `plan_backfill` raises, and Conflict if the schedule's times are changed
+        meanwhile; a second backfill takes the rest.
         """
         from edgecron.planning.backfill import default_priority
 
@@ -98,7 +98,7 @@ class Backfills(Runs):
         return ids
 
     def _same_times(self, before: Schedule, count: int) -> Schedule:
-        """The schedule as it is now, which was changed, but not in its times."""
+        """Return the schedule as it is now. Raises Conflict if its times were changed."""
         now = self.store.get_schedule(before.name)
         same = now.id == before.id and now.spec.scopes == before.spec.scopes
         if not same or timing_words(now.spec) != timing_words(before.spec):
@@ -109,7 +109,7 @@ class Backfills(Runs):
         return now
 
     def _need_times(self, schedule: Schedule) -> None:
-        """Raise InvalidInput where no trigger of a schedule has times of its own."""
+        """Raise InvalidInput if no trigger of a schedule has times of its own."""
         from edgecron.triggers import TriggerKind
 
         kinds = {trigger.kind for trigger in self.triggers(schedule)}
@@ -149,7 +149,7 @@ class Backfills(Runs):
 
 
 def _need_few(schedule: Schedule, timing: Timing, past: PastTimes) -> None:
-    """Raise InvalidInput where there are more plan times than one backfill takes."""
+    """Raise InvalidInput if there are more plan times than one backfill takes."""
     from edgecron.planning.backfill import MOST_BACKFILLED, last_of_first
 
     scopes = len(schedule.spec.scopes)

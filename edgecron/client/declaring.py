@@ -1,6 +1,6 @@
-"""Bring the schedules of a program to what its code declares, by name.
+"""Make the schedules of a program what its code declares, by name.
 
-A program declares its schedules at each start, however many of its processes start together.
+A program declares its schedules at each start, also if many of its processes start together.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def declare(
     database: ScheduleChanges, wanted: Collection[Wanted], *, queue: str, origin: str
 ) -> list[Schedule]:
-    """Make and change schedules as a program declares them; those that it changed.
+    """Make and change schedules as a program declares them, and return the changed ones.
 
-    What says the same already is left as it is, and fires for no time of the past. Raises
-    AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
+    A schedule that says the same already stays. Raises AlreadyExists if a name belongs to a
+    schedule of another kind, and InvalidInput.
     """
     apply = Apply(database)
     for _ in range(TRIES):
@@ -39,7 +39,7 @@ def declare(
         try:
             return apply.carry_out(steps, origin=origin)
         except (AlreadyExists, Conflict) as error:
-            # Another process of the program says the same at this moment.
+            # Another process of the program declares the same at this moment.
             trouble = error
     raise trouble
 
@@ -67,9 +67,9 @@ def prune_declared(
     origin: str,
     spares_others: bool,
 ) -> list[str]:
-    """Remove what a program has made and does not declare any more; the names of those.
+    """Remove schedules that a program made and no longer declares, and return their names.
 
-    With `spares_others` not what another version of it may need that is at work.
+    With `spares_others`, keep those that another running version of the program may need.
     """
     names = {one.spec.name for one in wanted}
     made = {name for name, made_by in database.store.find_origins().items() if made_by == origin}
@@ -89,8 +89,10 @@ def prune_declared(
 def _needed_by_others(
     database: ScheduleChanges, wanted: Collection[Wanted], *, queue: str
 ) -> Callable[[Schedule], bool]:
-    """Whether an engine that is alive takes a schedule which is not wanted here; or, of what
-    is no function, may do: nothing tells of which version that is."""
+    """Return a test whether another running version may need a schedule that is not wanted here.
+
+    For a command, any other version counts: nothing tells which version declared it.
+    """
     alive = [one.info for one in database.engines() if one.is_alive and queue in one.info.queues]
     jobs = [one.spec for one in wanted if one.spec.queue == queue]
     ours = {offer_of(one.job.kind, one.job.argv[0], schedule=one.name) for one in jobs}
@@ -105,7 +107,7 @@ def _needed_by_others(
 
 
 def _refuse_other(schedule: Schedule, wanted: Wanted, *, queue: str) -> None:
-    """Raise AlreadyExists where a schedule of this name is not this program's to change."""
+    """Raise AlreadyExists if a schedule of this name does not belong to this program."""
     if schedule.spec.queue == (queue if wanted.spec.queue == queue else COMMAND_QUEUE):
         return
     kind, other = schedule.spec.job.kind, schedule.spec.queue

@@ -190,7 +190,7 @@ def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]
             hint="stop one; a copy that is to live on is made by: edgecron backup FILE, and"
             " edgecron --db NEW restore FILE",
         )
-        for twin in client.twins()
+        for twin in client.other_databases()
     ]
     folder = state_dir(client.path)
     for state in states:

@@ -1,10 +1,10 @@
-"""Reading what a run prints while it prints it, with an engine alive or without."""
+"""Follow the output of a run, and the runs of a schedule, on the machine of the database."""
 
 from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -22,20 +22,18 @@ from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.runner import THREADS
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.store.sqlite.store import SqliteStore
 
-# Between two looks at a run whose supervisor can't be listened to: so that the first byte of one
-# that starts, and the end of one that ends, are there at once, and a long wait costs little.
+# Pauses between two reads of a run without a supervisor to listen to: short at first, so that its
+# first byte and its end come immediately, then longer, so that a long wait costs little.
 _FIRST_PAUSE_S = 0.002
 _LAST_PAUSE_S = 0.04
-_LISTEN_S = 1.0  # how long a supervisor is listened to between two looks
-_LOOKS_PER_CHECK = 25  # of those with pauses: about a second
-_FIRST_CHECK = 6  # after about a tenth of one
+_LISTEN_S = 1.0  # to a supervisor, between two reads of the run
+_LOOKS_PER_CHECK = 25  # about a second
+_FIRST_CHECK = 6  # after about a tenth of a second
 
-_MOST_ACTIVE = 1000  # runs of a schedule that are looked at for the next one to begin
-_LATER_S = 0.1  # between two looks for the next run of a schedule
+_MOST_ACTIVE = 1000  # runs of a schedule that can be the next one to begin
+_LATER_S = 0.1  # between two reads of the runs of a schedule
 _LATER_PER_CHECK = 20
 
 # A chunk, and the number of bytes before it that were printed and not kept.
@@ -43,10 +41,10 @@ Piece = tuple[int, OutputChunk]
 
 
 class Follower:
-    """What a run prints, from a position on, each byte once. For one thread; nothing here waits
-    but `wait`, and a supervisor that does not answer.
+    """The output of a run from a position on, each byte once. For one thread.
 
-    While it runs, `read` what its supervisor tells; when it has ended, `read_stored` the rest.
+    While the run is active, `read` what its supervisor sends; after its end, `read_stored` the
+    rest. Only `wait` sleeps.
     """
 
     def __init__(self, store: SqliteStore, execution_id: int, *, position: int = 0) -> None:
@@ -54,11 +52,11 @@ class Follower:
         self.execution_id = execution_id
         self._position = position
         self._control: Control | None = None
-        self._has_ended = False  # as its supervisor says
-        self._is_queued = False  # as its row said last
+        self._has_ended = False  # according to its supervisor
+        self._is_queued = False  # according to its row
         self._change_mark = store.change_mark
-        self._pauses = 0  # since there was news
-        self.is_silent = False  # it runs, and was listened to for a second in vain
+        self._pauses = 0  # since the last news
+        self.is_silent = False  # its supervisor sent nothing for a second
 
     def __enter__(self) -> Follower:
         return self
@@ -78,27 +76,26 @@ class Follower:
 
     @property
     def is_due_for_check(self) -> bool:
-        """Whether nobody has told anything for a while, now and then: it is time to see who looks
-        after the run."""
+        """Whether nothing was heard for a while: check whether anything looks after the run."""
         is_time = self._pauses % _LOOKS_PER_CHECK == _FIRST_CHECK
         return is_time and self._control is None
 
     def read(self, execution: Execution) -> list[Piece]:
-        """What has come since, of the run as it is on record now; it may be some of it only."""
+        """Return what came since the last call; `execution` is the run as it is now."""
         self._is_queued = execution.status is Status.QUEUED
         if execution.status is not Status.RUNNING or self._has_ended:
             return []
         try:
             control = self._control or self._listen()
             followed = [] if control is None else control.take_followed()
-        except SupervisorUnavailable:  # Its end, or the next engine, is waited for.
+        except SupervisorUnavailable:  # Wait for its end, or for the next engine.
             self.close()
             return []
         pieces: list[Piece] = []
         for phase, part in followed:
             pieces += _pieces(part, self._position)
             self._position = part.next_position
-            if phase not in LIVE:  # Its start, or its end, is to be told by its row.
+            if phase not in LIVE:  # Its row will show its start or its end.
                 self.close()
             if phase in LIVE or phase is Phase.ENDED:
                 self._pauses = 0
@@ -106,15 +103,17 @@ class Follower:
         return pieces
 
     def read_kept(self, execution: Execution, *, most_bytes: int | None = None) -> list[Piece]:
-        """What it has printed so far, of the run as it is on record now, as far as it is kept;
-        of what goes on, not much more than `most_bytes` of it."""
+        """Return what the run has printed so far, if it is still kept.
+
+        Of a running run, not much more than `most_bytes`.
+        """
         if execution.status not in ACTIVE:
             return list(self.read_stored())
         row = self._store.find_running_row(self.execution_id)
-        if row is None:  # It waits still, or has just ended.
+        if row is None:  # It is queued, or has just ended.
             return list(self.read_stored())
         pieces: list[Piece] = []
-        with suppress(SupervisorUnavailable):  # It has ended, or died: its row will say so.
+        with suppress(SupervisorUnavailable):  # It has ended: its row will say so.
             folder = state_dir(self._store.path)
             begin = self._position
             for part in printed_so_far(row, folder, position=begin):
@@ -125,7 +124,7 @@ class Follower:
         return pieces
 
     def read_stored(self) -> Iterator[Piece]:
-        """What it printed that was not read before, once its end is on record."""
+        """Return the rest, after the end of the run was recorded."""
         self.close()
         output = self._store.find_output(self.execution_id)
         while output is not None and (part := rest_of(output, self._position)).chunks:
@@ -133,21 +132,21 @@ class Follower:
             self._position = part.next_position
 
     def wait(self, also: Sequence[int] = (), *, until_s: float = 0.0) -> set[int]:
-        """Sleep until there may be something new of the run, or one of these descriptors is
-        readable; which of them are. Before `until_s` from now it does not start.
+        """Sleep until there can be news, or one of these descriptors is readable; return those.
+
+        A queued run does not start before `until_s` from now.
         """
         if self._control is None:
             self.is_silent = False
             return self._wait_for_change(also, until_s)
         ready = _wait_readable([*also, self._control.fileno()], _LISTEN_S)
         self.is_silent = not ready
-        # It raises where the log of the database was deleted: no engine can go on while we have it.
+        # It raises if the log of the database was deleted, which would block engines.
         self._change_mark = self._store.change_mark
         return ready
 
     def _wait_for_change(self, also: Sequence[int], until_s: float) -> set[int]:
-        """Pause; where it is queued, again and again until something was committed: it can't
-        start without, and to ask for that costs less than to look at the run."""
+        """Pause. A queued run can't start without a commit: wait for that, which is cheap."""
         while True:
             pause_s = min(_FIRST_PAUSE_S * 2 ** min(self._pauses, 10), _LAST_PAUSE_S)
             self._pauses += 1
@@ -158,7 +157,7 @@ class Follower:
                 return ready
 
     def _listen(self) -> Control | None:
-        """Ask the supervisor of the run to tell what it prints; None where none runs it."""
+        """Ask the supervisor of the run to send its output; None if there is no supervisor."""
         row = self._store.find_running_row(self.execution_id)
         if row is None or row.supervisor_id == THREADS:
             return None
@@ -167,16 +166,16 @@ class Follower:
         return self._control
 
 
-class LaterTold(NamedTuple):
-    """Which runs of a schedule need not be told any more: those up to an id, and some after it."""
+class BegunRuns(NamedTuple):
+    """The runs of a schedule that were returned already: all up to an id, and some after it."""
 
     schedule_id: int
     after_id: int
     done: frozenset[int]
 
 
-def told_before(store: SqliteStore, schedule_id: int, *, known_id: int | None) -> LaterTold:
-    """What there is to know of a schedule's runs that have ended by now, and of one more."""
+def told_before(store: SqliteStore, schedule_id: int, *, known_id: int | None) -> BegunRuns:
+    """Return the position behind the ended runs of a schedule, and behind a known one."""
     active = store.find_executions(
         schedule_id=schedule_id, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE
     ).runs
@@ -185,13 +184,13 @@ def told_before(store: SqliteStore, schedule_id: int, *, known_id: int | None) -
     rows = store.find_later(schedule_id, after_id=after_id, limit=_MOST_ACTIVE)
     done = {one.id for one in rows if one.status not in ACTIVE}
     done |= set() if known_id is None else {known_id}
-    return LaterTold(schedule_id, after_id, frozenset(done))
+    return BegunRuns(schedule_id, after_id, frozenset(done))
 
 
 class LaterRuns:
-    """The runs of a schedule that begin from now on, and those that go on now, but for one."""
+    """The runs of a schedule that begin from now on, and the active ones, except a known one."""
 
-    def __init__(self, store: SqliteStore, told: LaterTold) -> None:
+    def __init__(self, store: SqliteStore, told: BegunRuns) -> None:
         self._store = store
         self._schedule_id = told.schedule_id
         self._after_id = told.after_id
@@ -199,22 +198,22 @@ class LaterRuns:
         self._waits = 0
 
     @property
-    def told(self) -> LaterTold:
-        """What has been told by now: with it, another one goes on from here."""
-        return LaterTold(self._schedule_id, self._after_id, frozenset(self._done))
+    def told(self) -> BegunRuns:
+        """The position behind the runs that were returned."""
+        return BegunRuns(self._schedule_id, self._after_id, frozenset(self._done))
 
     @property
     def is_due_for_check(self) -> bool:
-        """Whether it is time to see whether there is such a schedule still."""
+        """Whether it is time to check that the schedule still exists."""
         return self._waits % _LATER_PER_CHECK == 0
 
     def wait(self) -> None:
-        """Sleep until one may have begun."""
+        """Sleep until a run may have begun."""
         self._waits += 1
         time.sleep(_LATER_S)
 
     def find_next(self) -> Execution | None:
-        """The first that has begun, each once; None where none has."""
+        """Return the next run that has begun, each once; None if there is none yet."""
         rows = self._look()
         for row in rows:
             if row.id not in self._done and row.claimed_at is not None:
@@ -231,29 +230,6 @@ class LaterRuns:
         return self._store.find_later(
             self._schedule_id, after_id=self._after_id, limit=_MOST_ACTIVE
         )
-
-
-def follow_run(
-    store: SqliteStore,
-    execution_id: int,
-    *,
-    now: Callable[[], datetime],
-    take_over: Callable[[], object],
-) -> Iterator[Piece]:
-    """What a run prints, from its beginning to its end; it waits for one that has not started.
-
-    Each chunk comes once, with the number of bytes before it that were printed and not kept.
-    `take_over` writes ends that no engine is there to write.
-    """
-    with Follower(store, execution_id) as follower:
-        while (execution := store.find_execution(execution_id)) and execution.status in ACTIVE:
-            yield from follower.read(execution)
-            if follower.is_due_for_check and execution.status is Status.RUNNING:
-                take_over()  # Its supervisor has told all, and perhaps there is no engine.
-            is_queued = execution.status is Status.QUEUED
-            due_s = (execution.due_at - now()).total_seconds() if is_queued else 0.0
-            follower.wait(until_s=due_s)
-        yield from follower.read_stored()
 
 
 def _pieces(part: Part, position: int) -> Iterator[Piece]:

@@ -26,7 +26,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from edgecron.base.errors import MalformedCall, UnknownTimezone
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple, is_value, names_of
-from edgecron.client.follow import LaterTold
+from edgecron.client.follow import BegunRuns
 from edgecron.engine.health import EngineState
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.formats.document_plan import Step
@@ -134,7 +134,7 @@ _NAMES: Mapping[str, Any] = {
         one.__name__: one
         for one in (
             *(Backfill, Cause, Choice, ClockState, DatabaseCopy, Document, EngineState, Execution),
-            *(Explanation, Filter, Foreseen, Imported, LatePlaces, LaterTold, NamedId, Outlook),
+            *(Explanation, Filter, Foreseen, Imported, LatePlaces, BegunRuns, NamedId, Outlook),
             *(Output, OutputChunk, Removal, RunBounds, RunPage, Schedule, ScheduleLine),
             *(SchedulePage, ScheduleSpec, SortBy, Standing, Status, Step, Tallied, Trigger),
             *(UpcomingFire, WeekHeat, datetime),
@@ -473,7 +473,6 @@ def _record(kind: Any) -> Form:
 # Words of the API in the place of names that are of our code.
 SCHEMA_NAMES = {
     "Choice": "ScheduleChoice",
-    "LaterTold": "BegunRuns",
     "Tallied": "Statistics",
     "Tally": "RunStatistics",
     "DatabaseCopy": "OtherDatabase",

@@ -41,7 +41,7 @@ _MOST_OUTPUTS = 1_000
 
 
 def _say_nothing(done: int, count: int) -> None:
-    """Progress that nobody follows."""
+    """Ignore progress."""
 
 
 class Client(Outlooks, Backfills):
@@ -94,10 +94,10 @@ class Client(Outlooks, Backfills):
         after: str | None = None,
         limit: int | None = None,
     ) -> Tallied:
-        """How one schedule goes, or each of them, by what has ended since an instant.
+        """Return what the runs since an instant amount to, per schedule and in total.
 
-        With `limit`, so many schedules, of names after one: their runs and no others are read.
-        Removed schedules are among them. Raises NotFound.
+        `after` and `limit` choose a page of schedules by name; only their runs are read. Removed
+        schedules are included. Raises NotFound.
         """
         from edgecron.store.sqlite.statistics import (
             find_ended,
@@ -122,7 +122,7 @@ class Client(Outlooks, Backfills):
         grouped: dict[int, list[EndedRun]] = {}
         for run in runs:
             grouped.setdefault(run.schedule_id, []).append(run)
-        # Of a name that was given again both are told as one.
+        # Schedules of the same name count as one.
         named: dict[str, list[EndedRun]] = {}
         for each, ended in grouped.items():
             if names[each] > (after or ""):
@@ -139,9 +139,9 @@ class Client(Outlooks, Backfills):
         )
 
     def measures(self, *, per_schedule: bool = False) -> Measures:
-        """Every schedule's counts and times, what is active, and how long and late runs were.
+        """Return counts and times of every schedule, active runs, and histograms of all runs.
 
-        With `per_schedule` also how long and late the runs of each schedule were.
+        With `per_schedule`, also the histograms of each schedule.
         """
         from edgecron.store.sqlite.statistics import (
             count_active,
@@ -173,9 +173,9 @@ class Client(Outlooks, Backfills):
     ) -> Backup:
         """Copy the database to a file, or into a folder under a dated name, while it is in use.
 
-        The file gets its name only when it is whole, on the disk, and nothing in it is damaged.
-        Raises AlreadyExists where it is there and may not be replaced, InvalidInput or NotFound
-        for a place where no backup may be, DatabaseUnusable for a damaged database.
+        The file gets its name only when it is whole, on the disk, and undamaged. Raises
+        AlreadyExists if it exists and `replace` is not set, InvalidInput or NotFound for a place
+        where no backup can be, DatabaseUnusable for a damaged database.
         """
         from edgecron.client.backup import make_backup
 
@@ -189,7 +189,7 @@ class Client(Outlooks, Backfills):
         *,
         on_progress: Callable[[int, int], object] = _say_nothing,
     ) -> Backup:
-        """The same, to where `write` takes it, part by part, once nothing in it is damaged."""
+        """Copy the database to `write`, part by part, after a check for damage."""
         from edgecron.client.backup import write_backup
 
         return write_backup(self.path, write, now=self.now(), on_progress=on_progress)
@@ -200,15 +200,15 @@ class Client(Outlooks, Backfills):
         *,
         on_progress: Callable[[int, int], object] = _say_nothing,
     ) -> AbstractContextManager[Restoration]:
-        """Look a backup through that is to take the place of the database; nothing changes yet.
+        """Check a backup that is to replace the database; nothing changes yet.
 
-        Entered, it says what there is, and its `carry_out` does it. Raises NotFound where there
-        is no such file, DatabaseUnusable for a damaged one, Conflict where an engine, a
-        supervisor or another program has the database open.
+        Within the context, its `carry_out` replaces the database. Raises NotFound if there is no
+        such file, DatabaseUnusable for a damaged one, Conflict if an engine, a supervisor or
+        another program has the database open.
         """
         from edgecron.client.restore import prepare_restore
 
-        # Else there is nothing to lose, which must not be made now, or nothing that could be read.
+        # A missing database must not be created, and a damaged one can't be read.
         if os.path.lexists(self.path):
             with suppress(NotFound, DatabaseUnusable):
                 self.take_over()
@@ -217,7 +217,7 @@ class Client(Outlooks, Backfills):
 
     @property
     def retention(self) -> Retention:
-        """What is kept, where nothing else is asked for."""
+        """The default retention of this client."""
         if self._retention is None:
             from edgecron.planning.retention import Retention
 
@@ -232,11 +232,10 @@ class Client(Outlooks, Backfills):
         dry_run: bool = False,
         on_progress: Callable[[Removed], object] = lambda removed: None,
     ) -> Pruned:
-        """Remove what is beyond `retention`, the client's own where it is None.
+        """Remove what is beyond a retention (default: the client's own).
 
-        Of one schedule with `name`, also of one that was removed: then by age and count, and
-        `output_bytes` are its own. `database_bytes` has no meaning then. Engines go on meanwhile.
-        A dry run removes nothing, and says what would go. Raises NotFound.
+        `name` chooses one schedule, also a removed one; `database_bytes` then has no meaning.
+        Engines continue meanwhile. A dry run only reports what would go. Raises NotFound.
         """
         from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
         from edgecron.store.sqlite.retention import prune
@@ -265,8 +264,10 @@ class Client(Outlooks, Backfills):
         )
 
     def repair_orphans(self) -> list[Orphans]:
-        """Repair rows that refer to what is missing, where that loses no history; what was
-        repaired. Engines continue meanwhile."""
+        """Repair rows that refer to missing rows, if that loses no history.
+
+        Return what was repaired. Engines continue meanwhile.
+        """
         counts: dict[tuple[str, str], int] = {}
         for one in repair_orphans(self.store):
             key = (one.table, one.parent)
@@ -276,10 +277,9 @@ class Client(Outlooks, Backfills):
         return [Orphans(*key, row_count=count) for key, count in counts.items()]
 
     def forget(self, name: str, *, dry_run: bool = False) -> Forgotten:
-        """Remove the former definitions of a schedule for good, also those of removed schedules of
-        its name; of these the last one, too.
+        """Remove the former definitions of a schedule for good.
 
-        Raises NotFound.
+        Of removed schedules of this name, also the last definition. Raises NotFound.
         """
         from edgecron.planning.retention import Forgotten
         from edgecron.store.sqlite.old_definitions import forget
@@ -293,10 +293,10 @@ class Client(Outlooks, Backfills):
         )
 
     def compact(self) -> None:
-        """Give what is free in the database's file back to the file system.
+        """Give free space of the database file back to the file system.
 
-        All of it is written anew, once, under one lock: nothing else can be written meanwhile.
-        Raises Conflict where an engine is alive, which must not wait so long.
+        The whole file is written again under one lock, and nothing else can be written meanwhile.
+        Raises Conflict if an engine is running, which must not wait so long.
         """
         alive = [state for state in self.engines() if state.is_alive]
         if alive:

@@ -30,9 +30,10 @@ TRIES = 20  # of a change that others keep making first
 
 
 class OpenDatabase:
-    """What every part of `Client` stands on. The file is opened on first use.
+    """The file, clock and store of a `Client`. The file is opened on first use.
 
-    It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy."""
+    It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy.
+    """
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class OpenDatabase:
     ) -> None:
         given = str(database) if database is not None else None
         if given is None:
-            from edgecron.formats.config import load  # Programs, as a rule, name theirs.
+            from edgecron.formats.config import load  # Most programs name their database.
 
             found = load().find("database")
             given = None if found is None else str(found.text)
@@ -63,7 +64,7 @@ class OpenDatabase:
         self.close()
 
     def close(self) -> None:
-        """Close the database; harmless when it is closed already."""
+        """Close the database. Closing twice is harmless."""
         if self._open_store is not None:
             self._open_store.close()
             self._open_store = None
@@ -89,7 +90,7 @@ class OpenDatabase:
 
     @contextmanager
     def waiting_at_most(self, seconds: float) -> Iterator[None]:
-        """Wait less long for another's lock, within."""
+        """Bound the wait for another process's lock within this context."""
         before, self._busy_wait_s = self._busy_wait_s, min(seconds, self._busy_wait_s)
         opened = self._open_store
         try:
@@ -105,44 +106,44 @@ class OpenDatabase:
 
     @property
     def place(self) -> str:
-        """Where the database is, for people to read."""
+        """Where the database is, for people."""
         return str(self.path)
 
     def now(self) -> datetime:
-        """Wall time of this client's clock, aware, in UTC."""
+        """Return the wall time of this client's clock, aware, in UTC."""
         return from_ms(self._clock.now_ms())
 
     def ring(self) -> None:
+        """Wake the engines after a change."""
         from edgecron.engine.state_folder import ring_engines
 
-        # What was asked for is done, and engines see it within a minute: an error here would say
-        # that it failed.
+        # The change is done, and engines see it within a minute: an error here would say that the
+        # change failed.
         with suppress(OSError):
             ring_engines(state_dir(self.path))
 
     def change_mark(self) -> int:
-        """A number that is another one when somebody else has committed since.
+        """Return a number that changes with each commit of another connection.
 
-        Changes made through this Client do not count. Raises DatabaseGone where another file
-        has taken the place of the one that is open.
+        Raises DatabaseGone if another file has replaced the open one.
         """
         self.store.check_file()
         return self.store.change_mark
 
     def interrupt(self) -> None:
-        """From any thread: have the question that is being answered raise QueryInterrupted.
+        """From any thread: let the running statement raise QueryInterrupted.
 
-        One that comes between two statements of a question, or after it, ends nothing.
+        Between two statements it does nothing.
         """
         if self._open_store is not None:
             self._open_store.interrupt()
 
     def lock_waits(self) -> int:
-        """How often another's lock was waited for: while it grows, it is. From any thread."""
+        """Return how often this client waited for another process's lock. From any thread."""
         return 0 if self._open_store is None else self._open_store.lock_waits
 
     def database_sizes(self) -> tuple[int, int]:
-        """How many bytes the database file and its log have; 0 for one that is not there."""
+        """Return the sizes of the database file and of its log; 0 for a missing file."""
         return _size_of(str(self.path)), _size_of(f"{self.path}-wal")
 
 
@@ -153,11 +154,11 @@ def _size_of(path: str) -> int:
 
 
 class Engines(OpenDatabase):
-    """Reads of engines and clock, and the take-over of runs that dead engines left."""
+    """Read engines and clock, and take over runs that dead engines left."""
 
     def engines(self) -> list[EngineState]:
-        """The engines of this database that have not said goodbye, and how each of them does."""
-        # Most verbs ask this for a hint alone: nothing heavy is loaded where there are none.
+        """Return the engines that have not retired, and the health of each."""
+        # Most commands ask this only for a hint: without engines, load nothing heavy.
         if not self.store.find_engines():
             return []
         from edgecron.engine.health import find_states
@@ -165,7 +166,7 @@ class Engines(OpenDatabase):
         return find_states(self.store, state_dir(self.path), clock=self._clock)
 
     def clock_state(self) -> ClockState:
-        """Whether this machine's clock can be trusted, as an engine of this database sees it."""
+        """Return whether this machine's clock can be trusted, as an engine sees it."""
         now_ms = self._clock.now_ms()
         marks = self.store.find_clock_marks()
         mark_ms = resolve_mark_ms(marks.trusted_high_ms)
@@ -180,29 +181,28 @@ class Engines(OpenDatabase):
         )
 
     def local_zone(self) -> str | None:
-        """The zone that is local for the engines, by their last look; None before the first."""
+        """Return the zone that engines last took as local; None before the first engine."""
         return self.store.find_clock_marks().local_timezone
 
-    def twins(self) -> list[DatabaseCopy]:
-        """The processes that run a copy of this database: each schedule fires in both."""
+    def other_databases(self) -> list[DatabaseCopy]:
+        """Return the processes that run a copy of this database: each schedule fires in both."""
         from edgecron.engine.other_engines import find_copies
 
         return find_copies(self.path, uuid=self.store.uuid)
 
     def disk_problem(self) -> str | None:
-        """Why engines can't record a start: too little room beside the database; None if not."""
+        """Return why the disk is too full to record a start; None if it is not."""
         from edgecron.client.doctor_files import CheckStatus, check_space
 
         found = check_space(self.path, state_dir(self.path))
         return next((one.message for one in found if one.status is CheckStatus.PROBLEM), None)
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
-        """Whether an engine that is alive and not stalled looks at a queue, and takes of it what
-        has to be offered for a schedule; None is whatever may be there."""
+        """Return whether a working engine takes runs of a queue, and of an offer if given."""
         return any(state.is_working and state.info.takes(queue, offer) for state in self.engines())
 
     def is_supervised(self, execution: Execution) -> bool:
-        """Whether the supervisor of a running run is alive."""
+        """Return whether the supervisor of a running run is alive."""
         from edgecron.supervisor.files import is_key, lock_is_held, lock_path
 
         key = execution.supervisor_id
@@ -211,10 +211,9 @@ class Engines(OpenDatabase):
         return lock_is_held(lock_path(state_dir(self.path), key))
 
     def take_over(self) -> None:
-        """Write the ends that dead engines left, where no engine at work does it.
+        """Record the ends of runs that dead engines left, if no engine is working.
 
-        Else what has long ended would still look like a run that goes on. Of another user's
-        database nothing is taken over.
+        Otherwise ended runs would still look active. Does nothing in another user's database.
         """
         if self.store.count_active() and not any(state.is_working for state in self.engines()):
             from edgecron.engine.health import record_left_ends
@@ -224,9 +223,9 @@ class Engines(OpenDatabase):
                 record_left_ends(self.store, state_dir(self.path), clock=self._clock)
 
     def trust_clock(self) -> tuple[datetime | None, datetime]:
-        """Vouch that the clock is right now, so that engines believe it.
+        """Declare that the clock is right now, so that engines trust it.
 
-        The trusted mark as it was, None where there was none yet, and as it is now.
+        Return the trusted mark before (None if there was none) and now.
         """
         for _ in range(TRIES):
             was_ms = self.store.find_clock_marks().trusted_high_ms

@@ -449,7 +449,7 @@ class Client(Protocol):
     def engines(self) -> list[EngineState]:
         """Return the engines of the database and how each does."""
 
-    def twins(self) -> list[DatabaseCopy]:
+    def other_databases(self) -> list[DatabaseCopy]:
         """Return other databases that engines have open under the same path."""
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:

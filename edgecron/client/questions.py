@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import check_range
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.client.follow import LaterRuns, LaterTold
+from edgecron.client.follow import BegunRuns, LaterRuns
 from edgecron.model.choices import Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import Choice
@@ -238,7 +238,7 @@ def await_printed(
     return found if found.chunks or found.run.status is not status else None
 
 
-def told_before(client: Client, *, name: str, known: int | None = None) -> LaterTold:
+def told_before(client: Client, *, name: str, known: int | None = None) -> BegunRuns:
     """A cursor behind the runs of a schedule that have begun by now."""
     run = None if known is None else client.execution(known)
     return client.told_before(name, known=run)
@@ -248,10 +248,10 @@ class Begun(NamedTuple):
     """A run that has begun, and the cursor behind it."""
 
     run: Execution
-    told: LaterTold
+    told: BegunRuns
 
 
-def await_begun(client: Client, *, told: LaterTold) -> Begun | None:
+def await_begun(client: Client, *, told: BegunRuns) -> Begun | None:
     """The first run that begins after a cursor, and the cursor behind it."""
     later = LaterRuns(client.store, told)
     found = later.find_next()

@@ -412,7 +412,7 @@ class RemoteClient:
     # Engines and the database.
 
     engines = _asked(Client.engines)
-    twins = _asked(Client.twins)
+    other_databases = _asked(Client.other_databases)
     has_engine = _asked(Client.has_engine)
     take_over = _asked(Client.take_over)
 

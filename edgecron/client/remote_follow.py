@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
-    from edgecron.client.follow import LaterTold, Piece
+    from edgecron.client.follow import BegunRuns, Piece
     from edgecron.client.questions import Begun, Printed
     from edgecron.client.remote_connection import ServerConnection
     from edgecron.model.run import Execution
@@ -134,7 +134,7 @@ class RemoteLaterRuns:
 
     is_due_for_check = True  # each wait is long
 
-    def __init__(self, ask: _Ask, connection: ServerConnection, told: LaterTold) -> None:
+    def __init__(self, ask: _Ask, connection: ServerConnection, told: BegunRuns) -> None:
         self._ask = ask
         self._connection = connection
         self._told = told

@@ -169,7 +169,7 @@ await_begun    POST  /begun-runs                   begun
 _ABOUT = """
 status        GET   /status             -
 engines       GET   /engines            engines
-twins         GET   /other-databases    databases
+other_databases  GET   /other-databases    databases
 has_engine    GET   /engines/coverage   has_engine
 take_over     POST  /engines/take-over  -
 change_mark   GET   /changes            mark

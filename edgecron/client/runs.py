@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from edgecron.store.sqlite.explanations import find_late
 from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 
 if TYPE_CHECKING:
-    from edgecron.client.follow import Follower, LaterRuns, LaterTold
+    from edgecron.client.follow import BegunRuns, Follower, LaterRuns
     from edgecron.model.choices import Cause, Status
     from edgecron.model.claim import Output, OutputChunk
     from edgecron.model.listing import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         RunPage,
     )
     from edgecron.model.run import Execution
-    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.model.schedule import ScheduleSpec
     from edgecron.planning.next_fire import Fire
     from edgecron.views.outlook import LatePlaces
 
@@ -41,10 +41,10 @@ MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a vari
 
 
 class Runs(Schedules):
-    """Reads of runs, and what a person does with them."""
+    """Read runs, start them by hand, and cancel them."""
 
     def execution(self, execution_id: int) -> Execution:
-        """One run. Raises NotFound."""
+        """Return a run. Raises NotFound, or Unreadable."""
         found = self.store.find_execution(execution_id)
         if found is None and self.store.is_removed(execution_id):
             raise NotFound(
@@ -65,7 +65,7 @@ class Runs(Schedules):
         limit: int = 20,
         with_former: bool = False,
     ) -> list[Execution]:
-        """The runs of `history_page`, without those whose rows can't be read."""
+        """Return runs, newest first, without the unreadable ones: see `history_page`."""
         return self.history_page(
             name,
             statuses=statuses,
@@ -85,11 +85,10 @@ class Runs(Schedules):
         limit: int = 20,
         with_former: bool = False,
     ) -> RunPage:
-        """Past and present runs, newest first; pages go on before the last id.
+        """Return runs, newest first, before an id, and the ids of unreadable runs between them.
 
-        If no schedule has this name, the runs of the newest that had it; `with_former` the runs of
-        all that ever had it. Raises NotFound. A run that can't be read is named in the page, and
-        the next run takes its place: less than `limit` is the end.
+        If no schedule has this name, the runs of the newest removed one; `with_former` adds all
+        removed ones of this name. Fewer than `limit` is the end. Raises NotFound.
         """
         schedule_id = None if name is None else self._past_id(name)
         former_ids = (
@@ -107,11 +106,11 @@ class Runs(Schedules):
         )
 
     def waiting_runs(self, *, limit: int = 20) -> list[Execution]:
-        """Runs that wait for a condition, those whose deadline comes first before the others."""
+        """Return runs that wait for a condition, the earliest deadline first."""
         return self.store.find_waiting(limit=limit)
 
     def last_run(self, name: str) -> Execution:
-        """The newest run of a schedule, as `history` finds it, that was started, or NotFound."""
+        """Return the newest run of a schedule that started. Raises NotFound."""
         found = self.store.last_execution_of(self._past_id(name))
         if found is None and self.removed_at(name) is not None:
             raise NotFound(
@@ -124,11 +123,11 @@ class Runs(Schedules):
         return found
 
     def next_attempt(self, execution: Execution) -> Execution | None:
-        """The attempt of the same fire that follows a run, or None where none does."""
+        """Return the retry of a run; None if there is none."""
         return self.store.find_next_attempt(execution)
 
     def spec_of(self, execution: Execution) -> ScheduleSpec | None:
-        """What its schedule said when a run was decided; None where that can't be read any more."""
+        """Return what a run's schedule said when the run was decided; None if that was pruned."""
         try:
             found = self.store.load_schedules([(execution.schedule_id, execution.revision)])
         except Unreadable:
@@ -136,48 +135,39 @@ class Runs(Schedules):
         return found[0].spec if found else None
 
     def later_runs(self, name: str, *, known: Execution | None) -> LaterRuns:
-        """The runs of a schedule as they begin, those that go on now included, but for one."""
+        """Open the runs of a schedule that begin from now on, except a known one."""
         from edgecron.client.follow import LaterRuns
 
         return LaterRuns(self.store, self.told_before(name, known=known))
 
-    def told_before(self, name: str, *, known: Execution | None) -> LaterTold:
-        """What `later_runs` begins with."""
+    def told_before(self, name: str, *, known: Execution | None) -> BegunRuns:
+        """Return the position from which `later_runs` starts."""
         from edgecron.client.follow import told_before
 
         known_id = None if known is None else known.id
         return told_before(self.store, self._past_id(name), known_id=known_id)
 
     def output(self, execution_id: int) -> Output | None:
-        """What a run printed, or None where it printed nothing or has not ended."""
+        """Return the stored output of an ended run; None if it printed nothing or has not ended."""
         return self.store.find_output(execution_id)
 
     def output_so_far(self, execution: Execution) -> list[OutputChunk]:
-        """What a running run has printed, as far as it is kept."""
+        """Return what a running run has printed, if it is still kept."""
         with self.follower(execution.id) as follower:
             return [chunk for _, chunk in follower.read_kept(execution)]
 
-    def follow(self, execution_id: int) -> Iterator[tuple[int, OutputChunk]]:
-        """What a run prints, as it comes, from its beginning to its end.
-
-        With each chunk comes the number of bytes before it that were printed and not kept.
-        """
-        from edgecron.client.follow import follow_run
-
-        return follow_run(self.store, execution_id, now=self.now, take_over=self.take_over)
-
     def follower(self, execution_id: int, *, position: int = 0) -> Follower:
-        """The same for who waits for other things too, from so many bytes on."""
+        """Open the output of a run, live, from a position in bytes. Close it when done."""
         from edgecron.client.follow import Follower
 
         return Follower(self.store, execution_id, position=position)
 
     def active_counts(self) -> dict[Status, int]:
-        """How many runs are queued and running."""
+        """Return how many runs are queued and running."""
         return self.store.count_active()
 
     def late_places(self) -> LatePlaces:
-        """Which late runs hold the places for late runs, and how many wait for one."""
+        """Return which late runs hold the places for late runs, and how many wait for one."""
         from edgecron.views.outlook import LatePlaces
 
         held_by, waiting = find_late(self.store, now_ms=self._clock.now_ms())
@@ -187,7 +177,7 @@ class Runs(Schedules):
         return LatePlaces(places=places, held_by=tuple(held_by), waiting=waiting)
 
     def run_bounds(self) -> RunBounds:
-        """The first and the last id of all runs."""
+        """Return the first and the last id of all runs; 0 and 0 if there is none."""
         return find_bounds(self.store)
 
     def run_page(
@@ -201,11 +191,10 @@ class Runs(Schedules):
         causes: tuple[str, ...] = (),
         reasons: tuple[str | None, ...] = (),
     ) -> RunPage:
-        """Runs, newest first: those next to `after_id` where it is given, else the newest.
+        """Return runs before or after an id, newest first, as a list shows them.
 
-        Empty is any; of `schedule_ids`, None is. A reason of None is a run without one. A run that
-        can't be read is named in the page, and the next run takes its place: less than `limit` is
-        the end.
+        An empty tuple of statuses, causes or reasons, and None as ids, let every run through. A
+        reason of None is a run without a reason. Fewer than `limit` is the end.
         """
         wanted = Wanted(
             schedule_ids=schedule_ids,
@@ -218,37 +207,31 @@ class Runs(Schedules):
         return find_page(self.store, wanted, limit=limit)
 
     def last_failure(self) -> Execution | None:
-        """The newest run that failed or was interrupted."""
+        """Return the newest run that failed or was interrupted; None if there is none."""
         found = self.run_page(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1).runs
         return found[0] if found else None
-
-    # Who asks for one run after the other does so of one schedule; whether it is still as it was is
-    # looked at with each.
-    _asked_last: Schedule | None = None
 
     _reported: tuple[int, int] | None = None  # the run that reported last, and when, monotonic
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
-        """Queue a fire of a schedule, in each of its scopes; its next time does not change.
+        """Run a schedule now, once per scope, and return the queued runs; its next time stays.
 
-        `payload`, a text of JSON, is that of this fire and its retries in the place of its
-        schedule's. A row comes back `skipped` where overlap left it out. Raises InvalidInput for
-        a payload that is no JSON, or longer than 64 KiB.
+        `payload`, a text of JSON, replaces the schedule's for this fire and its retries. A run is
+        `skipped` if an active run overlaps it. Raises InvalidInput for a payload that is not JSON
+        or longer than 64 KiB.
         """
         return [self.execution(one) for one in self.ask(name, payload=payload)]
 
     def ask(self, name: str, *, payload: str | None = None, is_one: bool = False) -> list[int]:
-        """As `run_now`: the ids of the rows, for who does not look at them.
+        """Run a schedule now, as `run_now`, and return only the ids of the runs.
 
-        With `is_one` there is to be one: raises InvalidInput where it has several scopes.
+        With `is_one`, raises InvalidInput if the schedule has several scopes.
         """
         if payload is not None:
             check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
         for _ in range(TRIES):
-            schedule = self._asked_last
-            if schedule is None or schedule.spec.name != name or (is_one and _is_many(schedule)):
-                schedule = self.store.get_schedule(name)
-            if is_one and _is_many(schedule):
+            schedule = self.store.get_schedule(name)
+            if is_one and len(schedule.spec.scopes) > 1:
                 raise InvalidInput(
                     f"{name!r} has {len(schedule.spec.scopes)} scopes, and nothing of it was run",
                     hint="use fire(), which gives a run for each",
@@ -256,7 +239,6 @@ class Runs(Schedules):
             now_ms = self._clock.now_ms()
             fire = _fire_by_hand(f"manual:{os.urandom(6).hex()}", payload, now_ms=now_ms)
             decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
-            self._asked_last = schedule if decided is not None else None
             if decided is not None:
                 self.ring()
                 return [one.execution_id for one in decided]
@@ -270,14 +252,13 @@ class Runs(Schedules):
         payload: str | None = None,
         asked_at: datetime | None = None,
     ) -> list[Execution]:
-        """As `run_now`, once for a key: with one that was given before, the rows of that time, as
-        they are now.
+        """Run a schedule now, once per key; a known key returns the runs that it started.
 
-        A key is the schedule's own, and known for 24 hours, or until retention removes its rows;
-        longer while these are among the newest 100 of the schedule, for a clock may be set.
-        `asked_at` is when it was asked for first, None where that is now. Raises InvalidInput for
-        a key that is not of 1 to 255 printable characters of ASCII, KeyReused for one that was
-        given with another payload, and Conflict where nobody can know it any more.
+        Each schedule has its own keys. A key is known for 24 hours, and longer while its runs are
+        among the newest 100 of the schedule, since a clock can be set; retention can remove them.
+        `asked_at` is the time of the first request (default: now). Raises InvalidInput for a key
+        that is not 1 to 255 printable ASCII characters, KeyReused for a key with another payload,
+        and Conflict for a key that is too old to be known.
         """
         fire_key = _fire_key(key)
         if payload is not None:
@@ -299,10 +280,9 @@ class Runs(Schedules):
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def report_progress(self, execution_id: int, fraction: float | None, text: str = "") -> bool:
-        """Say how far a run is; whether that is on record. Not where the run does not go on, nor
-        within a second after the last time: flash is not for writing.
+        """Record how far a run is, at most once a second; return whether it was recorded.
 
-        `fraction` is from 0 to 1, None where that can't be told. Raises InvalidInput for others.
+        `fraction` is from 0 to 1, or None if unknown. Raises InvalidInput.
         """
         progress = progress_text(Progress(fraction=fraction, text=text))
         now_ms = self._clock.monotonic_ms()
@@ -313,11 +293,11 @@ class Runs(Schedules):
         return self.store.report_progress(execution_id, progress)
 
     def cancel(self, execution_id: int) -> Execution:
-        """End a run: withdraw a queued one, or have a running one's session or cgroup ended.
+        """Cancel a queued run, or let the supervisor of a running one end its processes.
 
-        A running one gets TERM, its grace, then KILL; its row says `cancelled` once its engine,
-        or the next one, has written the end. Raises NotFound, Conflict where it has ended
-        already, SupervisorUnavailable where nobody is left to end it.
+        They get TERM, the grace period, then KILL; the run becomes `cancelled` when an engine
+        records the end. Raises NotFound, Conflict if the run has ended already, and
+        SupervisorUnavailable if no supervisor is left to end it.
         """
         from edgecron.engine.health import end_run
         from edgecron.engine.state_folder import refuse_foreign
@@ -335,14 +315,14 @@ class Runs(Schedules):
                     try:
                         end_run(row, state_dir(self.path))
                     except SupervisorUnavailable:
-                        # It may have ended with nobody there to write it down.
+                        # It may have ended while no engine could record it.
                         self.take_over()
                         ended = self.execution(execution_id)
                         if ended.status in ACTIVE:
                             refuse_foreign(self.path)
                             raise
                         if ended.status is Status.CANCELLED:
-                            return ended  # by us: its supervisor has gone before it said so
+                            return ended  # The supervisor ended before it answered.
                         continue
                     return self.execution(execution_id)
             else:
@@ -362,7 +342,7 @@ def _fire_by_hand(fire_key: str, payload: str | None, *, now_ms: int) -> Fire:
 
 
 def _fire_key(key: str) -> str:
-    """What tells the fire of an idempotency key from others. Raises InvalidInput."""
+    """Return the fire key of an idempotency key. Raises InvalidInput."""
     if not (1 <= len(key) <= MOST_KEY_LETTERS and key.isascii() and key.isprintable()):
         raise InvalidInput(
             f"key is {key[:60]!a}, expected 1 to {MOST_KEY_LETTERS} printable characters of ASCII"
@@ -370,8 +350,3 @@ def _fire_key(key: str) -> str:
     from hashlib import sha256
 
     return f"manual:{sha256(key.encode()).hexdigest()[:32]}"
-
-
-def _is_many(schedule: Schedule) -> bool:
-    """Whether a fire of it has several runs."""
-    return len(schedule.spec.scopes) > 1

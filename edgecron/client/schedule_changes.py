@@ -37,14 +37,14 @@ class ScheduleChanges(Schedules):
     """Changes of schedules. Each is one transaction, made on the schedule as it was read."""
 
     def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
-        """Make a schedule. It computes from now and never fires for the past.
+        """Add a schedule. It computes from now and never fires for the past.
 
         Raises AlreadyExists, InvalidTrigger, UnknownTimezone or another InvalidInput.
         """
         return self.add_all([spec], origin=origin)[0]
 
     def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
-        """Make several schedules in one transaction: all, or none and an error."""
+        """Add several schedules in one transaction: all, or none and an error."""
         now_ms = self._clock.now_ms()
         made = []
         for spec in specs:
@@ -74,9 +74,9 @@ class ScheduleChanges(Schedules):
             check_needed(wanted, names=names)
 
     def limit_group(self, group: str, max_running: int | None) -> None:
-        """Let so many runs of a group go on at once, of all its schedules; None is no limit.
+        """Limit the active runs of a group, over all its schedules; None removes the limit.
 
-        What waits for a place of it is given one, where there is one now.
+        Runs that wait for a place start if there is one now.
         """
         check_name(group, what="group name")
         check_range("max-running of a group", max_running, 1, 1_000_000)
@@ -92,8 +92,8 @@ class ScheduleChanges(Schedules):
     ) -> Schedule:
         """Change a schedule. New triggers compute from now; other edits keep the next time.
 
-        Raises Conflict for another name where others come after it or need it.
-        `change` may be called again where somebody else changed the schedule meanwhile.
+        Raises Conflict for a new name if other schedules name the old one. `change` is called again
+        if somebody else changed the schedule meanwhile.
         """
         for _ in range(TRIES):
             schedule = self.store.get_schedule(name)
@@ -105,7 +105,7 @@ class ScheduleChanges(Schedules):
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
     ) -> Schedule | None:
-        """The same of a schedule as it was read; None where somebody else has changed it since."""
+        """Change a schedule as it was read; None if somebody else has changed it since."""
         if not self._edit_once(schedule, spec, origin):
             return None
         self.ring()
@@ -132,7 +132,7 @@ class ScheduleChanges(Schedules):
         )
 
     def _need_no_dependents(self, name: str) -> None:
-        """Raise Conflict where others name a schedule: by another name they would not find it."""
+        """Raise Conflict if other schedules name this one: they would not find its new name."""
         dependents = self.find_dependents(name)
         if dependents:
             raise Conflict(
@@ -141,7 +141,7 @@ class ScheduleChanges(Schedules):
             )
 
     def remove(self, name: str) -> Schedule:
-        """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+        """Remove a schedule: queued runs are cancelled, running ones finish, the history stays."""
         return self._change(
             name,
             lambda schedule, now_ms: self.store.remove_schedule(
@@ -154,7 +154,7 @@ class ScheduleChanges(Schedules):
     def undo_removal(self, name: str | None = None) -> list[Schedule]:
         """Restore what was removed last: of this name, or at all. All of it or nothing.
 
-        Their times go on from now; those that passed meanwhile are skipped rows. Raises NotFound,
+        They compute from now; times that passed meanwhile become skipped runs. Raises NotFound,
         Conflict if a definition was forgotten, and AlreadyExists if a name is taken by now.
         """
         now_ms, boot_id = self._clock.now_ms(), self._clock.boot_id()
@@ -183,13 +183,13 @@ class ScheduleChanges(Schedules):
             raise Conflict(f"schedule {schedule.name!r} was restored by others meanwhile")
 
     def remove_unreadable(self, name: str) -> bool:
-        """Remove a schedule of which `remove` says that it is Unreadable; whether it was there."""
+        """Remove a schedule that can't be read; False if there is none of this name."""
         was_there = self.store.remove_unreadable(name, now_ms=self._clock.now_ms())
         self.ring()
         return was_there
 
     def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
-        """Hold everything of a schedule that has not started, without end or until an instant."""
+        """Pause a schedule until an instant, or without end: no waiting run starts."""
         check_aware("the end of the pause", until)
         until_ms = None if until is None else to_ms(until)
 
@@ -211,10 +211,10 @@ class ScheduleChanges(Schedules):
         return self._change(name, pause_once)
 
     def reschedule(self, name: str, run_at: datetime) -> Schedule:
-        """Let the next fire start at another time, once; the one after it follows its trigger.
+        """Move the next run to another time, once; the run after it follows its trigger.
 
-        Its plan time stays what it is. Raises InvalidInput for a time that has passed or that a
-        pause holds, Conflict where no fire is to come that could be moved.
+        Its plan time stays. Raises InvalidInput for a time in the past or within a pause, Conflict
+        if there is no next fire to move.
         """
         check_aware("the new time", run_at)
         run_ms = to_ms(run_at)
@@ -234,7 +234,7 @@ class ScheduleChanges(Schedules):
         return self._change(name, reschedule_once)
 
     def _need_next(self, schedule: Schedule) -> None:
-        """Raise Conflict where a schedule has no next fire that could be moved."""
+        """Raise Conflict if a schedule has no next fire to move."""
         name, now = schedule.name, self.now()
         standing = standing_of(schedule)
         idle = find_idle(standing, now=now)
@@ -257,13 +257,13 @@ class ScheduleChanges(Schedules):
         raise Conflict(f"schedule {name!r} has no next time to move: {why}", hint=hint)
 
     def resume(self, name: str) -> Schedule:
-        """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
+        """Resume a schedule. Times that passed meanwhile become one skipped run."""
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             until = schedule.paused_until
             is_held = not schedule.enabled or (until is not None and to_ms(until) > now_ms)
             if not is_held and schedule.trigger_error is None:
-                return True  # The pause is over: what comes now is for the engine to decide.
+                return True  # The pause is over: the engine decides the rest.
             free = replace(schedule, enabled=True, paused_until=None)
             reason = Reason.PAUSED if is_held else Reason.MISFIRE
             retiming = retime(self.store, free, self.timing(schedule), now_ms=now_ms, reason=reason)
@@ -289,10 +289,10 @@ class ScheduleChanges(Schedules):
         made_at: datetime | None = None,
         known: Collection[str] = (),
     ) -> CompiledSpec:
-        """Check a specification as `add` would, writing nothing.
+        """Check a specification as `add` would, without a change.
 
-        With `is_past_ok` a time of `at` may have passed, as may those of the `known` texts.
-        `made_at` anchors a bare `every` that has no `from_at`; None is now.
+        With `is_past_ok`, a time of `at` can have passed, as can those of the `known` texts.
+        `made_at` anchors an `every` without `from` (default: now).
         """
         now = self.now()
         return compile_spec(
@@ -304,7 +304,7 @@ class ScheduleChanges(Schedules):
         )
 
     def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
-        """Check another specification of a schedule as `edit` would, writing nothing."""
+        """Check another specification of a schedule as `edit` would, without a change."""
         compiled, _ = self.prepare_edit(schedule, spec, now_ms=self._clock.now_ms())
         return compiled
 
@@ -317,14 +317,14 @@ class ScheduleChanges(Schedules):
         is_declared: bool = False,
         is_past_ok: bool = False,
     ) -> tuple[CompiledSpec, Retiming | None]:
-        """A changed specification compiled, with its new times; None where they do not move.
+        """Compile a changed specification, with its new times; None if they do not move.
 
-        What is declared may be changed by each start of a program of which there are two versions:
-        its times go on from where they began, else none of an interval would ever come.
+        If `is_declared`, intervals stay anchored where they began: two versions of a program that
+        change the schedule in turn at each start must not postpone it for ever.
         """
         is_mended = schedule.trigger_error is not None
         if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
-            # Kept as they were expanded: a bare `every` would get another anchor.
+            # Keep them as they were expanded: an `every` without `from` would get another anchor.
             compiled = keep_triggers(self.store, schedule, spec)
         else:
             made_at = schedule.created_at if is_declared else None
@@ -343,10 +343,10 @@ class ScheduleChanges(Schedules):
         )
 
     def find_dependents(self, name: str) -> list[str]:
-        """The schedules that need a run of this one before they start, or come after it."""
+        """Return the names of schedules that follow this one or need its success."""
         needing = set()
         for one, needs in self.store.find_needs():
-            with suppress(InvalidInput):  # What can't be read is not started, whatever happens.
+            with suppress(InvalidInput):  # An unreadable condition starts nothing.
                 if any(condition.schedule == name for condition in read_needs(needs)):
                     needing.add(one)
         following = {one for one, upstream in self.store.find_upstreams() if upstream == name}

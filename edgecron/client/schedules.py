@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from heapq import merge
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
@@ -43,18 +42,15 @@ if TYPE_CHECKING:
     from edgecron.triggers import Trigger
 
 
-_MOST_NAMED = 500  # schedules whose fires are looked at one by one
-
-
 class Schedules(Engines):
     """Reads of schedules. Nothing here changes one."""
 
     def schedules(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> list[Schedule]:
-        """Every schedule, by name, or those of a choice; or a page, of names after one.
+        """Return schedules by name: after a name, at most `limit`, that a choice lets through.
 
-        Raises Unreadable; see `schedule_page`.
+        Raises Unreadable if one of them can't be read; see `schedule_page`.
         """
         return self.store.find_schedules(
             choice, now_ms=self._clock.now_ms(), after=after, limit=limit
@@ -63,74 +59,60 @@ class Schedules(Engines):
     def schedule_page(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> SchedulePage:
-        """The same schedules, with the names of those whose rows can't be read."""
+        """Return the same schedules, and the names of those that can't be read."""
         return self.store.find_schedule_page(
             choice, now_ms=self._clock.now_ms(), after=after, limit=limit
         )
 
     def count_schedules(self) -> tuple[int, int, int]:
-        """How many schedules there are, how many of them are broken, and how many nobody runs."""
+        """Return how many schedules there are, are broken, and are run by no program."""
         return self.store.count_schedules()
 
     def state(self, name: str) -> dict[str, str]:
-        """What a schedule remembers from one run to the next: texts of JSON by key."""
+        """Return what a schedule's job remembers between runs: texts of JSON by key."""
         return self.store.find_state(self.store.get_schedule(name).id)
 
     def count_state(self, name: str) -> int:
-        """How many keys that has."""
+        """Return how many keys `state` has, without reading them."""
         return self.store.count_state(self.store.get_schedule(name).id)
 
     def standings(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> list[Standing]:
-        """How schedules stand: what a list shows of `schedules`, at a fraction of the cost."""
+        """Return how schedules stand: the few fields of a list, cheaper than `schedules`."""
         return self.store.find_standings(
             choice, now_ms=self._clock.now_ms(), after=after, limit=limit
         )
 
     def schedule(self, name: str) -> Schedule:
-        """The schedule of this name. Raises NotFound, with a suggestion."""
+        """Return a schedule. Raises NotFound with a suggestion, or Unreadable."""
         return self.store.get_schedule(name)
 
     def triggers(self, schedule: Schedule) -> list[Trigger]:
-        """The triggers of a schedule. Raises InvalidTrigger where they can't be read any more."""
+        """Return the triggers of a schedule. Raises InvalidTrigger if they can't be read."""
         return load_triggers(self.store.compiled_of(schedule))
 
     def timing(self, schedule: Schedule) -> Timing:
-        """What decides a schedule's times."""
+        """Return what decides the times of a schedule. Raises InvalidTrigger or UnknownTimezone."""
         return timing_of_stored(self.store, schedule)
 
     def next_fires(
         self, name: str | None = None, *, matches: Filter | None = None
     ) -> Iterator[UpcomingFire]:
-        """Fires to come, in the order in which they may start: of one schedule, or of all, or of
-        those whose names a filter lets through."""
+        """Yield the fires to come of one schedule, of all, or of those that a filter lets through.
+
+        They come in the order in which they can start.
+        """
         if name is not None:
             yield from self._fires_of(self.store.get_schedule(name))
             return
-        if matches is not None and matches.has_names:
-            yield from self._fires_named(matches)
-            return
-        yield from in_order(self.store.coming_schedules(), self._readable_fires_of)
-
-    def _fires_named(self, wanted: Filter) -> Iterator[UpcomingFire]:
-        """The same of some: where they are few, each one's own, and no other is looked at."""
-        names = find_nearest_names(
-            self.store,
-            lambda name: 0 if wanted.matches_name(name) else None,
-            limit=_MOST_NAMED + 1,
-        )
-        if len(names) <= _MOST_NAMED:
-            found = (self.store.find_schedule(name) for name in names)
-            each = (self._readable_fires_of(one) for one in found if one is not None)
-            yield from merge(*each, key=lambda fire: fire.due_at)
-            return
-        coming = self.store.coming_schedules(matches=wanted.matches_name)
+        matches_name = matches.matches_name if matches is not None and matches.has_names else None
+        coming = self.store.coming_schedules(matches=matches_name)
         yield from in_order(coming, self._readable_fires_of)
 
     def _readable_fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
-        # One that can't be read, such as for a zone that is gone, must not hide the others. The
-        # engine marks it broken at its next time, which is shown.
+        # A schedule that can't be read, such as for an unknown zone, must not hide the others. The
+        # engine marks it as broken at its next time.
         with suppress(InvalidInput):
             yield from self._fires_of(schedule)
 
@@ -138,14 +120,14 @@ class Schedules(Engines):
         return fires_of(schedule, lambda: self.timing(schedule))
 
     def removed_at(self, name: str) -> datetime | None:
-        """When the newest schedule of this name was removed; None where one lives, or none was."""
+        """Return when the schedule of this name was removed; None if it exists or never did."""
         if self.store.find_id(name) is not None:
             return None
         removed = self.store.find_removed(name)
         return None if removed is None else from_ms(removed[1])
 
     def imported(self) -> list[Imported]:
-        """The schedules that imports of crontabs made, those removed since as well."""
+        """Return the schedules that crontab imports made, including removed ones."""
         found = [
             Imported(schedule_id=schedule_id, source=source, imprint=imprint)
             for schedule_id, source, imprint in self.store.find_imported()
@@ -157,7 +139,7 @@ class Schedules(Engines):
         return found
 
     def note_imported(self, entries: Sequence[Imported]) -> None:
-        """Remember from which crontab lines schedules came, and what these say now."""
+        """Record from which crontab lines schedules came, and what the lines say now."""
         self.store.note_imported(
             [(one.schedule_id, one.source or "", one.imprint or "{}") for one in entries]
         )
@@ -181,9 +163,9 @@ class Schedules(Engines):
         is_descending: bool = False,
         matches: Filter | None = None,
     ) -> array[int]:
-        """The ids of all schedules, or of those that match, in order; by name where None is said.
+        """Return the ids of the schedules that a filter lets through, in an order (default: name).
 
-        What has nothing to be sorted by comes last, either way; equals come by name.
+        Schedules without a value to sort by come last; equal ones are in the order of their names.
         """
         sort = sort or SortBy.NAME
         database = self.store
@@ -198,15 +180,14 @@ class Schedules(Engines):
         )
 
     def schedule_lines(self, ids: Sequence[int]) -> list[ScheduleLine]:
-        """The lines of schedules, in this order; those that are gone are left out.
+        """Return schedules of these ids as lines of a list; removed ones are missing.
 
-        For a screen of them: each costs some reads. What can't be read of a schedule is told in
-        its `trigger_error`.
+        Each costs some reads. `trigger_error` says what can't be read of a schedule.
         """
         return find_lines(self.store, ids)
 
     def first_schedule_lines(self, limit: int) -> list[ScheduleLine]:
-        """The lines of the schedules whose names come first, before any order is known."""
+        """Return the first schedules by name as lines of a list."""
         return find_first_lines(self.store, limit=limit)
 
     def schedule_names(self) -> list[NamedId]:
@@ -214,15 +195,14 @@ class Schedules(Engines):
         return [NamedId(schedule_id, name) for schedule_id, name in find_names(self.store)]
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
-        """The ids of the schedules, removed ones included, whose names a filter lets through.
+        """Return the ids of schedules whose names a filter lets through, removed ones included.
 
-        Of many it takes a tenth of the memory that all their names do.
+        For many schedules this takes a tenth of the memory of their names.
         """
         return find_ids_named(self.store, matches.matches_name)
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
-        """The names of the schedules that are nearest to what somebody has typed, equals by
-        name. Without a letter all are."""
+        """Return the names nearest to some letters, best first; without letters, all by name."""
         from edgecron.model.filters import rank_of  # loads difflib: 1 ms of every `list`
 
         return find_nearest_names(

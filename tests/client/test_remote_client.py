@@ -38,7 +38,6 @@ _HERE = {
         "compile_change",
         "prepare_edit",
         "ring",
-        "follow",
     ),
     *("backup", "write_backup", "restoring", "prune", "forget", "compact", "trust_clock"),
     *("told_before", "output_so_far", "waiting_at_most"),
@@ -110,7 +109,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     assert not remote.is_supervised(run)
     assert remote.output(run.id) is None
     assert remote.local_zone() is None
-    assert remote.twins() == []
+    assert remote.other_databases() == []
     assert remote.clock_state().is_trusted == client.clock_state().is_trusted
     assert remote.database_sizes()[0] == client.database_sizes()[0]
     assert remote.schedule_names() == client.schedule_names()

@@ -26,6 +26,7 @@ from edgecron.supervisor.protocol import PROTOCOL_VERSION
 from tests.support.crowd import COUNT, Crowd, name_of, printed
 from tests.support.edits import Edit
 from tests.support.engines import Place
+from tests.support.following import follow
 from tests.support.processes import Daemon, ends, parent_of
 from tests.support.program import copied_program
 
@@ -95,7 +96,7 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
     first.kill()
 
     [finding] = check_supervisors(place.client)
-    _, printed = next(place.client.follow(run.id))
+    _, printed = next(follow(place.client, run.id))
     second = place.daemon()
     second.wait_for("engine_started")
     cancelled = place.client.cancel(run.id)

@@ -15,6 +15,7 @@ from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.store.sqlite.connection import Database
 from tests.support.engines import Place
+from tests.support.following import follow
 from tests.support.processes import Gate, ends, parent_of
 from tests.support.program import PROGRAM
 from tests.support.stuck import stop_at_rest
@@ -249,17 +250,17 @@ def test_output_is_read_while_a_run_goes_on_and_to_its_end(place: Place) -> None
     place.gate.wait_arrival()
 
     so_far = place.client.output_so_far(place.client.execution(run.id))
-    follow = place.client.follow(run.id)
-    early = [next(follow), next(follow)]
+    pieces = follow(place.client, run.id)
+    early = [next(pieces), next(pieces)]
     place.gate.open()
-    late = list(follow)
+    late = list(pieces)
     daemon.wait_for("ended", schedule="long")
 
     assert {chunk.content for chunk in so_far} == {b"out\n", b"err\n"}
     assert {chunk.content for _, chunk in early} == {b"out\n", b"err\n"}
     assert [skipped for skipped, _ in early] == [0, 0]
     assert late == []
-    assert list(place.client.follow(run.id)) == early
+    assert list(follow(place.client, run.id)) == early
 
 
 def test_output_is_followed_by_the_program(place: Place) -> None:
