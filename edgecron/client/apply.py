@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What is written for a step: what it says, compiled, and its new times.
+    """What a step writes.
 
-    `compiled` None leaves the words of the schedule as they are, `enabled` None leaves that;
-    `resumption` are its times where it is let go.
+    `compiled` None leaves the definition as it is, `enabled` None leaves that field; `resumption`
+    are the times of a schedule that is resumed.
     """
 
     step: Step
@@ -51,7 +51,7 @@ class Apply:
         self._clock = database.clock
 
     def plan(self, document: Document, *, origin: str, is_pruned: bool = False) -> tuple[Step, ...]:
-        """What applying a document would do to each schedule; nothing is written.
+        """Return what applying a document would do to each schedule, without a change.
 
         Raises InvalidDocument with everything that is wrong with it.
         """
@@ -75,10 +75,9 @@ class Apply:
         return tuple(self._with_notes(prepared))
 
     def check(self, step: Step) -> CompiledSpec | None:
-        """Check a step as `apply` would, writing nothing.
+        """Check a step as `apply` would, without a change.
 
-        The specification with its triggers expanded; None where it stays as it is. Raises what
-        `apply` raises.
+        Return the compiled specification; None if it stays as it is. Raises what `apply` raises.
         """
         name = step.name if step.wanted is None else step.wanted.spec.name
         own_name = None if step.schedule is None else step.schedule.name
@@ -89,9 +88,9 @@ class Apply:
         return prepared.compiled
 
     def carry_out(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
-        """Do what the steps of a plan say, all or nothing; the schedules that they changed.
+        """Carry out the steps of a plan, all or none, and return the schedules that they changed.
 
-        Raises Conflict where somebody changed one of them since, and what a single change raises.
+        Raises Conflict if somebody changed one of them since, and what a single change raises.
         """
         steps = [step for step in steps if step.action not in (Action.KEEP, Action.LEAVE)]
         for _ in range(TRIES):
@@ -108,7 +107,7 @@ class Apply:
         raise Conflict("these schedules are being changed by others", hint="try again")
 
     def _reread(self, step: Step) -> Step:
-        """The step on the schedule as it is now. Raises Conflict where a person changed that."""
+        """Return the step with the schedule as it is now. Raises Conflict if it was changed."""
         if step.schedule is None:
             return step
         schedule = self._store.find_schedule(step.schedule.name)
@@ -164,9 +163,9 @@ class Apply:
         return replace(prepared, enabled=True, retiming=None, resumption=resumption)
 
     def _check_together(self, prepared: Collection[Prepared]) -> None:
-        """Check what schedules come after and need, as all of it will be. Raises InvalidInput.
+        """Check what schedules follow and need, after all steps. Raises InvalidInput.
 
-        A portable document can name schedules that are not there: `_with_notes` reports these.
+        A portable document can name missing schedules: `_with_notes` reports them.
         """
         gone = _gone_names(prepared)
         written = [(one.step, one.compiled) for one in prepared if one.compiled is not None]
@@ -202,7 +201,7 @@ class Apply:
         return set(self._store.find_names()) - _gone_names(prepared) | written
 
     def _with_notes(self, prepared: Collection[Prepared]) -> Iterator[Step]:
-        """The steps, with a note where a written schedule can't run as its words say."""
+        """Return the steps, with a note if a written schedule can't run as it says."""
         names = self._names_after(prepared)
         for one in prepared:
             notes = [] if one.compiled is None else self._find_notes(one.compiled, names)
@@ -227,7 +226,7 @@ class Apply:
         return notes
 
     def _write(self, prepared: Sequence[Prepared], origin: str) -> bool:
-        """Write it all; False, and nothing of it, where one schedule is not as it was read."""
+        """Write all steps; False, and nothing is written, if a schedule was changed since."""
         now_ms = self._clock.now_ms()
         try:
             with self._store.together():
@@ -275,7 +274,7 @@ class Apply:
 
 
 class _NotAsRead(Exception):
-    """Ends a transaction in which a schedule was not as it was read."""
+    """Roll back: a schedule was changed since it was read."""
 
 
 def _gone_names(prepared: Collection[Prepared]) -> set[str]:
@@ -287,18 +286,18 @@ def _gone_names(prepared: Collection[Prepared]) -> set[str]:
 
 
 def _named_by(compiled: CompiledSpec) -> set[str]:
-    """The schedules that a schedule comes after or needs."""
+    """Return the names of the schedules that a schedule follows or needs."""
     needed = {one.schedule for one in parse_needs(compiled.spec.policies.needs)}
     return {name for name, _ in compiled.upstreams} | {name for name in needed if name}
 
 
 def _is_new(step: Step, *keys: str) -> bool:
-    """Whether what a schedule says under one of these keys was never checked before."""
+    """Whether one of these keys is new or changed, and so not checked yet."""
     return step.schedule is None or any(one.key in ("name", *keys) for one in step.changes)
 
 
 def _leaves_name(step: Step) -> bool:
-    """Whether no schedule has this step's old name after it."""
+    """Whether the old name of a step's schedule is free after it."""
     is_renamed = (
         step.schedule is not None
         and step.wanted is not None

@@ -29,12 +29,15 @@ _UNKNOWN = frozenset((errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP))
 
 
 def exchange(path: Path, other: Path) -> bool:
-    """Let two files have each other's name; False where that can't be done in one step."""
+    """Exchange the names of two files; False if that is impossible in one step."""
     return _rename(path, other, _EXCHANGE)
 
 
 def rename_new(path: Path, target: Path) -> bool:
-    """Rename a file; False where that can't be done in one step. Raises FileExistsError."""
+    """Rename a file to a free name; False if that is impossible in one step.
+
+    Raises FileExistsError.
+    """
     return _rename(path, target, _NOREPLACE)
 
 
@@ -59,23 +62,23 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 
 def date_words(now: datetime) -> str:
-    """An instant as part of a file's name, in UTC: `20261120T080000Z`."""
+    """Write an instant as part of a file's name, in UTC: `20261120T080000Z`."""
     return now.strftime("%Y%m%dT%H%M%SZ")
 
 
 class Target(NamedTuple):
-    """The file that a backup goes to, and whether a free name in a folder was found for it."""
+    """The file of a backup. `is_found`: edgecron chose its name within a folder."""
 
     path: Path
     is_found: bool
 
 
 def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) -> Target:
-    """The file that a backup goes to; in a folder, one named after the database and the time, with
-    a number where that second has one already.
+    """Return the file for a backup.
 
-    `{date}` in it is the time. Raises AlreadyExists where it is there, unless it may be replaced,
-    NotFound where its folder is not, InvalidInput where no backup may be.
+    In a folder, its name has the database, the time, and a number if that second has a backup
+    already. `{date}` in a path is the time. Raises AlreadyExists if the file exists and `replace`
+    is not set, NotFound if its folder is missing, InvalidInput if no backup can be there.
     """
     if not given or "\0" in given:
         raise InvalidInput(f"the file of the backup is {given!r}, expected a path")
@@ -113,9 +116,9 @@ def _free_name(folder: Path, database: Path, now: datetime) -> Path:
 
 
 def refuse_in_use(path: Path, *, is_folder_in_use: bool = True) -> None:
-    """Raise InvalidInput where a file looks like a database that is in use, by what lies beside.
+    """Raise InvalidInput if the files beside a database show that it is in use.
 
-    `is_folder_in_use`: a state folder says so, too.
+    `is_folder_in_use`: a state folder beside it counts too.
     """
     for name in _BESIDE:
         beside = path.with_name(path.name + name)
@@ -134,10 +137,10 @@ def refuse_in_use(path: Path, *, is_folder_in_use: bool = True) -> None:
 
 @contextmanager
 def partial_file(folder: Path) -> Iterator[Path]:
-    """An empty file 0600 for what is to become a whole one; removed at the end if it is there.
+    """Make an empty file 0600 to write to; remove it at the end, unless it was renamed.
 
-    What killed processes left is cleared away. Raises InvalidInput if another user could lead
-    root elsewhere in that folder.
+    Removes files that killed processes left. Raises InvalidInput if another user could redirect
+    root in that folder.
     """
     check_folder(folder)
     _clear_partials(folder)
@@ -145,15 +148,15 @@ def partial_file(folder: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        with suppress(OSError):  # What went wrong first is told; the next copy clears it away.
+        with suppress(OSError):  # Report the first error; the next copy removes the file.
             _remove(path)
         os.close(descriptor)
 
 
 def put_in_place(partial: Path, target: Path, *, replace: bool) -> None:
-    """Give a whole file its name, on the disk when it returns.
+    """Give a finished file its name, and sync both to the disk.
 
-    Raises AlreadyExists where the name is taken meanwhile, unless that may be replaced.
+    Raises AlreadyExists if the name was taken meanwhile and `replace` is not set.
     """
     sync_file(partial)
     if replace:
@@ -164,7 +167,7 @@ def put_in_place(partial: Path, target: Path, *, replace: bool) -> None:
 
 
 def rename_to_new(partial: Path, target: Path) -> None:
-    """Give a file a name that is free. Raises AlreadyExists where it is taken meanwhile."""
+    """Give a file a free name. Raises AlreadyExists if it was taken meanwhile."""
     try:
         is_done = rename_new(partial, target)
     except FileExistsError:
@@ -175,7 +178,7 @@ def rename_to_new(partial: Path, target: Path) -> None:
         except FileExistsError:
             raise AlreadyExists(f"{target} exists already") from None
         except OSError:
-            # A file system without links, as of memory sticks: we have looked a moment ago.
+            # A file system without hard links, as on memory sticks: check, then rename.
             if os.path.lexists(target):
                 raise AlreadyExists(f"{target} exists already") from None
             partial.rename(target)
@@ -184,7 +187,7 @@ def rename_to_new(partial: Path, target: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Have a file on the disk. Of one that no SQLite of this process has open."""
+    """Sync a file to the disk. Not for a file that SQLite has open in this process."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -193,7 +196,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk, where its file system lets us ask."""
+    """Sync the names in a folder to the disk, if its file system can."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         with suppress(OSError):
@@ -203,7 +206,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def refuse_own(database: Path, target: Path) -> None:
-    """Raise InvalidInput where a file is one of the database's own, by whatever name."""
+    """Raise InvalidInput if a file is one of the database's own, by any path."""
     place = target.parent.resolve() / target.name
     own = [database.with_name(database.name + name) for name in ("", *_BESIDE)]
     for path in own:
@@ -224,7 +227,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _make_partial(folder: Path) -> tuple[Path, int]:
-    """A new partial file, and a descriptor that holds its lock."""
+    """Make a partial file; return it with a descriptor that holds its lock."""
     while True:
         path = folder / _PARTIAL.format(os.urandom(6).hex())
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -236,37 +239,37 @@ def _make_partial(folder: Path) -> tuple[Path, int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.path.lexists(path):
             return path, descriptor
-        os.close(descriptor)  # Taken for a dead one's, before it was locked.
+        os.close(descriptor)  # Another process removed it before it was locked.
 
 
 def _clear_partials(folder: Path) -> None:
-    """Remove partial files of ours that no process holds any more."""
+    """Remove partial files of edgecron that no process has locked."""
     for path in folder.glob(_PARTIAL.format("*")):
         if not _OURS.fullmatch(path.name):
-            continue  # Somebody else's, whose name could mean more than itself.
+            continue  # Not a name that edgecron gives.
         try:
-            # Nobody may keep us waiting with a pipe of such a name.
+            # A pipe of such a name must not block.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(path, flags)
         except OSError:
-            continue  # Another user's, or gone.
+            continue  # It is another user's, or gone.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(path)
         except OSError:
-            continue  # Somebody is at it, or it can't be told.
+            continue  # A process writes it, or locks are unknown here.
         finally:
             os.close(descriptor)
 
 
 def _remove(path: Path) -> None:
-    """Remove a partial file, and what SQLite or a migration has left beside it."""
+    """Remove a partial file, and what SQLite or a migration left beside it."""
     for left in path.parent.glob(f"{path.name}*"):
         left.unlink(missing_ok=True)
 
 
 def find_opening(source: Path) -> str | None:
-    """How a user who is neither root nor we could have written a backup; None if nobody could."""
+    """Return how a user other than root and us could have written a backup; None if none could."""
     if not has_other_users():
         return None
     weakness = find_weakness(
@@ -276,7 +279,7 @@ def find_opening(source: Path) -> str | None:
 
 
 def own_name() -> str:
-    """The name of our user."""
+    """Return the name of our user."""
     import pwd
 
     try:
@@ -290,7 +293,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A backup that was made; `path` None where it was written elsewhere than to a file."""
+    """A finished backup. `path` is None if it was not written to a file."""
 
     database: Path
     path: Path | None
@@ -302,10 +305,10 @@ class Backup:
 def make_backup(
     database: Path, given: str, *, now: datetime, replace: bool, on_progress: Progress
 ) -> Backup:
-    """Back a database up to a file, or into a folder under a dated name.
+    """Back up a database to a file, or into a folder under a dated name.
 
-    Raises what `places.resolve_target` and `copy_database` raise. Only a copy in which nothing
-    is damaged gets its name; one that may be replaced stays until then.
+    Only an undamaged copy gets the name; a file that it replaces stays until then. Raises what
+    `resolve_target` and `copy_database` raise.
     """
     target = resolve_target(database, given, now=now, replace=replace)
     with partial_file(target.path.parent) as partial:
@@ -317,7 +320,7 @@ def make_backup(
             except AlreadyExists:
                 if not target.is_found:
                     raise
-                # Another backup of this second was whole sooner, be it of another database.
+                # Another backup of this second was finished first.
                 target = resolve_target(database, given, now=now, replace=False)
             else:
                 break
@@ -329,7 +332,7 @@ def make_backup(
 def write_backup(
     database: Path, write: Callable[[bytes], object], *, now: datetime, on_progress: Progress
 ) -> Backup:
-    """Back a database up to where `write` takes it, once nothing in the copy is damaged.
+    """Back up a database to `write`, after a check of the copy for damage.
 
     The copy lies beside the database meanwhile.
     """

@@ -54,18 +54,18 @@ class Checkup:
 
 
 def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = False) -> Checkup:
-    """Make every check that can be made; nothing is changed, and no database is made.
+    """Make all checks, without a change.
 
-    The client must be one that makes none either (`must_exist`). `command` turns the words of
-    a command line into one that a person can copy. `is_deep` holds each index against its table,
-    too, which takes several times as long.
+    The client must not create a database (`must_exist`). `command` turns words into a command line
+    that a person can copy. `is_deep` also compares each index with its table, which takes several
+    times as long.
     """
     found: list[Finding] = []
     error: EdgecronError | None = None
     try:
         is_there(client.path)
     except DatabaseUnusable as unreachable:
-        # Then nothing beside it can be looked at either.
+        # The files beside it can't be checked either.
         finding = problem("database", unreachable.message, hint=unreachable.hint)
         return Checkup(findings=(finding,), error=unreachable)
     try:
@@ -73,7 +73,7 @@ def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = 
             try:
                 found += check()
             except Unreadable as unreadable:
-                # The other checks can be made all the same.
+                # The other checks still work.
                 found.append(problem("schedules", unreadable.message, hint=unreadable.hint))
     except NotFound as missing:
         return Checkup(
@@ -93,7 +93,7 @@ def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = 
 def _checks(
     client: Client, *, command: Callable[[str], str], is_deep: bool
 ) -> tuple[Callable[[], list[Finding]], ...]:
-    """The checks that read the database."""
+    """Return the checks that read the database."""
     states = cache(client.engines)
     most = None if is_deep else doctor_database.MOST_READ
     schedules = cache(lambda: client.store.find_each_schedule(most=most))
@@ -114,7 +114,7 @@ def _checks(
 
 Command = Callable[[str], str]
 _MOST_NAMED = 5
-_ANSWER_S = 2.0  # one that is alive answers within milliseconds
+_ANSWER_S = 2.0  # a healthy supervisor answers within milliseconds
 
 
 def check_engines(
@@ -124,9 +124,9 @@ def check_engines(
     *,
     command: Command,
 ) -> list[Finding]:
-    """How each engine does, and whether there is one for what is to be run.
+    """Check the health of each engine, and that each schedule has one.
 
-    `schedules` are all, or those that need a look.
+    `schedules` are all schedules, or those that need a check.
     """
     found = [_judge(state, states, command=command) for state in states]
     alive = [state.info for state in states if state.is_alive]
@@ -144,7 +144,7 @@ def check_engines(
             absent.setdefault((queue, False), []).append(schedule)
     for queue, count in sorted(waiting.items()):
         if not any(queue in info.queues for info in alive):
-            absent.pop((queue, False), None)  # which says the same
+            absent.pop((queue, False), None)  # It would say the same.
             found.append(_none_at_work(queue, count, is_any_alive=bool(alive), command=command))
     found = found or [well("engines", "none alive, and nothing to run")]
     return found + [
@@ -153,7 +153,7 @@ def check_engines(
 
 
 def check_zones(states: Sequence[EngineState], *, command: Command) -> list[Finding]:
-    """Whether all engines that are alive mean the same zone by `local`."""
+    """Check that all living engines mean the same zone by `local`."""
     pids: dict[str, list[str]] = {}
     for state in states:
         zone = state.info.local_timezone
@@ -177,7 +177,7 @@ def check_zones(states: Sequence[EngineState], *, command: Command) -> list[Find
 
 
 def check_pace(client: Client, *, command: Command) -> list[Finding]:
-    """The schedules that engines at work can't keep up with."""
+    """Report schedules that working engines can't keep up with."""
     now = client.now()
     return [
         warning(
@@ -222,7 +222,7 @@ def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Comman
 
 
 def _absent(client: Client, schedules: list[Schedule], *, command: Command) -> Finding:
-    """What nobody runs of a program, or none of its versions that are at work."""
+    """Report schedules of a program that no running version of it takes."""
     first, is_one = schedules[0], len(schedules) == 1
     named = ", ".join(one.name for one in schedules[:_MOST_NAMED])
     more = f", and {len(schedules) - _MOST_NAMED} more" if len(schedules) > _MOST_NAMED else ""
@@ -240,7 +240,7 @@ def _who_clears_up(states: Sequence[EngineState], *, command: Command) -> str:
 
 
 def check_runs(client: Client, states: Sequence[EngineState], *, command: Command) -> list[Finding]:
-    """The runs that nobody looks after any more."""
+    """Report running runs without a living engine and supervisor."""
     others = _others(client)
     lost = [
         row for row in _orphans(client, others) if not others.supervisor_is_alive(row.supervisor_id)
@@ -261,9 +261,9 @@ def check_runs(client: Client, states: Sequence[EngineState], *, command: Comman
 
 
 def check_supervisors(client: Client) -> list[Finding]:
-    """The supervisors that answer nobody, and those that go on without their engine.
+    """Report supervisors that do not answer, and those that continue without their engine.
 
-    The latter is as it should be.
+    The latter are healthy.
     """
     others = _others(client)
     running = client.store.find_running()
@@ -274,7 +274,8 @@ def check_supervisors(client: Client) -> list[Finding]:
         try:
             is_ours = _is_of_our_version(state_dir(client.path), supervisor_id)
         except SupervisorUnavailable as error:
-            if others.supervisor_is_alive(supervisor_id):  # Else its runs are told of.
+            # If it is dead, `check_runs` reports its runs.
+            if others.supervisor_is_alive(supervisor_id):
                 found.append(_silent(state_dir(client.path), supervisor_id, error.message))
             continue
         if supervisor_id in alone:
@@ -285,7 +286,7 @@ def check_supervisors(client: Client) -> list[Finding]:
 
 
 def _is_of_our_version(folder: Path, supervisor_id: str) -> bool:
-    """Raises SupervisorUnavailable where the supervisor does not answer."""
+    """Raise SupervisorUnavailable if the supervisor does not answer."""
     with Control(folder, supervisor_id, timeout_s=_ANSWER_S) as control:
         control.status()
         return control.is_of_our_version
@@ -299,7 +300,7 @@ def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
 
 
 def _orphans(client: Client, others: LocalEngines) -> list[RunningRow]:
-    """The running rows whose engine's lock is free."""
+    """Return the running rows whose engine is dead: its lock is free."""
     return [
         row
         for row in client.store.find_running()
@@ -321,7 +322,7 @@ _FEW_DAYS = 60
 
 
 def check_clock(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
-    """Whether engines believe the clock, and if not what they go by."""
+    """Check whether engines trust the clock."""
     state = client.clock_state()
     found = _judge_set(state)
     if state.is_synchronised:
@@ -352,7 +353,7 @@ def check_clock(client: Client, *, command: Callable[[str], str]) -> list[Findin
 
 
 def _judge_set(state: ClockState) -> list[Finding]:
-    """That the clock was set, for a day, and what the effect is."""
+    """Report for a day that the clock was set, and the effect."""
     if state.set_at_ms is None or state.set_by_ms is None:
         return []
     words = clock_set_words(

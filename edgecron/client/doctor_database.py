@@ -1,4 +1,4 @@
-"""What the database holds: whether it is whole, can be written, and its schedules be read."""
+"""Check that a database is undamaged, can be written, and has readable schedules."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from edgecron.store.sqlite.whole_file import (
 )
 from edgecron.views.times import distance
 
-_LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
+_LOCK_WAIT_S = 2.0  # engines hold the lock for less
 _MIB = 1 << 20
 _MOST_AILING = 5  # schedules named one by one
-_SMALL_BYTES = 4 * _MIB  # of a database that is read whole in the time that starting takes
+_SMALL_BYTES = 4 * _MIB  # a smaller database is read as a whole
 _MOMENT_MS = 40
 MOST_READ = 1000  # schedules, of which each is read
 LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
@@ -37,10 +37,10 @@ LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long bef
 def check_integrity(
     client: Client, *, is_deep: bool, command: Callable[[str], str]
 ) -> list[Finding]:
-    """Read the file for damage: of a large one as much as fits a moment, the vital tables first.
+    """Check the file for damage; of a large one only a part, the most important tables first.
 
-    `is_deep`: all of it, and each index against its table. Raises NotFound or DatabaseUnusable
-    where it can't be opened.
+    `is_deep`: the whole file, and each index against its table. Raises NotFound or
+    DatabaseUnusable if it can't be opened.
     """
     store, clock = client.store, client.clock
     unread: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def check_integrity(
             damage, unread = find_damage_within(store, lambda: clock.monotonic_ms() > until_ms)
         orphans = {orphan_words(one): one for one in find_orphans(store.rows)} if damage else {}
     except DatabaseUnusable as error:
-        # A page that can't be read at all; what else there is may be well.
+        # A page can't be read; the others may be fine.
         return [problem("integrity", error.message, hint=error.hint)]
     restore = "stop every engine, move the database away with its -wal, and restore a backup"
     repair = f"remove or complete these rows, nothing else is lost: {command('doctor --repair')}"
@@ -71,7 +71,7 @@ def check_integrity(
 
 
 def check_access(client: Client) -> list[Finding]:
-    """Whether whoever has something to write gets the chance to, and nobody reads without end."""
+    """Check that the database can be locked for writing, and that its log does not grow."""
     path = client.path
     found = []
     if is_write_locked(client.path, wait_s=_LOCK_WAIT_S):
@@ -103,9 +103,9 @@ def check_schedules(
     *,
     command: Callable[[str], str],
 ) -> list[Finding]:
-    """The schedules that can't be read, or do not fire because their triggers can't be.
+    """Report schedules that can't be read, or whose triggers can't be read.
 
-    Given are all schedules, or those that need a look.
+    `schedules` are all schedules, or those that need a check.
     """
     broken = [
         problem(
@@ -165,7 +165,7 @@ def _judge_ailing(one: Ailing, *, now: datetime, command: Callable[[str], str]) 
 def _judge_idle(
     client: Client, schedule: Schedule, *, command: Callable[[str], str]
 ) -> Finding | None:
-    """A schedule that should have a next time and has none, or that nothing can start any more."""
+    """Report a schedule without its next time, or that nothing can start; None if it is fine."""
     idle = find_idle(standing_of(schedule), now=client.now())
     if idle is Idle.NO_NEXT and _has_times_to_come(client, schedule):
         return warning(
@@ -193,13 +193,13 @@ def _judge_idle(
 
 
 def _wake_line(client: Client) -> str:
-    """One line of shell that wakes every engine of the database, for who edits it by SQL."""
+    """Return a shell line that wakes every engine, for people who edit the database by SQL."""
     bells = f"{quote(str(state_dir(client.path)))}/engine-*.fifo"
     return f'for f in {bells}; do [ -p "$f" ] && printf . 1<>"$f"; done'
 
 
 def _has_times_to_come(client: Client, schedule: Schedule) -> bool:
-    """Whether a time is to come of a schedule, by what it says."""
+    """Whether the definition of a schedule has a time to come."""
     try:
         timing = client.timing(schedule)
     except InvalidInput:

@@ -18,16 +18,16 @@ from edgecron.engine.state_folder import engine_lock_path, find_root_risk
 
 
 class CheckStatus(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
-    OK = "ok"  # as it should be
-    WARNING = "warning"  # nothing is lost, but somebody should know
-    PROBLEM = "problem"  # something does not work, and will not mend by itself
+    OK = "ok"
+    WARNING = "warning"  # nothing is lost, but a person should know
+    PROBLEM = "problem"  # something does not work, and will not recover by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a check found; `hint` says what to do about it, where there is something."""
+    """One result of a check. `hint` says what to do, if anything."""
 
     check: str
     status: CheckStatus
@@ -55,7 +55,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a file system has and has left, in bytes and in files; a total of 0 is no limit."""
+    """Free and total bytes and files of a file system; a total of 0 is no limit."""
 
     free_bytes: int
     total_bytes: int
@@ -64,7 +64,7 @@ class Room:
 
 
 def check_files(database: Path, state_dir: Path) -> list[Finding]:
-    """Whether what is private may be read or written by others, and is what it must be."""
+    """Check that private files have the right kind and mode."""
     wide = []
     wanted = {
         database: 0o600,
@@ -91,7 +91,7 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
             wide.append(problem("files", f"{path} can't be looked at: {error.strerror}"))
             continue
         if path != state_dir and not stat.S_ISREG(mode_now):
-            continue  # A device or a link is not ours to change; `database` reports it.
+            continue  # The check `database` reports a device or a link.
         found = stat.S_IMODE(mode_now)
         if found & 0o077:
             wide.append(
@@ -122,7 +122,7 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
 
 
 def check_space(database: Path, state_dir: Path) -> list[Finding]:
-    """Whether there is room to write where the database and its journals lie."""
+    """Check the free space for the database and its journals."""
     found: dict[int, Finding] = {}
     for folder in (database.parent, state_dir):
         try:
@@ -142,7 +142,7 @@ def check_space(database: Path, state_dir: Path) -> list[Finding]:
 
 
 def judge_space(folder: Path, room: Room) -> Finding:
-    """What to say of the room on the file system of a folder; one of no size is no disk."""
+    """Judge the free space of a file system; one without a size is no disk."""
     share = room.free_bytes / room.total_bytes if room.total_bytes else 1.0
     words = f"{room.free_bytes / _MIB:,.0f} MiB free"
     if room.free_bytes >= 10 * 1024 * _MIB:
@@ -163,7 +163,7 @@ def judge_space(folder: Path, room: Room) -> Finding:
 
 
 def check_crashes(state_dir: Path) -> list[Finding]:
-    """The tracebacks of supervisors that failed by a defect of their own."""
+    """Report the tracebacks of supervisors that failed by a defect."""
     return [
         warning(
             "supervisors",
@@ -181,7 +181,7 @@ _APSW = re.compile(rb"/apsw/[^\n]*so", re.ASCII)
 
 
 def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]:
-    """Whether a copy of the database is run as well, and whether the engines have their locks."""
+    """Check for copies of the database that run too, and that engines hold their locks."""
     found = [
         problem(
             "others",
@@ -201,10 +201,9 @@ def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]
 
 
 def check_host(database: Path, pid: int) -> list[Finding]:
-    """What the program that an engine lives in does to its locks, as far as it shows (Linux).
+    """Check that the program of an engine keeps the engine's locks (Linux).
 
-    For a caller that has the database open itself: where the kernel does not show the locks of
-    that, it is not asked for those of others.
+    The caller has the database open: if the kernel does not show its own locks, it shows none.
     """
     holders = _holders(database)
     advice = "open it through edgecron alone, or in a process of its own; restart that program"
@@ -230,7 +229,7 @@ def check_host(database: Path, pid: int) -> list[Finding]:
 
 
 def _holders(database: Path) -> set[int]:
-    """The processes that hold a lock on the database, as SQLite does as long as it is open."""
+    """Return the processes that hold a lock on the database, as SQLite does while it is open."""
     try:
         inode = database.stat().st_ino
         lines = _LOCKS.read_text(encoding="ascii", errors="replace").splitlines()
@@ -241,9 +240,9 @@ def _holders(database: Path) -> set[int]:
 
 
 def _has_both(pid: int) -> bool:
-    """Whether a process has loaded both ways to SQLite, where they are files of their own."""
+    """Whether a process has loaded both Python's sqlite3 and apsw."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_bytes()
     except OSError:
-        return False  # Another user's, or gone.
+        return False  # It is another user's, or gone.
     return _STANDARD.search(maps) is not None and _APSW.search(maps) is not None

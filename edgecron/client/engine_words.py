@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def absence_words(
     client: Client, schedule: Schedule, *, them: str = "it", since: str | None = None
 ) -> str:
-    """That nobody runs a schedule which no engine at work takes; `them` is what, `since` when it
-    vanished, where that is to be told.
+    """Say that no working engine takes a schedule.
 
-    `the program 'app' is not at work, and runs it when it starts`.
+    `the program 'app' is not at work, and runs it when it starts`. `them` names the schedule,
+    `since` the time at which it vanished.
     """
     queue = schedule.spec.queue
     if queue == COMMAND_QUEUE:
@@ -41,7 +41,7 @@ def absence_words(
 
 
 def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
-    """That nobody runs a schedule which no engine at work takes, since when, and what to do."""
+    """Say that no working engine takes a schedule, since when, and what to do."""
     since = None
     if schedule.vanished_at is not None:
         time = near_time(schedule.vanished_at, zone=zone, now=now)
@@ -55,15 +55,14 @@ def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: da
 
 
 def find_living(client: Client, schedule: Schedule | None) -> list[EngineState]:
-    """The engines that are alive and take what there is of a schedule, stalled ones included; None
-    is a command."""
+    """Return the living engines that take a schedule (None: a command), stalled ones included."""
     queue = COMMAND_QUEUE if schedule is None else schedule.spec.queue
     offer = None if schedule is None else schedule.offer
     return [one for one in client.engines() if one.is_alive and one.info.takes(queue, offer)]
 
 
 def stalled_words(states: Sequence[EngineState]) -> str:
-    """That there are engines, and that all of them are stalled."""
+    """Say that all living engines are stalled."""
     if len(states) == 1:
         return f"the only engine, pid {states[0].info.pid}, is stalled: {states[0].why}"
     pids = ", ".join(str(state.info.pid) for state in states)
@@ -71,7 +70,7 @@ def stalled_words(states: Sequence[EngineState]) -> str:
 
 
 def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
-    """That a run's end waits for its engine, which is stalled; None where it is not."""
+    """Say that the engine of a run is stalled, so its end is not recorded; None if it is not."""
     for state in front.client().engines():
         if state.is_stalled and state.info.id == execution.engine_id:
             return (
@@ -82,10 +81,10 @@ def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
 
 
 class FrontEnd(Protocol):
-    """Where the database is, and how a person gets at it."""
+    """The command line or dashboard for which sentences are made."""
 
     def client(self) -> Client:
-        """The open database."""
+        """Return the open database."""
 
     def command(self, words: str) -> str:
-        """A command line of ours for a person to copy, with this database."""
+        """Return an edgecron command for a person to copy, with this database."""

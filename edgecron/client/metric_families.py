@@ -1,4 +1,4 @@
-"""The families of metrics, from what a database says. Long ones come in slices of one name.
+"""Build the families of metrics from a database. Long families come in slices of one name.
 
 Buckets are cumulative and in seconds; times are seconds since 1970.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgecron.model.measures import Measures
 
 _T = TypeVar("_T")
-_SLICE = 500  # schedules; what is held of the text at once stays small
+_SLICE = 500  # schedules, so that little text is in memory at once
 _STATES = ("active", "paused", "broken", "vanished")
 _STATUSES = ("success", "failed", "cancelled", "interrupted")
 _DURATION = ("scheduler_run_duration_seconds", "How long runs took.", DURATION_STEPS_MS)
@@ -48,9 +48,9 @@ _TIMES = (
 
 
 def families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
-    """Every family, with what the database says now; each slice of a family follows the other.
+    """Yield every family, with the slices of each in sequence.
 
-    With `per_schedule` histograms have a label for the schedule, and there is one family more.
+    With `per_schedule`, histograms have a label for the schedule, and there is one more family.
     """
     measures = client.measures(per_schedule=per_schedule)
     yield InfoMetricFamily(
@@ -140,7 +140,7 @@ def _by_schedule(found: Mapping[str, OfSchedule]) -> Iterator[Metric]:
 def _histograms(
     found: Mapping[tuple[str, ...], Histogram], name: str, what: str, steps_ms: Sequence[int]
 ) -> Iterator[Metric]:
-    """One histogram of all schedules, or one for each by its name."""
+    """Yield one histogram of all schedules, or one for each by its name."""
     ends = [*(str(step / 1000) for step in steps_ms), "+Inf"]
     for part in _slices(list(found.items())):
         labels = () if () in found else ("schedule_id",)
@@ -156,7 +156,7 @@ def _runs(schedules: Sequence[MeasuredSchedule]) -> Iterator[Metric]:
             "scheduler_runs", "Runs that have ended.", labels=("schedule_id", "status")
         )
         for schedule in part:
-            # Those that are 0 too: what begins with 1 has not risen, as Prometheus sees it.
+            # Also zeros: Prometheus sees no increase in a counter that starts with 1.
             for status in _STATUSES:
                 family.add_metric((schedule.name, status), getattr(schedule, status))
         yield family
@@ -183,6 +183,6 @@ def _times(schedules: Sequence[MeasuredSchedule], which: str, what: str) -> Iter
 
 
 def _slices(schedules: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Parts of some hundred; one that is empty where there are none, for the family's head."""
+    """Yield parts of some hundred; one empty part if there are none, for the head of a family."""
     for first in range(0, max(1, len(schedules)), _SLICE):
         yield schedules[first : first + _SLICE]

@@ -38,10 +38,10 @@ class _Format(NamedTuple):
 def exposition(
     client: Client, accept: str | None, *, per_schedule: bool = False
 ) -> tuple[bytes, str]:
-    """All metrics as text, and its content type, as an Accept header asks for it.
+    """Return all metrics as text, and its content type, as an Accept header asks for.
 
-    With `per_schedule` histograms have a label for the schedule. Raises NotSupported where the
-    library is missing.
+    With `per_schedule`, histograms have a label for the schedule. Raises NotSupported if
+    prometheus-client is missing.
     """
     content_type, parts = exposition_parts(client, accept, per_schedule=per_schedule)
     return b"".join(parts), content_type
@@ -50,7 +50,7 @@ def exposition(
 def exposition_parts(
     client: Client, accept: str | None, *, per_schedule: bool = False
 ) -> tuple[str, Iterator[bytes]]:
-    """The same in parts, for what is too much to be held at once."""
+    """Return the content type, and the text in parts, which needs little memory."""
     form = _format_of(accept)
     from edgecron.client.metric_families import families
 
@@ -58,7 +58,7 @@ def exposition_parts(
 
 
 def need_library() -> None:
-    """Raise NotSupported where the library is missing; it is not loaded to see that."""
+    """Raise NotSupported if prometheus-client is missing, without loading it."""
     if find_spec("prometheus_client") is None:
         raise NotSupported(
             "metrics need prometheus-client, which is not installed",
@@ -71,7 +71,7 @@ def _parts(found: Iterable[Metric], form: _Format) -> Iterator[bytes]:
     for family in found:
         text = form.write(_OneFamily(family)).removesuffix(form.ending)
         if family.name == before:
-            text = _without_head(text)  # One name has one head, whatever the slices.
+            text = _without_head(text)  # All slices of a family have one head.
         before = family.name
         yield text
     yield form.ending
@@ -84,7 +84,7 @@ def _without_head(text: bytes) -> bytes:
 
 
 def _format_of(accept: str | None) -> _Format:
-    """By the first that is known of what is accepted, as Prometheus' own libraries choose."""
+    """Choose the first known format of an Accept header, as Prometheus' own libraries do."""
     need_library()
     from prometheus_client import exposition as plain
     from prometheus_client.openmetrics import exposition as openmetrics
@@ -94,7 +94,7 @@ def _format_of(accept: str | None) -> _Format:
         if wanted == "text/plain":
             break
         if wanted == OPENMETRICS:
-            # No name of ours needs to be escaped, and looking at each letter takes long.
+            # No name of ours needs escaping, and checking each letter is slow.
             write = partial(openmetrics.generate_latest, escaping=openmetrics.ALLOWUTF8)
             return _Format(openmetrics.CONTENT_TYPE_LATEST, write, _EOF)
     write = partial(plain.generate_latest, escaping=openmetrics.ALLOWUTF8)
@@ -102,7 +102,7 @@ def _format_of(accept: str | None) -> _Format:
 
 
 def find_families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
-    """Every family, in slices. Raises NotSupported where the library is missing."""
+    """Yield all families, in slices. Raises NotSupported if prometheus-client is missing."""
     need_library()
     from edgecron.client.metric_families import families
 
@@ -110,16 +110,17 @@ def find_families(client: Client, *, per_schedule: bool = False) -> Iterator[Met
 
 
 def read_families(fetch: Callable[[], bytes]) -> Iterator[Metric]:
-    """The families of a text of OpenMetrics, which is fetched once it can be read.
+    """Fetch a text in OpenMetrics, and yield its families.
 
-    Raises NotSupported likewise, and ServerUnavailable where it is no such text.
+    Raises NotSupported before the fetch if prometheus-client is missing, and ServerUnavailable if
+    the text can't be read.
     """
     need_library()
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
     read: Callable[[str], Iterator[Metric]] = text_string_to_metric_families
     try:
-        found = list(read(fetch().decode()))  # All of it, before anything is shown.
+        found = list(read(fetch().decode()))  # Find errors before anything is shown.
     except ValueError as error:
         raise ServerUnavailable(
             f"what the server has at /metrics can't be read: {error}",

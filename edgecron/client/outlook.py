@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 _MOST_ACTIVE = 50
-_RECENT_MS = 600_000  # skipped times of this long show whether engines keep up
+_RECENT_MS = 600_000  # skipped times within it show whether engines keep up
 _LEAST_SKIPPED = 10
 _MINUTE_MS = 60_000
-_PAGE = 250  # two milliseconds or so between two looks at whether anybody still wants to know
+_PAGE = 250  # schedules: about two milliseconds per slice
 
 
 class Outlooks(ScheduleChanges, Runs):
-    """Answers to when and why a schedule fires, fired or did not. Nothing is written."""
+    """Explain when and why a schedule fires, fired or did not, without a change."""
 
     def outlook(self, name: str, *, upcoming: int = 5) -> Outlook:
-        """What will happen next to a schedule and why, with so many of its fires to come.
+        """Return what will happen next to a schedule and why, with `upcoming` fires to come.
 
-        Where its triggers can't be read any more, that is the answer.
+        Unreadable triggers are part of the answer. Raises NotFound.
         """
         from edgecron.views.outlook import Outlook, judge_active, judge_fire
 
@@ -86,7 +86,7 @@ class Outlooks(ScheduleChanges, Runs):
         )
 
     def behind(self, name: str | None = None, *, limit: int = 5) -> list[Behind]:
-        """The schedules, or this one, that engines at work can't keep up with, the worst first."""
+        """Return schedules, or this one, that working engines can't keep up with, worst first."""
         from edgecron.views.outlook import Behind
 
         now_ms, states = self._clock.now_ms(), self.engines()
@@ -117,8 +117,10 @@ class Outlooks(ScheduleChanges, Runs):
     def foresee(
         self, spec: ScheduleSpec, *, schedule: Schedule | None = None, upcoming: int = 10
     ) -> Foreseen:
-        """What would come of a specification, of a new schedule or as a change of one that there
-        is; writes nothing. Raises what `add` and `edit` raise."""
+        """Return what would come of a specification, without a change.
+
+        `schedule` is the schedule that it would change. Raises what `add` and `edit` raise.
+        """
         from edgecron.triggers import describe
         from edgecron.views.outlook import Foreseen
 
@@ -137,7 +139,7 @@ class Outlooks(ScheduleChanges, Runs):
         )
 
     def _held(self, schedule: Schedule, now: datetime) -> Missed | None:
-        """The times that a pause with an end leaves out, past ones included."""
+        """Return the times that a pause with an end skips, past ones included."""
         until = schedule.paused_until
         if until is None or until <= now:
             return None
@@ -152,17 +154,17 @@ class Outlooks(ScheduleChanges, Runs):
         return None
 
     def _changes(self, schedule: Schedule, fires: list[UpcomingFire], now: datetime) -> list[str]:
-        """What clock changes do to the fires that are shown."""
+        """Return what clock changes do to these fires."""
         with suppress(InvalidInput):
             until = fires[-1].plan_at if fires else None
             return _changes_of(self.triggers(schedule), now=now, until=until)
         return []
 
     def explain(self, name: str, at: datetime) -> Explanation:
-        """What became of a time of a schedule, past or to come.
+        """Return what became, or becomes, of a time of a schedule.
 
-        A whole minute means all of it, else a second does. By what was recorded where something
-        was, else by what the schedule said at that time.
+        A time without seconds means the whole minute. The answer comes from recorded runs, else
+        from what the schedule said at that time. Raises NotFound.
         """
         from edgecron.views.explanation import explain, last_of
 
@@ -187,7 +189,7 @@ class Outlooks(ScheduleChanges, Runs):
         )
 
     def triggers_at(self, name: str, at: datetime) -> list[Trigger]:
-        """The triggers that a schedule had at a time; none where they can't be read any more."""
+        """Return the triggers that a schedule had at a time; none if they can't be read."""
         schedule = self.store.get_schedule(name)
         found = find_revision(self.store, schedule.id, at_ms=to_ms(at))
         try:
@@ -223,10 +225,10 @@ class Outlooks(ScheduleChanges, Runs):
         return Words(revision=revision, written_at=written_at, timing=timing)
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
-        """How many runs are to start in each hour of this day and the six after it, in a zone.
+        """Count the runs due in each hour of today and the next six days, in a zone.
 
-        Computed in slices: None after each that is not the last, and then the heat. What was
-        changed meanwhile may be counted as it was. Raises UnknownTimezone.
+        Computed in slices: yields None after each, then the result. Changes meanwhile can be
+        missed. Raises UnknownTimezone.
         """
         from edgecron.views.busy import WeekTally, week_from
 
@@ -242,7 +244,7 @@ class Outlooks(ScheduleChanges, Runs):
 
 
 def _changes_of(triggers: Sequence[Trigger], *, now: datetime, until: datetime | None) -> list[str]:
-    """What clock changes do to the times of triggers from now on; `until` None: there are none."""
+    """Return what clock changes do to the times of triggers until a time; None: no times."""
     from edgecron.triggers import clock_change_notes
 
     notes: dict[str, None] = {}

@@ -1,8 +1,8 @@
-"""A backup in the place of a database: looked through first, and what was there is kept aside.
+"""Restore a backup: check it, put it in the place of the database, and keep the former one.
 
-What was `running` or `queued` in the backup has gone on since, in the database that it replaces:
-nothing of it is started again unless its schedule asks for that after an interruption. Times that
-came since are missed ones, to be decided by each schedule's catch-up like any other.
+Runs that were `running` or `queued` in the backup continued in the database that it replaces. None
+starts again, unless its schedule asks for that after an interruption. Times since the backup are
+missed; each schedule's catch-up decides them.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _BESIDE = ("-wal", "-shm", "-journal")
 class Restored:
     """What a restore did.
 
-    `aside` is where the former database lies, None where there was none. `interrupted` runs were
-    going on when the backup was made, and `cancelled` ones queued. Of `due` schedules a time came
-    since; of `skipped` it was left out, as asked.
+    `aside` is the path of the former database, None if there was none. `interrupted` runs were
+    running when the backup was made, `cancelled` ones queued. `due` schedules missed a time since;
+    for `skipped` ones it was skipped on request.
     """
 
     database: Path
@@ -80,11 +80,11 @@ class Restored:
 
 
 class Restoration:
-    """A backup that was looked through, beside the database that it is to replace.
+    """A checked backup, beside the database that it is to replace.
 
-    `present` is what that holds now: None where there is none, or it is damaged, and then
-    `present_error` says how. `opening` says how another user could have made the backup what it
-    is; None if nobody could. `commands` is what it runs.
+    `present` is what the database holds now; None if there is none, or if it is damaged:
+    `present_error` then says how. `opening` says how another user could have written the backup;
+    None if none could.
     """
 
     def __init__(
@@ -113,21 +113,21 @@ class Restoration:
 
     @property
     def has_present(self) -> bool:
-        """Whether something would be set aside."""
+        """Whether there is a former database to keep."""
         return self.present is not None or self.present_error is not None
 
     @property
     def commands(self) -> list[StoredCommand]:
-        """What the schedules of the backup run."""
+        """The commands of the schedules in the backup."""
         return read_commands(self._partial)
 
     def carry_out(self, *, skip_missed: bool, take_over: bool = False) -> Restored:
-        """Put the backup in the place of the database, which is kept aside.
+        """Put the backup in the place of the database, and keep the former one.
 
-        With `skip_missed` the times that came since the backup are left out, on record, and every
-        schedule counts from now. Raises Conflict where somebody has the database open, or where
-        the clock can't tell what was missed; it is as it was then. Raises EdgecronError for a
-        backup that another user could have written, unless `take_over`.
+        With `skip_missed`, times since the backup become skipped runs, and every schedule computes
+        from now. Raises Conflict if the database is in use, or if the clock can't tell what was
+        missed; nothing has changed then. Raises EdgecronError for a backup that another user could
+        have written, unless `take_over`.
         """
         if self.opening is not None and not take_over:
             raise EdgecronError(
@@ -141,7 +141,7 @@ class Restoration:
         sync_file(self._partial)
         aside = None
         with _held(self.database, is_readable=self.present is not None):
-            refuse_alive(self.database)  # An engine may have started since, and wait for us.
+            refuse_alive(self.database)  # An engine may have started since, and wait for the lock.
             if not self.has_present:
                 rename_to_new(self._partial, self.database)
             else:
@@ -152,12 +152,12 @@ class Restoration:
         return replace(done, aside=aside)
 
     def _make_own(self, *, now: datetime, skip_missed: bool) -> Restored:
-        """Give the copy an identity of its own, and end what it believes to go on."""
+        """Give the copy its own identity, and end its active runs."""
         now_ms = self._clock.now_ms()
         boot_id = self._clock.boot_id()
         with self._named():
             self._renew_identity(boot_id=boot_id, now_ms=now_ms)
-            # Opened anew: what follows goes by the new seed.
+            # Open it again, to use the new seed.
             store = open_store(self._partial, now_ms=now_ms, must_exist=True)
             try:
                 cancelled = copies.cancel_all_queued(store, now_ms=now_ms)
@@ -186,7 +186,7 @@ class Restoration:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Let errors name the backup, or the database that it is for: not what is worked on."""
+        """Let errors name the backup or the database, not the partial file."""
         try:
             yield
         except DatabaseUnusable as error:
@@ -207,10 +207,10 @@ class Restoration:
 def prepare_restore(
     database: Path, source: Path, *, clock: Clock, on_progress: Progress
 ) -> Iterator[Restoration]:
-    """Copy a backup beside the database, and look it through; nothing is replaced yet.
+    """Copy a backup beside the database, and check it; nothing is replaced yet.
 
-    Raises NotFound, InvalidInput or DatabaseUnusable for the backup, Conflict where an engine or
-    a supervisor of the database lives, EdgecronError where it is another user's.
+    Raises NotFound, InvalidInput or DatabaseUnusable for the backup, Conflict if an engine or a
+    supervisor of the database is alive, EdgecronError if the database is another user's.
     """
     source = Path(os.path.abspath(source.expanduser()))
     _refuse_source(database, source)
@@ -243,7 +243,7 @@ def prepare_restore(
 
 
 def refuse_alive(database: Path) -> None:
-    """Raise Conflict where an engine or a supervisor of a database lives."""
+    """Raise Conflict if an engine or a supervisor of a database is alive."""
     folder = state_dir(database)
     for kind, hint in (
         ("engine", "stop it first, and start it again afterwards"),
@@ -254,7 +254,7 @@ def refuse_alive(database: Path) -> None:
                 pid = find_holder(lock)
                 who = "" if pid is None else f", pid {pid},"
                 raise Conflict(f"{_an(kind)}{who} of database {database} is alive", hint=hint)
-        # Its folder may have been deleted under it.
+        # Its state folder may have been deleted.
         for pid in find_holders(folder, kind):
             raise Conflict(f"{_an(kind)}, pid {pid}, of database {database} is alive", hint=hint)
 
@@ -290,7 +290,7 @@ def _copy_file(source: Path, partial: Path, *, on_progress: Progress) -> None:
 
 
 def _refuse_untrusted(store: SqliteStore, clock: Clock) -> None:
-    """Raise Conflict where it can't be told what was missed since."""
+    """Raise Conflict if the clock can't tell what was missed since."""
     mark_ms = resolve_mark_ms(store.find_clock_marks().trusted_high_ms)
     now_ms = clock.now_ms()
     if not is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=clock.is_synchronised()):
@@ -302,9 +302,9 @@ def _refuse_untrusted(store: SqliteStore, clock: Clock) -> None:
 
 
 def _skip_missed(store: SqliteStore, name: str, *, boot_id: str, now_ms: int) -> bool:
-    """Leave out what a schedule has missed, on record, and let it count from now.
+    """Skip what a schedule has missed, on record, and let it compute from now.
 
-    False where its triggers can't be read: the engine says so.
+    False if its triggers can't be read: the engine reports that.
     """
     schedule = store.get_schedule(name)
     free = replace(schedule, paused_until=None)
@@ -318,8 +318,7 @@ def _skip_missed(store: SqliteStore, name: str, *, boot_id: str, now_ms: int) ->
 
 @contextmanager
 def _held(database: Path, *, is_readable: bool) -> Iterator[None]:
-    """Keep everybody else out of a database, and make it one plain file; as it is where it can't
-    be read."""
+    """Lock a database, and make it one plain file; leave an unreadable one as it is."""
     if not is_readable:
         yield
         return
@@ -328,9 +327,9 @@ def _held(database: Path, *, is_readable: bool) -> Iterator[None]:
 
 
 def _set_aside(database: Path, partial: Path, *, now: datetime) -> Path:
-    """Let the copy have the database's name, and the database another one; which.
+    """Give the copy the name of the database; return the new name of the former one.
 
-    What lies beside the database goes with it.
+    Files beside the database move with it.
     """
     number = 1
     while True:
@@ -347,8 +346,10 @@ def _set_aside(database: Path, partial: Path, *, now: datetime) -> Path:
 
 @contextmanager
 def _besides_moved(database: Path, aside: Path) -> Iterator[None]:
-    """Move what lies beside a database with it, and back where that fails: a damaged one may be
-    mended by its log."""
+    """Move the files beside a database with it, and back on an error.
+
+    A damaged database can be repaired with its log.
+    """
     moved: list[tuple[Path, Path]] = []
     try:
         for beside in _BESIDE:
@@ -364,11 +365,11 @@ def _besides_moved(database: Path, aside: Path) -> Iterator[None]:
 
 
 def _trade_names(database: Path, aside: Path, partial: Path) -> None:
-    # Never under the name of a partial file, or whoever clears these away would take the database.
+    # The database must never have the name of a partial file, which other processes remove.
     partial.rename(aside)
     try:
-        # On the disk before the next step: a power cut may keep that one alone, and the database
-        # would have the partial name besides its own.
+        # Sync before the next step: a power cut could keep only that one, and the database would
+        # have the partial name too.
         sync_folder(database.parent)
         is_done = exchange(aside, database)
     except OSError:
@@ -377,14 +378,14 @@ def _trade_names(database: Path, aside: Path, partial: Path) -> None:
     if not is_done:
         aside.rename(partial)
         try:
-            # Both names for a moment: so that there is no moment without the database.
+            # Both names for a moment, so that the database is never missing.
             os.link(database, aside, follow_symlinks=False)
         except OSError:
             database.rename(aside)
         try:
             partial.replace(database)
         except OSError:
-            # With two names nobody would open it.
+            # A database with two names is refused.
             if os.path.lexists(database):
                 aside.unlink()
             else:

@@ -1,4 +1,4 @@
-"""A stored schedule's times, when a person changes it: what it missed, and what comes next."""
+"""Compute what a schedule missed and what comes next, when a person changes it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from edgecron.store.sqlite.store import SqliteStore
 
 
 def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:
-    """What decides a schedule's times. Raises InvalidTrigger or UnknownTimezone."""
+    """Return what decides a schedule's times. Raises InvalidTrigger or UnknownTimezone."""
     return load_timing(schedule.spec, store.compiled_of(schedule), seed=store.seed)
 
 
 def keep_triggers(store: SqliteStore, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
-    """A changed specification whose triggers stay as they were expanded."""
+    """Compile a changed specification, with its triggers as they were expanded."""
     text = store.compiled_of(schedule)
     triggers = load_triggers(text)
     return CompiledSpec(
@@ -49,12 +49,12 @@ def keep_triggers(store: SqliteStore, schedule: Schedule, spec: ScheduleSpec) ->
 def retime(
     store: SqliteStore, schedule: Schedule, timing: Timing, *, now_ms: int, reason: Reason
 ) -> Retiming:
-    """What a schedule has missed by its old times, and what comes next by its new ones."""
-    # What is decided stays decided, also where the clock went back since.
+    """Return what a schedule missed by its old times, and what comes next by its new ones."""
+    # Decided times stay decided, also if the clock went back since.
     decided_ms = max(now_ms, to_ms(schedule.decided_until))
     following = _next(schedule, timing, after_ms=decided_ms)
     if decided_ms > now_ms and store.is_decided_early(schedule, now_ms=now_ms):
-        # Nothing between is decided, and of the time itself its row says that it is.
+        # No time between is decided; a decided one has a row.
         earlier = _next(schedule, timing, after_ms=now_ms)
         if earlier is not None and earlier.plan_ms < decided_ms:
             following, decided_ms = earlier, now_ms
@@ -68,11 +68,11 @@ def retime(
 def retime_declared(
     store: SqliteStore, schedule: Schedule, timing: Timing, *, now_ms: int
 ) -> Retiming:
-    """The same where a program's code changed its times, as each start of either of two versions
-    does: what would come next comes all the same.
+    """Return the same for a change that a program declares, without postponing its next fire.
 
-    A fire that only waits for its jitter stays where the new times have it, too, and an interval
-    after the end counts on from the last end; what goes on sets it with its own.
+    Two versions of a program can change the schedule in turn at each start. So a fire that only
+    waits for its jitter stays, if the new times have it too, and `every ... after end` counts from
+    the last end. An active run sets the next time when it ends.
     """
     waiting = _find_waiting(schedule, timing, now_ms=now_ms)
     if waiting is not None:
@@ -91,7 +91,7 @@ def retime_declared(
 
 
 def _find_waiting(schedule: Schedule, timing: Timing, *, now_ms: int) -> NextFire | None:
-    """The next fire, where its plan time has come and its jitter holds it, by old and new times."""
+    """Return the next fire if only its jitter holds it, by the old and by the new times."""
     plan_at, due_at = schedule.next_plan_at, schedule.next_run_at
     if plan_at is None or due_at is None or not to_ms(plan_at) <= now_ms < to_ms(due_at):
         return None
@@ -103,7 +103,7 @@ def _find_waiting(schedule: Schedule, timing: Timing, *, now_ms: int) -> NextFir
 
 
 def _idle_since_ms(store: SqliteStore, schedule: Schedule) -> int:
-    """When the last run of a schedule has ended, or it was made."""
+    """Return when the last run of a schedule ended, or when it was made."""
     last_id = schedule.last_execution_id
     last = None if last_id is None else store.find_execution(last_id)
     ended_at = None if last is None else last.finished_at
@@ -113,8 +113,10 @@ def _idle_since_ms(store: SqliteStore, schedule: Schedule) -> int:
 def _next(
     schedule: Schedule, timing: Timing, *, after_ms: int, idle_ms: int | None = None
 ) -> NextFire | None:
-    """What comes next by new times, where nothing up to `after_ms` does; an interval after the end
-    counts from `idle_ms`, or from there."""
+    """Return the first fire after `after_ms` by new times.
+
+    `every ... after end` counts from `idle_ms` (default: `after_ms`).
+    """
     if not schedule.enabled:
         return None
     return next_after_pause(
@@ -129,11 +131,11 @@ def _next(
 def missed_of(
     store: SqliteStore, schedule: Schedule, *, now_ms: int, reason: Reason
 ) -> Missed | None:
-    """The times of a schedule up to now that nothing has decided, or None."""
+    """Return the undecided times of a schedule up to now; None if there are none."""
     try:
         timing = timing_of_stored(store, schedule)
     except InvalidInput:
-        return None  # Nothing to count; it must be possible to mend or remove such a schedule.
+        return None  # Unreadable triggers: it must stay possible to edit or remove the schedule.
     is_held = not schedule.enabled or schedule.paused_until is not None
     return missed_until(
         timing,

@@ -1,6 +1,6 @@
-"""Say in sentences what a database answers: what comes next, why a time has no run, how a run ends.
+"""Say in sentences what comes next, why a time has no run, and how a run ended.
 
-Sentences that need no database are in `views`.
+These sentences ask the database for more. Sentences about values alone are in `views`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 def prospect_lines(
     front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime, mask: str | None = None
 ) -> list[tuple[str, str]]:
-    """(label, text): what comes next, what is active, what a fire now would do, what did not.
+    """Return (label, text): what comes next, is active, would a run now do, and did not run.
 
-    A mask stands for payloads.
+    `mask` replaces payloads.
     """
     lines = _next_lines(front, outlook, zone=zone, now=now)
     lines += [("note", text) for text in outlook.changes]
@@ -66,7 +66,7 @@ def prospect_lines(
 def prospect_sentences(
     front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
 ) -> list[str]:
-    """What is active and what comes next, as sentences; first of all that nobody runs it."""
+    """Return sentences: no engine runs it, if so; what is active; and what comes next."""
     lines = active_lines(outlook, zone=zone, now=now, mask=MASK)
     if outlook.upcoming:
         fire = outlook.upcoming[0]
@@ -122,7 +122,7 @@ def _next_lines(
 
 
 def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
-    """Why nothing is to come, and what to do about it."""
+    """Say why no fire is to come, and what to do about it."""
     schedule = outlook.schedule
     spec, name = schedule.spec, schedule.name
     if outlook.idle is None:
@@ -155,7 +155,7 @@ def _until(outlook: Outlook, zone: tzinfo) -> str:
 
 
 def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
-    """What it follows, and when that comes next."""
+    """Say which schedules it follows, and when they come next."""
     words = []
     for name in upstreams(standing_of(outlook.schedule)):
         try:
@@ -171,18 +171,18 @@ def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: dat
 
 
 def find_active(client: Client, execution: Execution) -> ActiveRun | None:
-    """A run and what it waits for; None where it is not among those that go on first."""
+    """Return an active run with what it waits for; None if it is not among the first ones."""
     try:
         active = client.outlook(execution.schedule, upcoming=0).active
     except NotFound:
-        return None  # Its schedule was removed meanwhile, and it goes with it.
+        return None  # Its schedule was removed meanwhile, and the run with it.
     return next((run for run in active if run.execution.id == execution.id), None)
 
 
 def verdict_sentences(
     front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime
 ) -> list[str]:
-    """Why nothing is on record of a time: what it is for the schedule, and what is around it."""
+    """Say why a time has no run: what the time is for the schedule, and the times around it."""
     schedule = found.schedule
     name, spec = schedule.name, schedule.spec
 
@@ -232,7 +232,7 @@ def verdict_sentences(
 
 
 def _engine_words(front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime) -> list[str]:
-    """What stands in the way of what is due, or will be."""
+    """Say which missing engine or untrusted clock holds a fire."""
     client, schedule = front.client(), found.schedule
     if not client.has_engine(schedule.spec.queue, offer=schedule.offer):
         return [_sentence(absence_advice(front, found.schedule, zone=zone, now=now))]
@@ -262,12 +262,12 @@ def _around(found: Explanation, *, zone: tzinfo) -> str:
 
 
 def prints_elsewhere(execution: Execution) -> bool:
-    """Whether nothing is kept of what a run prints: it is a function within its program."""
+    """Whether the output of a run is not kept: it is a function within its program."""
     return execution.supervisor_id == THREADS
 
 
 def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
-    """What there is to be said of a run beside its output, or instead of it."""
+    """Say the state of a run, beside its output or instead of it."""
     if execution.status is Status.RUNNING:
         return "is still running"
     if execution.status is Status.QUEUED:
@@ -288,7 +288,10 @@ def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
 
 
 def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
-    """`: failed (exit code 7), 1.2 s; attempt 2 of 3 is run 42, due at 14:05:10, in 10 s`."""
+    """Say how a run ended.
+
+    `: failed (exit code 7), 1.2 s; attempt 2 of 3 is run 42, due at 14:05:10, in 10 s`.
+    """
     client = front.client()
     why = f" ({failure_words(ended)})" if ended.error_msg else ""
     took = "" if ended.duration_ms is None else f", {short_duration(ended.duration_ms)}"
@@ -304,7 +307,7 @@ def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
 
 
 def queued_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
-    """What a queued run waits for: `waits: run 1 still runs`."""
+    """Say what a queued run waits for: `waits: run 1 still runs`."""
     words = blocking_words(front, execution)
     if words is not None:
         return f"waits: {words}"
@@ -316,19 +319,19 @@ def queued_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
 
 
 def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
-    """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
+    """Say which earlier run of its schedule blocks a run, and what to do; None if none does."""
     client = front.client()
     before = [
         other
         for other in client.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
         if other.id < execution.id
-        # What has not begun of a backfill keeps nothing back.
+        # A backfill run that has not begun blocks nothing.
         and (other.status is Status.RUNNING or other.cause is not Cause.BACKFILL)
         and (other.scope_kind, other.scope_id) == (execution.scope_kind, execution.scope_id)
     ]
     running = [other for other in before if other.status is Status.RUNNING]
     if not before or (execution.status is Status.QUEUED and not running):
-        return None  # What is queued before it keeps back what would be queued, and nothing else.
+        return None  # A queued run blocks only runs that would be queued too.
     words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
     schedule = _find_schedule(client, execution.schedule)
     states = find_living(client, schedule)
@@ -355,7 +358,7 @@ def _find_schedule(client: Client, name: str) -> Schedule | None:
 
 
 def trigger_lines(client: Client, schedule: Schedule) -> list[tuple[str, str]]:
-    """(text, words) of each trigger; where one can't be read, all of them and why."""
+    """Return (text, words) of each trigger; one entry with the reason if one can't be read."""
     try:
         triggers = client.triggers(schedule)
     except InvalidInput as error:

@@ -1,8 +1,7 @@
-"""The end of a stalled engine, asked for by a person: the one fence that surely works.
+"""End a stalled engine on request, so that another engine takes over its runs.
 
-Its lock can't be taken from it, and what it would do when it wakes can't be forbidden. So the
-kernel ends its process, by a descriptor that names this process and no later one of its number;
-then its runs are those of a dead engine, which any other takes over.
+Nothing else is safe: the lock of a living process can't be taken, and the engine could still write
+when it wakes. A pidfd names the process, and never a later one with the same number.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.supervisor.files import lock_is_held
 
-_PATIENCE_S = 2.0  # of the last look, before something is done that can't be undone
+_LAST_CHECK_S = 2.0  # whether the engine is really stalled, before it is killed
 _END_MS = 10_000  # a process that waits for a dead disk can't even be killed
 _LOOK_S = 0.01
 _LOOKS = 200
@@ -38,9 +37,9 @@ _LOOKS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenOver:
-    """What came of its runs, and the engines that are left.
+    """What became of the runs of an ended engine, and the process ids of the other engines.
 
-    They go on, wait again because they were never started, or have their end on record.
+    A run continues, is queued again because it never started, or has its end recorded.
     """
 
     going_on: tuple[int, ...]
@@ -50,11 +49,11 @@ class TakenOver:
 
 
 def get_stalled(client: Client, pid: int) -> EngineState:
-    """The stalled engine of a process id.
+    """Return the stalled engine with a process id.
 
-    Raises NotFound where no engine of this database has it, Conflict where that one is not
-    stalled, NotSupported where this system can't end it, EdgecronError where this user can't, or
-    the database is another user's.
+    Raises NotFound if no engine of this database has it, Conflict if the engine is not stalled,
+    NotSupported if this system can't end it, EdgecronError if this user can't, or the database is
+    another user's.
     """
     _refuse_unable(pid)
     refuse_foreign(client.path)
@@ -74,21 +73,21 @@ def get_stalled(client: Client, pid: int) -> EngineState:
 
 
 def running_of(client: Client, engine: EngineInfo) -> tuple[int, ...]:
-    """The executions that an engine has claimed and whose end is not on record."""
+    """Return the runs that an engine has claimed and that have no recorded end."""
     rows = client.store.find_running()
     return tuple(row.execution_id for row in rows if row.engine_id == engine.id)
 
 
 def end_engine(client: Client, engine: EngineInfo) -> None:
-    """End a stalled engine's process with KILL, and wait until its lock is free.
+    """Kill the process of a stalled engine, and wait until its lock is free.
 
-    Raises Conflict where it is not stalled any more, EdgecronError where it does not end.
+    Raises Conflict if it is no longer stalled, EdgecronError if it does not end.
     """
     lock = engine_lock_path(state_dir(client.path), engine.key)
     try:
         process = os.pidfd_open(engine.pid)
     except ProcessLookupError:
-        process = None  # It ended by itself.
+        process = None  # It has ended already.
     if process is not None:
         try:
             _kill(process, engine, client=client, lock=lock)
@@ -107,13 +106,10 @@ def end_engine(client: Client, engine: EngineInfo) -> None:
 
 
 def take_over_runs(client: Client, engine: EngineInfo, *, runs: tuple[int, ...]) -> TakenOver:
-    """Write the ends on record of an engine that was ended, and wake the other engines.
-
-    `runs` are those that it ran.
-    """
+    """Record the ends of an ended engine's runs, and wake the other engines."""
     folder = state_dir(client.path)
     record_left_ends(client.store, folder, clock=client.clock)
-    # As the next engine would, so that it is not shown as a dead one until then.
+    # The next engine would do it too; until then the engine would be shown as dead.
     client.store.retire_engine(engine.id, now_ms=client.clock.now_ms())
     LocalEngines(folder, boot_id=engine.boot_id).forget_engine(engine.key)
     ring_engines(folder)
@@ -141,7 +137,7 @@ def _refuse_foreign(pid: int) -> None:
     try:
         owner = os.stat(f"/proc/{pid}").st_uid
     except FileNotFoundError:
-        return  # Of another container, or gone: then it is not known to be stalled either.
+        return  # It is in another container, or gone: then it is not known to be stalled either.
     if os.geteuid() not in (0, owner):
         raise EdgecronError(
             f"engine pid {pid} belongs to user {owner}, and you are user {os.geteuid()}",
@@ -155,7 +151,7 @@ def _listed(states: list[EngineState]) -> str:
 
 
 def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> None:
-    # Only now is the number that of one process for good: look again at what it is.
+    # From here on the pidfd names one process: check again that it is the engine.
     if not holds_open(engine.pid, lock):
         raise Conflict(f"pid {engine.pid} is no longer the engine, and was left alone")
     state = find_state(
@@ -163,7 +159,7 @@ def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> No
         client.store,
         state_dir=lock.parent,
         clock=client.clock,
-        bound_s=_PATIENCE_S,
+        bound_s=_LAST_CHECK_S,
     )
     if not state.is_stalled:
         raise Conflict(f"engine pid {engine.pid} goes on again, and was left alone")

@@ -1,16 +1,14 @@
-"""Who may ask: by a token, or from this machine alone, and then from no page of another site.
+"""Decide who can use the API: by a token, or by the user of a connection.
 
-Whoever may ask can run commands as this user. So of this machine's users, without a token, only
-those are answered who could do so anyway: this one, and root. Two things are told to all of them,
-since what watches a machine, such as Prometheus, is a user of its own: whether we are well, and the
-metrics. Those hold the names of schedules, how they go and how large the database is, and never
-what is run; a token closes them, or a Unix socket. Where no kernel tells whose a connection is, all
-of them are answered, and a server of root's does not start: see `serving`.
+Whoever uses the API can run commands as this user. Without a token it therefore answers only this
+user and root. All users of the machine can read /healthz and /metrics, because monitoring runs as a
+user of its own: they show names and counts of schedules, never commands. A token or a Unix socket
+closes /metrics too. If the kernel does not tell the users of connections, all users are answered,
+and a server of root does not start: see `serving`.
 
-A browser lets any page talk to this machine. So without a token the name that was asked for must
-be one of this machine's own: any other is a site's that has pointed its name here. And what a page
-of another site asks is refused, read or write: nothing here is for it. No answer carries a header
-by which a browser would let it read one.
+A browser lets any page send requests to this machine. Without a token, the Host header must
+therefore be a name of this machine: any other belongs to a site that points its name here. Requests
+of pages of other sites are refused. No answer has a header that lets such a page read it.
 """
 
 from __future__ import annotations
@@ -25,18 +23,18 @@ from edgecron.http.error_answers import Refused
 from edgecron.http.messages import JSON, MERGE_PATCH
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: no page asks, or one of our own
-OPEN_PATHS = ("/healthz",)  # what is told there is told to anybody
-_TOLD_TO_ALL_USERS = (*OPEN_PATHS, "/metrics")  # of this machine, where there is no token
+_OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: no page, or our own
+OPEN_PATHS = ("/healthz",)  # open to everybody
+_OPEN_TO_ALL_USERS = (*OPEN_PATHS, "/metrics")  # of this machine, if there is no token
 _READING = ("GET", "HEAD")
-FindUser = Callable[[], int | None]  # whose a connection is, None where that can't be told
+FindUser = Callable[[], int | None]  # the user of a connection; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What is asked of a request. `token` None asks for none, `hosts` None takes any name.
+    """The conditions of a request. None means no condition.
 
-    `users` are the numbers of those who may ask, None for any.
+    `users` are the ids of the users who can use the API.
     """
 
     token: str | None = None
@@ -51,21 +49,21 @@ class Guard:
         headers: Mapping[str, str],
         find_user: FindUser = lambda: None,
     ) -> bool:
-        """Raise Refused for who may not ask, and for a body that is not JSON.
+        """Raise Refused for a request that is not permitted, or whose body is not JSON.
 
-        `headers` are by their names in small letters; `find_user` is called if it matters. False
-        if a stranger is answered, who may ask what anybody may.
+        Return whether the request comes from the owner, and not from a stranger who reads an open
+        path. `headers` have lower-case names; `find_user` is called if it matters.
         """
         host = headers.get("host", "")
         self._check_site(host, headers)
-        if method not in _READING or path not in _TOLD_TO_ALL_USERS:
+        if method not in _READING or path not in _OPEN_TO_ALL_USERS:
             self._check_user(find_user)
         if path not in OPEN_PATHS:
             self._check_token(headers)
         if has_body(headers):
             _check_type(method, headers.get("content-type", ""))
         if self.token is None:
-            return method not in _READING or path not in _TOLD_TO_ALL_USERS
+            return method not in _READING or path not in _OPEN_TO_ALL_USERS
         return path not in OPEN_PATHS
 
     def _check_site(self, host: str, headers: Mapping[str, str]) -> None:
@@ -100,7 +98,7 @@ class Guard:
         if self.token is None:
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
-        # Both as bytes: text outside ASCII can't be compared in constant time.
+        # As bytes: other text than ASCII can't be compared in constant time.
         is_right = hmac.compare_digest(given.strip().encode(), self.token.encode())
         if kind.lower() != "bearer" or not is_right:
             raise Refused(
@@ -113,7 +111,7 @@ class Guard:
 
 
 def has_body(headers: Mapping[str, str]) -> bool:
-    """Whether a body follows a head."""
+    """Whether a request has a body, by its headers."""
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 

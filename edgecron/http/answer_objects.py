@@ -1,10 +1,8 @@
 """Schedules, runs and fires as answers show them: the fields of --json, each with its time zone.
 
-Payloads are JSON values here, and texts of JSON in --json.
-
-Instants are RFC 3339 in UTC; `timezone` is the zone in which a schedule's times are meant, never
-left out. Of a run it is the one that its schedule had when the run was decided, null where that can
-be read no more.
+Payloads are JSON values here, and texts of JSON in --json. Instants are RFC 3339 in UTC. `timezone`
+is the zone of a schedule's times; of a run, the zone that its schedule had at that time, or null if
+that was pruned.
 """
 
 from __future__ import annotations
@@ -36,19 +34,19 @@ _UPCOMING = 5
 
 
 def zone_of(spec: ScheduleSpec) -> str:
-    """The zone of a schedule's times, by its name."""
+    """Return the zone of a schedule's times."""
     return spec.timezone or DEFAULT_ZONE
 
 
 def listed_schedule(schedule: Schedule) -> dict[str, Any]:
-    """A schedule as lists have it."""
+    """Return a schedule as lists show it."""
     return schedule_object(schedule) | {"timezone": zone_of(schedule.spec)}
 
 
 def shown_schedule(client: Client, schedule: Schedule) -> dict[str, Any]:
-    """All about a schedule, with the document that PUT takes."""
+    """Return all about a schedule, with the document that PUT takes."""
     fires: list[UpcomingFire] = []
-    with suppress(InvalidInput, NotFound):  # What can't be read is told in its trigger_error.
+    with suppress(InvalidInput, NotFound):  # Its trigger_error says what can't be read.
         fires += islice(client.next_fires(schedule.name), _UPCOMING)
     zone = zone_of(schedule.spec)
     return schedule_fields(schedule) | {
@@ -58,7 +56,7 @@ def shown_schedule(client: Client, schedule: Schedule) -> dict[str, Any]:
 
 
 def document_of(schedule: Schedule) -> dict[str, Any]:
-    """The keys of a schedule as PUT takes them: always its time zone, and its payload as JSON."""
+    """Return a schedule as PUT takes it: with its time zone, and its payload as JSON."""
     document = schedule_table(schedule) | {"timezone": zone_of(schedule.spec)}
     if schedule.spec.job.payload is not None:
         document["payload"] = payload_value(schedule.spec.job.payload)
@@ -66,7 +64,7 @@ def document_of(schedule: Schedule) -> dict[str, Any]:
 
 
 def payload_value(text: str | None) -> Any:
-    """The JSON value of a payload; a text that is not JSON, which only SQL can write, as it is."""
+    """Return the JSON value of a payload, or a text that is not JSON: only SQL can write it."""
     if text is None:
         return None
     try:
@@ -78,7 +76,7 @@ def payload_value(text: str | None) -> Any:
 def schedule_answer(
     client: Client, schedule: Schedule, *, status: int = 200, location: str | None = None
 ) -> Answer:
-    """The answer that shows a schedule, with its ETag."""
+    """Return the answer that shows a schedule, with its ETag."""
     shown = shown_schedule(client, schedule)
     headers = {"etag": tag_of(schedule, json_bytes(shown))}
     if location is not None:
@@ -87,7 +85,7 @@ def schedule_answer(
 
 
 def shown_runs(client: Client, runs: Iterable[Execution]) -> list[dict[str, Any]]:
-    """Runs as lists have them."""
+    """Return runs as lists show them."""
     zones: dict[tuple[int, int], str | None] = {}
     shown = []
     for run in runs:
@@ -100,11 +98,11 @@ def shown_runs(client: Client, runs: Iterable[Execution]) -> list[dict[str, Any]
 
 
 def shown_fires(client: Client, fires: Sequence[UpcomingFire]) -> list[dict[str, Any]]:
-    """Fires to come, as lists have them."""
+    """Return fires to come, as lists show them."""
     zones: dict[str, str | None] = {}
     for fire in fires:
         if fire.schedule not in zones:
             zones[fire.schedule] = None
-            with suppress(NotFound):  # It was removed since.
+            with suppress(NotFound):  # The schedule was removed since.
                 zones[fire.schedule] = zone_of(client.schedule(fire.schedule).spec)
     return [fire_object(fire) | {"timezone": zones[fire.schedule]} for fire in fires]

@@ -1,4 +1,4 @@
-"""The ASGI application: the door, the routes behind it, and the threads on which they answer."""
+"""The ASGI application: check requests, route them, and answer on threads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from edgecron.http.slots import SLOT, Slot
 from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
 from edgecron.http.workers import Opened, Workers
 
-BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
+BUSY_WAIT_S = 2.0  # for another process's lock, before a request gets 503
 
 
 def application(
@@ -46,13 +46,12 @@ def application(
     hosts: Collection[str] | None = LOOPBACK,
     limits: Limits | None = None,
 ) -> Application:
-    """An ASGI application over a database: its path, or what makes a Client of it.
+    """Return an ASGI application over a database: a path, or a function that opens a Client.
 
-    With `token`, each request must carry it; without, one must ask for one of `hosts`, the names
-    under which it is served, None for any: see `guarding`. Whoever may ask can run commands as
-    this user: without a token that is whoever reaches your server, on 127.0.0.1 every user of the
-    machine. The database must be there: no request makes one. `close`, or the end of its lifespan,
-    ends its threads.
+    With `token`, each request must carry it. Without, the Host of a request must be one of `hosts`
+    (None: any): see `access`. Whoever uses the API can run commands as this user. Without a token
+    that is whoever reaches your server: on 127.0.0.1, every user of the machine. No request creates
+    the database. `close`, or the end of its lifespan, ends its threads.
     """
     opened = database if callable(database) else opener_of(database)
     if token is not None:
@@ -62,7 +61,7 @@ def application(
 
 
 def opener_of(database: str | Path | None) -> Opened:
-    """What makes the Client of a thread that answers."""
+    """Return a function that opens the Client of a thread."""
 
     def opened() -> Client:
         return Client(database, must_exist=True, busy_wait_s=BUSY_WAIT_S)
@@ -71,7 +70,7 @@ def opener_of(database: str | Path | None) -> Opened:
 
 
 class Application:
-    """Routes behind a door. Answers are the same mounted under a path or not."""
+    """The routes, with their checks and threads. It can be mounted under a path."""
 
     def __init__(
         self,
@@ -91,17 +90,17 @@ class Application:
         self._routed = Starlette(
             routes=[self._route_of(path, handlers) for path, handlers in _by_path(all_routes)],
             exception_handlers={
-                EdgecronError: _tell_error,
-                HTTPException: _tell_no_route,
-                ClientDisconnect: _tell_nobody,
-                Exception: _tell_fault,
+                EdgecronError: _answer_error,
+                HTTPException: _answer_no_route,
+                ClientDisconnect: _answer_disconnect,
+                Exception: _answer_defect,
             },
             lifespan=self._living,
         )
         self._routed.router.redirect_slashes = False
 
     def close(self) -> None:
-        """End what goes on, and the threads. Harmless when it is closed already."""
+        """End streams, running requests and threads. Closing twice is harmless."""
         self._streams.close()
         self._workers.close()
         self._watch.close()
@@ -143,20 +142,20 @@ class Application:
         return StarletteRoute(path, endpoint, methods=list(routes))
 
     async def _follow(self, ask: Ask) -> Response:
-        """What a run prints, as events. Raises NotFound."""
+        """Answer with the output of a run as events. Raises NotFound."""
         last = ask.headers.get("last-event-id", "0")
         if last == END:
-            return Response(status_code=204)  # Browsers come again until they are told this.
+            return Response(status_code=204)  # Browsers reconnect until they get 204.
         stream = self._streams.open(int(ask.words["id"]), position=int(last))
         try:
             await stream.begin()
-        except BaseException:  # a client that goes away cancels us: its thread and place go, too
+        except BaseException:  # A client that disconnects cancels this task.
             stream.close()
             raise
         return EventsResponse(stream)
 
     async def _found(self, route: Route, ask: Ask) -> Answer:
-        """The answer of a route, asked again and again where there is to be one later."""
+        """Return the answer of a route; call it again while the answer waits for news."""
         waited_s = 0.0
         while True:
             future = self._workers.submit(partial(_handled, route, ask))
@@ -182,7 +181,7 @@ def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Route]]]:
 
 
 def _handled(route: Route, ask: Ask, client: Client) -> Answer | Later:
-    if route.path not in OPEN_PATHS:  # That one tells itself what is the matter, and nothing more.
+    if route.path not in OPEN_PATHS:  # /healthz reports a missing database itself.
         need_database(client)
     found = route.handle(client, ask)
     time = {TIME_HEADER.lower(): format_instant(client.now())}
@@ -193,7 +192,7 @@ def _handled(route: Route, ask: Ask, client: Client) -> Answer | Later:
 
 
 def _path_of(scope: Scope) -> str:
-    """The path below the one under which the application is mounted."""
+    """Return the path below the one under which the application is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
@@ -205,17 +204,17 @@ def _slot_of(scope: Scope) -> Slot | None:
 
 
 def _find_nobody() -> None:
-    """Tell nothing of whose a connection is."""
+    """Return no user: the connection belongs to another server."""
 
 
 def _check_head(scope: Scope, limits: Limits) -> None:
-    """Raise Refused for a head that is too large, or that says two lengths of its body."""
+    """Raise Refused for a head that is too large, or that gives two lengths of its body."""
     head_bytes = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if head_bytes > limits.head_bytes:
         raise Refused(431, "head_too_large", f"the headers are larger than {limits.head_bytes}")
     if len(scope["path"]) + len(scope["query_string"]) > limits.path_bytes:
         raise Refused(414, "path_too_long", f"the path is longer than {limits.path_bytes}")
-    # A proxy in front of us may go by the other one, and take the rest for another request.
+    # A proxy before us could use the other one, and take the rest for another request.
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
         raise Refused(
             400,
@@ -226,7 +225,7 @@ def _check_head(scope: Scope, limits: Limits) -> None:
 
 
 async def _read_body(request: Request, limits: Limits, route: Route) -> bytes:
-    """All of a body. Raises Refused for one that is too large, or takes too long."""
+    """Read a body. Raises Refused if it is too large, or takes too long."""
     body = bytearray()
     most_bytes = limits.call_bytes if route.is_large else limits.body_bytes
     length = request.headers.get("content-length", "")
@@ -239,7 +238,7 @@ async def _read_body(request: Request, limits: Limits, route: Route) -> bytes:
                 body += chunk
                 if len(body) > most_bytes:
                     raise _too_large(most_bytes)
-                # So much time for each part of it, which only what is large has several of.
+                # A large body gets this time for each part of it.
                 bound.reschedule(begun_s + limits.body_s * (1 + len(body) // limits.body_bytes))
     except TimeoutError:
         raise Refused(
@@ -265,10 +264,10 @@ def _ask_of(request: Request, body: bytes, route: Route) -> Ask:
 
 
 def _ending_unread(scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """A `receive` and a `send` that ends the connection where a body was not read to its end.
+    """Wrap `receive` and `send` to end the connection if a body was not read to its end.
 
-    Else the rest of it would be read and thrown away, for as long as somebody sends it. A stranger
-    has one answer for each connection: how many it may open is bounded.
+    Otherwise the server would read and drop the rest for as long as the client sends. A stranger
+    gets one answer per connection.
     """
     is_read = not has_body(Headers(scope=scope))
     slot = _slot_of(scope)
@@ -301,12 +300,12 @@ def _response(answer: Answer) -> Response:
     )
 
 
-async def _tell_error(_: Request, error: Exception) -> Response:
+async def _answer_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, EdgecronError)
     return _response(error_answer(error))
 
 
-async def _tell_no_route(_: Request, error: Exception) -> Response:
+async def _answer_no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     name, message = {
         404: ("no_route", "there is nothing at this path"),
@@ -318,13 +317,13 @@ async def _tell_no_route(_: Request, error: Exception) -> Response:
     )
 
 
-async def _tell_nobody(_: Request, __: Exception) -> Response:
-    # Whoever asked has gone before they had said all.
+async def _answer_disconnect(_: Request, __: Exception) -> Response:
+    # The client disconnected before the end of its request.
     return Response(status_code=400)
 
 
-async def _tell_fault(_: Request, error: Exception) -> Response:
-    # The server writes its traceback to the log; who asks is told that it is not their fault.
+async def _answer_defect(_: Request, error: Exception) -> Response:
+    # The server logs the traceback.
     return _response(
         error_answer(
             Refused(

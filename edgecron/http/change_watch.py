@@ -1,4 +1,4 @@
-"""Whether anything has changed, for all who wait for that: one thread looks, while anybody asks."""
+"""Tell clients that the database has changed: one thread checks, while any client asks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 _LOOK_S = 0.25
-_MOST_LOOKS = 40  # that nobody has asked in between: then it ends, and lets the database go
+_MOST_LOOKS = 40  # without a request in between; then the thread ends
 _BASE_BITS = 48
 
 
 class ChangeWatch:
-    """Looks at a database, from the first question on until some time after the last.
+    """Checks a database from the first request until some time after the last one.
 
-    A mark holds for this server, whichever of its threads commits or answers.
+    A mark is the same for all threads of the server.
     """
 
     def __init__(self, opened: Callable[[], Client]) -> None:
@@ -34,9 +34,9 @@ class ChangeWatch:
         self._is_closed = False
 
     def mark(self) -> int:
-        """A number that is another one when anybody has committed since, or it is not known.
+        """Return a number that changes with each commit, and after a time without checks.
 
-        Raises what the Client raises that looks.
+        Raises what the checking Client raises.
         """
         with self._bell:
             self._looks = 0
@@ -52,7 +52,7 @@ class ChangeWatch:
             return self._mark or 0
 
     def close(self) -> None:
-        """End the thread; harmless when it has ended."""
+        """End the thread. Closing twice is harmless."""
         with self._bell:
             self._is_closed = True
             self._bell.notify_all()
@@ -75,7 +75,7 @@ class ChangeWatch:
     def _follow(self, client: Client) -> None:
         seen = client.change_mark()
         with self._bell:
-            # Another one than any that was told before it: what was changed meanwhile is not known.
+            # A mark that no client has seen: changes since the last thread are unknown.
             self._mark = int.from_bytes(os.urandom(_BASE_BITS // 8))
             self._bell.notify_all()
         while True:

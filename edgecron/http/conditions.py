@@ -1,10 +1,8 @@
-"""Entity tags, and what a request makes depend on them (RFC 9110, section 13).
+"""Entity tags and conditional requests (RFC 9110, section 13), and idempotency keys.
 
-The tag of a schedule is its id and its revision, which changes with every change that anybody
-makes, and after a dash what else is shown of it, such as its last run: `"7.3-5e0c1f2a"`. A write
-compares the revision alone: that a run has ended meanwhile is no lost update. A read compares all
-of it, or an old answer would be taken for a new one. `"7.3"`, of the fields `id` and `revision`,
-may be sent as well.
+The tag of a schedule is its id, its revision, and after a dash a checksum of all that is shown:
+`"7.3-5e0c1f2a"`. A write compares only the revision: a run that ended meanwhile is no lost update.
+A read compares the whole tag. `"7.3"`, from the fields `id` and `revision`, works too.
 """
 
 from __future__ import annotations
@@ -34,13 +32,13 @@ IF_NONE_MATCH = Parameter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a request makes its doing depend on; None is nothing."""
+    """The conditions of a write; None is no condition."""
 
     match: tuple[str, ...] | None = None
     none_match: tuple[str, ...] | None = None
 
     def check(self, schedule: Schedule | None) -> None:
-        """Raise Refused where a schedule, None where there is none, is not as it must be."""
+        """Raise Refused if a schedule (None: there is none) does not meet the conditions."""
         if self.match is not None:
             is_there = schedule is not None and "*" in self.match
             if not is_there and (schedule is None or revision_of(schedule) not in self.match):
@@ -52,7 +50,7 @@ class Conditions:
 
 
 def read_conditions(headers: Mapping[str, str]) -> Conditions:
-    """What the headers of a write ask for."""
+    """Read the conditions of a write from its headers."""
     return Conditions(
         match=_revisions(headers.get("if-match")),
         none_match=_revisions(headers.get("if-none-match")),
@@ -60,7 +58,7 @@ def read_conditions(headers: Mapping[str, str]) -> Conditions:
 
 
 def is_known(tag: str, headers: Mapping[str, str]) -> bool:
-    """Whether who reads has what a tag stands for already."""
+    """Whether the client has the answer of a tag already."""
     given = headers.get("if-none-match")
     if given is None:
         return False
@@ -68,17 +66,17 @@ def is_known(tag: str, headers: Mapping[str, str]) -> bool:
 
 
 def revision_of(schedule: Schedule) -> str:
-    """The part of a tag that a change of the schedule changes."""
+    """Return the part of a tag that changes with the schedule."""
     return f"{schedule.id}.{schedule.revision}"
 
 
 def tag_of(schedule: Schedule, shown: bytes) -> str:
-    """The tag of a schedule, as it is shown."""
+    """Return the tag of a schedule and of what is shown of it."""
     return f'"{revision_of(schedule)}-{crc32(shown):08x}"'
 
 
 def lost(schedule: Schedule | None) -> Refused:
-    """The refusal of what depended on a schedule as it is no more."""
+    """Return the refusal for a condition that no longer holds."""
     if schedule is None:
         message = "there is no such schedule, which If-Match asks for"
     else:
@@ -120,7 +118,7 @@ IDEMPOTENCY_KEY = Parameter(
 
 
 def find_key(headers: Mapping[str, str]) -> str | None:
-    """The key of a request that is of the shape above, None where it has none."""
+    """Return the idempotency key of a request; None if it has none."""
     given = headers.get(IDEMPOTENCY_KEY.name.lower())
     if given is None or not given.startswith('"'):
         return given

@@ -1,12 +1,9 @@
-"""The keys of a schedule's document, each with its shape.
+"""The JSON Schema of a schedule's document: what clients write.
 
-What is written of a schedule has the keys of the TOML documents (`apply`, `export`, `edit`), and
-so `every: "5m"`, `timeout: "1h"`: what people write in a file, they write here. What is read has
-the fields of `list --json`, in which the same is `triggers`, `timeout_s`: for programs to compute
-with. The two lists contradict each other nowhere, and each says a thing in one way; and because a
-change is made to what was read, every schedule that is read holds its `document` too, which PUT
-takes as it stands, and to which PATCH is a merge patch (RFC 7396). Two keys differ from TOML: the
-default of `timezone` is UTC, and `payload` is a JSON value instead of its text.
+A document has the keys of TOML documents (`apply`, `export`, `edit`), such as `every: "5m"` and
+`timeout: "1h"`. Answers have the fields of `list --json`, such as `triggers` and `timeout_s`, and
+also the `document`: PUT takes it, and PATCH is a merge patch of it (RFC 7396). Two keys differ from
+TOML: the default of `timezone` is UTC, and `payload` is a JSON value instead of its text.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from edgecron.client.json_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
 from edgecron.model.options import OPTIONS, Option, OptionType
 
-DEFAULT_ZONE = "UTC"  # of every request that names no zone, or null
+DEFAULT_ZONE = "UTC"  # of a request without a zone
 NAME: Shape = {
     "type": "string",
     "pattern": r"^(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}$",
@@ -87,7 +84,7 @@ _TEXT_LIMITS = {"shell": ("argument", _MOST_TEXT), "callable": ("argument", 1000
 
 
 def _shape(option: Option) -> Shape:
-    """What a value of an option looks like in a document."""
+    """Return the schema of an option in a document."""
     words = option.words
     match option.type:
         case OptionType.TRIGGERS:
@@ -179,7 +176,7 @@ NAMED_DOCUMENT: Shape = {
     "properties": {"name": NAME, **_SHAPES},
     "required": ["name"],
 }
-# What is cleared has its default again.
+# Null restores the default.
 PATCH: Shape = {
     "type": "object",
     "description": "A merge patch (RFC 7396) of a schedule's document: null clears a key.",

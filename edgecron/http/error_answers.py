@@ -1,9 +1,8 @@
-"""What goes wrong, as answers: a status, and the error as the command line's --json has it.
+"""Turn errors into answers: a status, and the error as the command line's --json has it.
 
-400 is a request that is not of the shape that the OpenAPI document says, or that names a time zone
-that is not there or says a time that is none: it is wrong whenever and of whatever it is asked. 422
-is one that can be read, and means nothing: a time that has passed, or a document that holds a cron
-text whose hour is 25, of which each key that is wrong is told.
+400: the request does not fit the OpenAPI document, or has an unknown time zone or an unreadable
+time; it is wrong at any time. 422: the request can be read, and makes no sense: a time in the past,
+or a document with a cron text of hour 25. The answer names each wrong key.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from edgecron.client.resources import error_object
 from edgecron.http.messages import Answer, json_answer
 
 RETRY_AFTER_S = 1
-# The first that fits: a schedule that can't be read any more is no fault of who asks for it.
+# The first that fits. A schedule that can't be read is not the client's fault.
 _STATUSES: tuple[tuple[type[EdgecronError], int], ...] = (
-    (ServerUnavailable, 409),  # Who asks speaks of calls as another version has them.
+    (ServerUnavailable, 409),  # The client has the resources of another version.
     (DatabaseUnusable, 503),
     (SupervisorUnavailable, 503),
     (QueryInterrupted, 503),
@@ -49,9 +48,9 @@ _SOON_OVER = (DatabaseBusy, SupervisorUnavailable, QueryInterrupted)
 
 
 class Refused(EdgecronError):
-    """A request that is refused for its form or its sender, whatever it asks for.
+    """A request that is refused for its form or its sender.
 
-    `status` is that of HTTP, `name` the code of the error.
+    `status` is the HTTP status, `name` the code of the error.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Refused(EdgecronError):
 
 
 def overloaded(message: str) -> Refused:
-    """The refusal of what could be answered in a moment."""
+    """Return the refusal of a request that can succeed a moment later."""
     return Refused(
         503,
         "overloaded",
@@ -87,7 +86,7 @@ def overloaded(message: str) -> Refused:
 
 
 def error_answer(error: EdgecronError) -> Answer:
-    """The answer that tells an error."""
+    """Return the answer for an error."""
     headers: dict[str, str] = {}
     if isinstance(error, Refused):
         status, code, headers = error.status, error.name, error.headers

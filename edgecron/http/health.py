@@ -1,8 +1,7 @@
-"""`/healthz`: whether the database answers, and whether an engine is at work on it.
+"""`/healthz`: the state of the database and of its engines. `/metrics`: Prometheus text.
 
-It asks for no token, so that whatever watches the machine needs none: it gives away that edgecron
-is served here, and how it does in one word each. 503 where the database can't be used; where no
-engine is at work it is 200 and says so, for what is served is served.
+/healthz needs no token, so monitoring needs none: it shows one word for the database and one for
+the engines. It is 503 if the database is unusable, and 200 without an engine.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 
 def need_database(client: Client) -> None:
-    """Raise DatabaseUnusable where there is no database: who asks for something of it has not
-    asked for the wrong thing."""
+    """Raise DatabaseUnusable if there is no database: the request is not wrong."""
     if not is_there(client.path):
         raise DatabaseUnusable(
             f"there is no database {client.path}", hint="is its engine running: edgecron daemon"
@@ -33,14 +31,14 @@ def get_health(client: Client, ask: Ask) -> Answer:
         engine = _engine_word(client.engines())
         client.active_counts()
     except DatabaseUnusable as error:
-        client.close()  # The file, or its log, may be another one when it is asked again.
+        client.close()  # The file or its log may be replaced before the next request.
         word = "busy" if isinstance(error, DatabaseBusy) else "unusable"
         return json_answer({"database": word, "engine": "unknown"}, status=503)
     return json_answer({"database": "ok", "engine": engine})
 
 
 def _engine_word(states: list[EngineState]) -> str:
-    """How the engines do, by the one that does best."""
+    """Return the state of the engine that is best off."""
     if any(state.is_working for state in states):
         return "working"
     return "stalled" if any(state.is_stalled for state in states) else "none"

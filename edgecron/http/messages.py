@@ -1,4 +1,4 @@
-"""A request as handlers see it, and what is to be known of a route: no sockets, no framework."""
+"""Requests and answers as handlers see them, and routes: no sockets, no framework."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is answered: `body` as it is, of that type."""
+    """An answer, with its body as bytes."""
 
     status: int = 200
     body: bytes = b""
@@ -30,23 +30,23 @@ class Answer:
 def json_answer(
     content: object, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """An answer in JSON."""
+    """Return an answer in JSON."""
     return Answer(status=status, body=json_bytes(content), headers=headers or {})
 
 
 def json_bytes(content: object) -> bytes:
-    """JSON as it goes out: ASCII, so that no text of a job's can break it."""
+    """Write JSON in ASCII, so that no text of a job can break it."""
     return json.dumps(content, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request, all of which has been read, and is of the shape that its route says.
+    """A request, read and checked against the schema of its route.
 
-    `words` are those of its path, `query` its parameters by name, each with its values, `headers`
-    are by their names in small letters. `content` is its JSON, None where it has no body or its
-    route says nothing of one; `body` is as it came. `root` is the path under which the application
-    is mounted, `path` the one below it.
+    `words` are the variable parts of its path, `query` the values of its parameters by name;
+    `headers` have lower-case names. `content` is its JSON, None without a body or a schema for it;
+    `body` are its bytes. `root` is the path under which the application is mounted, `path` the one
+    below it.
     """
 
     words: Mapping[str, str] = field(default_factory=dict)
@@ -58,19 +58,21 @@ class Ask:
     path: str = "/"
 
     def first(self, name: str, default: Any = None) -> Any:
-        """The value of a parameter; of one that is not given, the default."""
+        """Return the value of a parameter, or the default if it is missing."""
         found = self.query.get(name)
         return found[0] if found else default
 
     def is_on(self, name: str) -> bool:
-        """Whether a parameter that is true or false is given as true."""
+        """Whether a parameter is given as `true`."""
         return bool(self.first(name) == "true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
-    """There is nothing yet: it is asked again after a pause, for so long, and then `at_end` is the
-    answer. Meanwhile it keeps no worker from others."""
+    """No news yet: call the handler again after a pause, and answer `at_end` after `wait_s`.
+
+    No thread is occupied meanwhile.
+    """
 
     pause_s: float
     wait_s: float
@@ -82,7 +84,7 @@ Handler = Callable[["Client", Ask], Answer | Later]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of a query, or a header. One that `is_repeated` may be given several times."""
+    """A parameter of a query, or a header. If `is_repeated`, it can be given several times."""
 
     name: str
     shape: Shape
@@ -93,11 +95,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What a route takes and gives: the OpenAPI document says it, and the door checks it.
+    """What a route takes and gives, for the OpenAPI document and the checks of requests.
 
-    `answers` are shapes or their names by status, '' for an answer without a body;
-    `words_of_path` are the shapes of words of the path that have no common one; `refusals` are
-    the statuses beside these that are this operation's own.
+    `answers` are schemas or their names by status, '' for an answer without a body. `words_of_path`
+    are schemas of parts of the path that have no common one. `refusals` are the other statuses of
+    this operation.
     """
 
     name: str
@@ -116,11 +118,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Who answers a method of a path, which has its words in braces.
+    """The handler of a method and a path, whose variable parts are in braces.
 
     A route without an `operation` checks its own requests, and is in the OpenAPI document only if
-    it can `describe` itself. A route that `is_large` takes larger bodies. A route that
-    `is_streamed` sends the run of its path as events to a client that accepts these.
+    it can `describe` itself. If `is_large`, it takes larger bodies. If `is_streamed`, it sends the
+    run of its path as events to a client that accepts them.
     """
 
     method: str

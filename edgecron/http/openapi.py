@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the very routes and shapes that requests are checked by."""
+"""Write the OpenAPI document from the routes and schemas that requests are checked by."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ number of bytes before it that were not kept. Their ids are what Last-Event-ID g
 
 
 def openapi_route(routes: Sequence[Route], *, has_token: bool) -> Route:
-    """The route at which the document of routes lies."""
+    """Return the route of the OpenAPI document."""
     described: list[dict[str, Any]] = []
 
     def get_openapi(client: Client, ask: Ask) -> Answer:
@@ -71,7 +71,7 @@ def openapi_route(routes: Sequence[Route], *, has_token: bool) -> Route:
 
 
 def describe(routes: Iterable[Route], *, has_token: bool) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of those routes that have an operation."""
+    """Return the OpenAPI 3.1 document of the routes that have an operation."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         operation = route.describe() if route.describe is not None else route.operation
@@ -100,7 +100,7 @@ def describe(routes: Iterable[Route], *, has_token: bool) -> dict[str, Any]:
 
 
 def _naming_zones(value: Any) -> Any:
-    """The same, where each time zone is one of those that there are, listed once."""
+    """Replace each time zone by a reference to one list of all zones."""
     if value is ZONE:
         return {"$ref": "#/components/schemas/TimeZone"}
     if isinstance(value, Mapping):

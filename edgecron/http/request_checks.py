@@ -1,4 +1,4 @@
-"""A request's head and body to an Ask, where they are of the shape that their route says."""
+"""Read a request, and check it against the schema of its route."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_ask(
     root: str,
     path: str,
 ) -> Ask:
-    """All of a request. Raises Refused for what is not of its shape."""
+    """Read a request. Raises Refused if it does not fit the schema of its route."""
     given: dict[str, list[Any]] = {}
     for name, text in query:
         given.setdefault(name, []).append(text)
@@ -76,7 +76,7 @@ def _read_query(given: Mapping[str, list[str]], known: Sequence[Parameter]) -> d
 
 
 def path_value(text: str, shape: Shape) -> object:
-    """A text of a path or a query as the value that its shape wants, where it is one."""
+    """Return a text of a path or a query as the number that its schema wants, if it is one."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if shape.get("type") == "integer" and is_number else text
 
@@ -84,7 +84,7 @@ def path_value(text: str, shape: Shape) -> object:
 def _check_headers(headers: Sequence[tuple[str, str]], known: Sequence[Parameter]) -> None:
     for one in known:
         texts = [text for name, text in headers if name == one.name.lower()]
-        if len(texts) > 1:  # Whichever of them were taken, what the other asks for would be lost.
+        if len(texts) > 1:  # Taking one of them would ignore the other.
             raise Refused(400, "wrong_shape", f"header {one.name} is given twice")
         for text in texts:
             check_shape(path_value(text, one.shape), one.shape, where=f"header {one.name}")

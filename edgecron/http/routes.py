@@ -1,4 +1,4 @@
-"""Which handler answers which method and path, and what each takes and gives."""
+"""The routes: the handler of each method and path, and what it takes and gives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from edgecron.client.json_forms import Shape
 from edgecron.client.questions import View
 from edgecron.client.resources import API
 from edgecron.http import health, runs, schedules
-from edgecron.http import health as metrics
-from edgecron.http import runs as coming
-from edgecron.http import schedules as acts
 from edgecron.http.conditions import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH
 from edgecron.http.document_schema import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.messages import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
@@ -83,7 +80,7 @@ _LAST_EVENT = Parameter(
 def route(
     method: str, path: str, handle: Handler, *, is_streamed: bool = False, **operation: Any
 ) -> Route:
-    """A route with its operation."""
+    """Return a route with its operation."""
     return Route(
         method=method,
         path=path,
@@ -179,12 +176,12 @@ _SCHEDULES = (
     route(
         "POST",
         f"{_ONE}/fire",
-        acts.fire,
+        schedules.fire,
         name="fire",
         words="Run it now, in each of its scopes; its next time does not change",
         tag="schedules",
         headers=(IDEMPOTENCY_KEY,),
-        body=acts.FIRE,
+        body=schedules.FIRE,
         answers={202: "Fired"},
         answer_headers=("Location",),
         refusals=(404, 409, 422),
@@ -192,16 +189,16 @@ _SCHEDULES = (
     route(
         "POST",
         f"{_ONE}/pause",
-        acts.pause,
+        schedules.pause,
         name="pause",
         words="Hold it, without end or until a time",
-        body=acts.PAUSE,
+        body=schedules.PAUSE,
         **_ACT,
     ),
     route(
         "POST",
         f"{_ONE}/resume",
-        acts.resume,
+        schedules.resume,
         name="resume",
         words="Let it fire again from now on; what passed meanwhile is one skipped run",
         **_ACT,
@@ -209,17 +206,17 @@ _SCHEDULES = (
     route(
         "POST",
         f"{_ONE}/reschedule",
-        acts.reschedule,
+        schedules.reschedule,
         name="reschedule",
         words="Move its next run to another time, once",
-        body=acts.RESCHEDULE,
+        body=schedules.RESCHEDULE,
         is_body_needed=True,
         **_ACT,
     ),
     route(
         "POST",
         f"{_ONE}/restore",
-        acts.restore,
+        schedules.restore,
         name="restore",
         words="Restore a removed schedule with its history; it runs from now on, unless paused",
         **_ACT,
@@ -239,7 +236,7 @@ _SCHEDULES = (
     route(
         "GET",
         f"{_ONE}/next",
-        coming.list_next,
+        runs.list_next,
         name="listNextOfSchedule",
         words="Fires of a schedule to come: the fields of next --json",
         tag="next",
@@ -297,7 +294,7 @@ _RUNS = (
     route(
         "GET",
         f"{API}/next",
-        coming.list_next,
+        runs.list_next,
         name="listNext",
         words="Fires to come, of all schedules or of some: the fields of next --json",
         tag="next",
@@ -318,8 +315,8 @@ _ABOUT = (
     ),
 )
 
-# For Prometheus, which knows what it says: it has formats of its own, and no OpenAPI.
-_METRICS = Route(method="GET", path="/metrics", handle=metrics.get_metrics)
+# Prometheus has its own formats, and no OpenAPI.
+_METRICS = Route(method="GET", path="/metrics", handle=health.get_metrics)
 
-# The calls of edgecron's own clients, and the document of all, come with the application.
+# `app` adds the resources of edgecron's own clients, and the OpenAPI document.
 ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, *_ABOUT, _METRICS)

@@ -1,4 +1,4 @@
-"""Runs over HTTP: listed, read, ended, and what they printed."""
+"""Handlers of runs: list, read, cancel, and output; and of fires to come."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIMIT = 100
 
 
 def list_runs(client: Client, ask: Ask) -> Answer:
-    """A page of runs, newest first: of all schedules, or of one. It names unreadable runs."""
+    """Answer a page of runs, newest first, of all schedules or of one, and unreadable ones."""
     limit: int = ask.first("limit", _LIMIT)
     name = ask.words.get("name", ask.first("schedule"))
     statuses = tuple(Status(text) for text in ask.query.get("status", ()))
@@ -40,7 +40,7 @@ def list_runs(client: Client, ask: Ask) -> Answer:
     following = None
     if len(found) > limit:
         following = next_page(ask, limit=limit, before=page[-1].id)
-    if following is not None:  # What comes after the last run is named by the next page.
+    if following is not None:  # The next page names unreadable runs after the last one.
         unreadable = [run_id for run_id in unreadable if run_id > page[-1].id]
     return paged("runs", shown_runs(client, page), following, unreadable=unreadable)
 
@@ -51,13 +51,13 @@ def get_run(client: Client, ask: Ask) -> Answer:
 
 
 def cancel_run(client: Client, ask: Ask) -> Answer:
-    """Withdraw it, or have it ended; its end is on record a moment later."""
+    """Cancel a run; its end is recorded a moment later."""
     [shown] = shown_runs(client, [client.cancel(int(ask.words["id"]))])
     return json_answer(shown, status=202)
 
 
 def get_output(client: Client, ask: Ask) -> Answer:
-    """What a run has printed up to now, as far as it is kept."""
+    """Answer what a run has printed so far, if it is still kept."""
     run = find_run(client, ask)
     [shown] = shown_runs(client, [run])
     with client.follower(run.id) as follower:
@@ -78,11 +78,11 @@ def get_output(client: Client, ask: Ask) -> Answer:
 
 
 def find_run(client: Client, ask: Ask) -> Execution:
-    """The run that is asked for, as it is now. Raises NotFound."""
+    """Return the run of a request as it is now. Raises NotFound."""
     run = client.execution(int(ask.words["id"]))
     if run.status is not Status.RUNNING:
         return run
-    client.take_over()  # It may have ended with no engine there to write it down.
+    client.take_over()  # It may have ended while no engine could record it.
     return client.execution(run.id)
 
 
@@ -90,7 +90,7 @@ _FIRES = 10
 
 
 def list_next(client: Client, ask: Ask) -> Answer:
-    """Fires to come, in the order in which they may start."""
+    """Answer fires to come, in the order in which they can start."""
     skip: int = ask.first("skip", 0)
     text = ask.first("filter")
     fires = client.next_fires(

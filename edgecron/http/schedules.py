@@ -1,4 +1,4 @@
-"""Schedules over HTTP: listed, read, made, changed, removed."""
+"""Handlers of schedules: list, read, make, change, remove, run, pause, move, restore."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _LIMIT = 100
 
 
 def list_schedules(client: Client, ask: Ask) -> Answer:
-    """A page of schedules, by name. What can't be read is named, and hides no other."""
+    """Answer a page of schedules by name, and the names of unreadable ones."""
     limit: int = ask.first("limit", _LIMIT)
     after: str = ask.first("after", "")
-    client.take_over()  # As for one schedule.
+    client.take_over()  # As in `get_schedule`.
     choice = Choice(
         words=tuple(ask.query.get("word", ())),
         group=ask.first("group"),
@@ -63,7 +63,7 @@ def list_schedules(client: Client, ask: Ask) -> Answer:
 
 
 def get_schedule(client: Client, ask: Ask) -> Answer:
-    client.take_over()  # What ended with no engine alive must not look like a run that goes on.
+    client.take_over()  # A run that ended without an engine must not look active.
     answer = schedule_answer(client, client.schedule(ask.words["name"]))
     tag = answer.headers["etag"]
     if is_known(tag, ask.headers):
@@ -72,7 +72,7 @@ def get_schedule(client: Client, ask: Ask) -> Answer:
 
 
 def post_schedule(client: Client, ask: Ask) -> Answer:
-    """Make a schedule whose name the document says. Raises AlreadyExists."""
+    """Make a schedule with the name in its document. Raises AlreadyExists."""
     document = dict(ask.content)
     name = document.pop("name")
     wanted = _read_document(client, name, document, None)
@@ -81,9 +81,9 @@ def post_schedule(client: Client, ask: Ask) -> Answer:
 
 
 def put_schedule(client: Client, ask: Ask) -> Answer:
-    """Make a schedule, or have it say this and nothing else.
+    """Make a schedule, or replace its document.
 
-    What the document does not say has its default; `enabled`, as with `apply`, stays as it is.
+    Missing keys get their defaults; `enabled`, as with `apply`, stays as it is.
     """
     name = ask.words["name"]
     conditions = read_conditions(ask.headers)
@@ -103,7 +103,7 @@ def put_schedule(client: Client, ask: Ask) -> Answer:
 
 
 def patch_schedule(client: Client, ask: Ask) -> Answer:
-    """Change what is given of a schedule; null clears a key."""
+    """Change the given keys of a schedule; null clears a key."""
     name = ask.words["name"]
     conditions = read_conditions(ask.headers)
     for _ in range(_TRIES):
@@ -112,7 +112,7 @@ def patch_schedule(client: Client, ask: Ask) -> Answer:
         table = merge(document_of(schedule), ask.content)
         wanted = _read_document(client, name, table, schedule)
         if wanted.enabled is None:
-            wanted = replace(wanted, enabled=True)  # It was cleared, or nothing was said of it.
+            wanted = replace(wanted, enabled=True)  # The key was cleared or missing.
         step = compare_one(wanted, schedule)
         if _is_applied(client, step, conditions):
             return _changed_answer(client, step)
@@ -120,7 +120,7 @@ def patch_schedule(client: Client, ask: Ask) -> Answer:
 
 
 def delete_schedule(client: Client, ask: Ask) -> Answer:
-    """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+    """Remove a schedule: queued runs are cancelled, running ones finish, the history stays."""
     name = ask.words["name"]
     conditions = read_conditions(ask.headers)
     for _ in range(_TRIES):
@@ -143,7 +143,7 @@ def delete_schedule(client: Client, ask: Ask) -> Answer:
 def _read_document(
     client: Client, name: str, document: Mapping[str, Any], schedule: Schedule | None
 ) -> Wanted:
-    """What a document wants. Raises UnknownTimezone, and InvalidDocument with all that is wrong."""
+    """Read a document. Raises UnknownTimezone, and InvalidDocument with all problems."""
     table = table_of(document)
     check_zone(table["timezone"])
     known = () if schedule is None else schedule.spec.triggers
@@ -154,7 +154,7 @@ def _read_document(
 
 
 def table_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a JSON document as the table that a TOML document would hold.
+    """Turn a JSON document into the table of a TOML document.
 
     The zone is UTC unless the document names one, and a payload becomes the text of its JSON.
     Null clears both. JSON does not tell 1.0 from 1, so whole numbers become integers, except in a
@@ -171,12 +171,12 @@ def table_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def payload_text(value: object) -> str:
-    """The text of a payload, as a job finds it in EDGECRON_PAYLOAD."""
+    """Return the text of a payload, as a job gets it in EDGECRON_PAYLOAD."""
     return json.dumps(value)
 
 
 def _whole(value: Any) -> Any:
-    """The same, whose whole numbers are integers."""
+    """Return a value with whole numbers as integers."""
     if isinstance(value, dict):
         return {key: _whole(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -185,7 +185,7 @@ def _whole(value: Any) -> Any:
 
 
 def _is_applied(client: Client, step: Step, conditions: Conditions) -> bool:
-    """Do what a step says; False where the schedule was changed by others since it was read."""
+    """Carry out a step; False if somebody changed the schedule since it was read."""
     try:
         client.apply((step,), origin=ORIGIN)
     except (AlreadyExists, Conflict):
@@ -201,7 +201,7 @@ def _is_applied(client: Client, step: Step, conditions: Conditions) -> bool:
 def _changed_answer(
     client: Client, step: Step, *, status: int = 200, location: str | None = None
 ) -> Answer:
-    """The answer that shows a schedule as a step has left it, with a note on what is kept."""
+    """Answer a schedule after a step, with a note if the database keeps former secrets."""
     answer = schedule_answer(client, client.schedule(step.name), status=status, location=location)
     words = kept_words(step.changes, forget=f"edgecron prune --forget {step.name}")
     if words is None:
@@ -214,7 +214,7 @@ def _changed_by_others(name: str) -> Conflict:
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """A merge patch, merged (RFC 7396)."""
+    """Apply a merge patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -229,13 +229,13 @@ def merge(target: Any, patch: Any) -> Any:
 def paged(
     kind: str, objects: list[dict[str, Any]], following: str | None, **more: object
 ) -> Answer:
-    """A page, with the path of the next one: in its body, and as a link."""
+    """Answer a page, with the path of the next one in its body and as a link."""
     headers = {} if following is None else {"link": f'<{following}>; rel="next"'}
     return json_answer({kind: objects, "next": following, **more}, headers=headers)
 
 
 def next_page(ask: Ask, **query: object) -> str:
-    """The path of the page that follows: the same question, but for these parameters."""
+    """Return the path of the next page: the same request with these parameters."""
     words = {**ask.query, **{name: [value] for name, value in query.items()}}
     return f"{ask.root}{quote(ask.path)}?{urlencode(words, doseq=True)}"
 
@@ -272,7 +272,7 @@ RESCHEDULE: Shape = {
 
 
 def fire(client: Client, ask: Ask) -> Answer:
-    """Run it now, in each of its scopes, and once for a key; its next time does not change."""
+    """Run a schedule now, once per scope, and once for a key; its next time does not change."""
     said = ask.content or {}
     payload = payload_text(said["payload"]) if "payload" in said else said.get("payload_text")
     asked_at = parse_instant(said["asked_at"]) if "asked_at" in said else None
@@ -286,7 +286,7 @@ def fire(client: Client, ask: Ask) -> Answer:
 
 
 def pause(client: Client, ask: Ask) -> Answer:
-    """Hold all that has not started, without end or until a time."""
+    """Pause a schedule, without end or until a time."""
     said = ask.content or {}
     check_zone(_zone(said))
     until = _time(client, said, "until") if "until" in said else None
@@ -294,20 +294,20 @@ def pause(client: Client, ask: Ask) -> Answer:
 
 
 def resume(client: Client, ask: Ask) -> Answer:
-    """Let it fire again from now on; what passed meanwhile is one skipped run."""
+    """Resume a schedule; times that passed meanwhile become one skipped run."""
     return schedule_answer(client, client.resume(ask.words["name"]))
 
 
 def restore(client: Client, ask: Ask) -> Answer:
-    """Restore it as it was when it was removed last, with its history."""
+    """Restore a schedule as it was when it was last removed, with its history."""
     [schedule] = client.undo_removal(ask.words["name"])
     return schedule_answer(client, schedule)
 
 
 def reschedule(client: Client, ask: Ask) -> Answer:
-    """Move its next run to another time, once."""
+    """Move the next run of a schedule to another time, once."""
     name = ask.words["name"]
-    client.schedule(name)  # That there is none comes before what is wrong with the time.
+    client.schedule(name)  # Report a missing schedule before a wrong time.
     return schedule_answer(client, client.reschedule(name, _time(client, ask.content, "time")))
 
 
@@ -319,5 +319,5 @@ def _time(client: Client, said: dict[str, Any], key: str) -> datetime:
 
 
 def _zone(said: dict[str, Any]) -> str:
-    """The zone of a request's times."""
+    """Return the zone of a request's times."""
     return said.get("timezone") or DEFAULT_ZONE

@@ -1,7 +1,7 @@
-"""Shapes: what a value looks like, in the words of JSON Schema, and whether one looks like it.
+"""Check values against JSON Schema, with all problems of a value in plain words.
 
-The OpenAPI document is made of these very shapes, and nothing is let in that is not of its shape:
-so that document says what is true. Of JSON Schema only the words below are used.
+The OpenAPI document consists of the same schemas, so it is true. Only the keywords that they use
+are known here. The library `jsonschema` would bring four packages and words for programmers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def _is_whole(value: object) -> bool:
-    """Whether a value is an integer as JSON has it: 1.0 is one, too."""
+    """Whether a value is an integer in JSON: 1.0 is one too."""
     if isinstance(value, float):
         return value.is_integer()
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_shape(value: object, shape: Shape, *, where: str) -> None:
-    """Raise Refused with all that is not as the shape says; `where` is how the value is called."""
+    """Raise Refused with all problems of a value; `where` names the value."""
     problems = [{"key": place or None, "message": text} for place, text in misfits(value, shape)]
     if not problems:
         return
@@ -50,7 +50,7 @@ def check_shape(value: object, shape: Shape, *, where: str) -> None:
 
 
 def misfits(value: Any, shape: Shape, place: str = "") -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of each part of a value that is not as the shape says."""
+    """Yield (place, problem) for each part of a value that does not fit a schema."""
     if "anyOf" in shape:
         yield from _any_of(value, shape["anyOf"], place)
         return
@@ -77,7 +77,7 @@ def _any_of(value: Any, shapes: Sequence[Shape], place: str) -> Iterator[tuple[s
     found = [list(misfits(value, shape, place)) for shape in shapes]
     if not all(found):
         return
-    # What is of the right kind tells best what is wrong; of the wrong kind, what kinds there are.
+    # Report the problems of the schema of the right type; else the expected types.
     close = [one for one, shape in zip(found, shapes, strict=True) if _is_of_kind(value, shape)]
     if close:
         yield from close[0]
@@ -101,7 +101,7 @@ def _text(value: str, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # In ECMA's words $ is the very end; in Python's a newline may follow it.
+    # In ECMAScript `$` is the very end; in Python a newline can follow it.
     return re.compile(re.sub(r"\$$", r"\\Z", pattern))
 
 

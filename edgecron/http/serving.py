@@ -1,4 +1,4 @@
-"""The API served from a thread of this process, until it is closed."""
+"""Serve the API from a thread of this process, at a TCP address or a Unix socket."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _WAITING = 64  # connections that are not taken yet
 
 
 class TcpPlace(NamedTuple):
-    """An address and a port, 0 for any that is free. `host` has no brackets."""
+    """An address and a port; 0 is any free port. `host` has no brackets."""
 
     host: str
     port: int
 
     @property
     def is_private(self) -> bool:
-        """Whether this machine alone reaches it."""
+        """Whether only this machine reaches it."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
-            return False  # Whatever a name means today, it may mean another place tomorrow.
+            return False  # A name can mean another address tomorrow.
 
 
 class UnixPlace(NamedTuple):
-    """A socket in the file system, for its owner alone."""
+    """A socket in the file system, for its owner."""
 
     path: Path
 
@@ -65,9 +65,9 @@ Place = TcpPlace | UnixPlace
 
 
 def read_place(text: str, *, database: Path) -> Place:
-    """`8745`, `127.0.0.1:8745`, `unix:/run/edgecron.sock`; `unix:` alone lies beside a database.
+    """Read a place such as `8745`, `127.0.0.1:8745` or `unix:/run/edgecron.sock`.
 
-    Raises InvalidInput.
+    `unix:` without a path is a socket beside the database. Raises InvalidInput.
     """
     if text.startswith(_UNIX):
         given = text.removeprefix(_UNIX)
@@ -81,12 +81,12 @@ def read_place(text: str, *, database: Path) -> Place:
             hint=f"such as --http {DEFAULT}, or --http unix:",
         )
     host = (found["host"] or _LOCAL).strip("[]")
-    # By its number: what serves this machine alone must not depend on how a name is looked up.
+    # As a number: a private place must not depend on name resolution.
     return TcpPlace(_LOCAL if host.lower() == "localhost" else host, int(found["port"]))
 
 
 def bind(place: Place) -> socket.socket:
-    """A socket that listens there, blocking nobody. Raises InvalidInput where it can't."""
+    """Return a non-blocking socket that listens at a place. Raises InvalidInput."""
     try:
         if isinstance(place, UnixPlace):
             return _bind_unix(place.path)
@@ -99,7 +99,7 @@ def bind(place: Place) -> socket.socket:
 
 
 def words(place: Place, listener: socket.socket | None = None) -> str:
-    """A place as a person gives it to a client; with the port that it was given."""
+    """Write a place as a client takes it, with the port that was assigned."""
     if isinstance(place, UnixPlace):
         return f"{_UNIX}{place.path}"
     port = place.port if listener is None else listener.getsockname()[1]
@@ -132,7 +132,7 @@ def _bind_unix(path: Path) -> socket.socket:
 
 
 def _clear_left_socket(path: Path) -> None:
-    """Remove the socket of a server that has died; one that lives, or anything else, is left."""
+    """Remove the socket of a dead server; keep a living one, and any other file."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return
@@ -144,12 +144,12 @@ def _clear_left_socket(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-_END_S = 10  # so long its end is waited for
-_GRACE_S = 2  # so long answers may still take
+_END_S = 10  # for the thread to end
+_GRACE_S = 2  # for answers in progress
 
 
 class Audience(Enum):
-    """Who is answered by a server, beyond /healthz and, on this machine, /metrics."""
+    """Who can use a server, beyond /healthz and, on this machine, /metrics."""
 
     TOKEN = "whoever has the token"
     SOCKET = "whom the file system lets open its socket: this user, and root"
@@ -158,7 +158,7 @@ class Audience(Enum):
 
 
 def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audience:
-    """Who is answered at a place."""
+    """Return who can use a server at a place."""
     if has_token:
         return Audience.TOKEN
     if isinstance(place, UnixPlace):
@@ -167,10 +167,10 @@ def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audien
 
 
 def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
-    """Refuse what would be open to others, and what needs packages that are not there.
+    """Refuse a place that would be open to other machines, and a missing package.
 
-    Other users of this machine are let in only where it is not told who they are, and never by
-    root: that would make each of them root. Raises InvalidInput and NotSupported.
+    Other users of this machine can use a server only if the kernel does not tell users, and never
+    a server of root: each of them would be root. Raises InvalidInput and NotSupported.
     """
     if not place.is_private and not has_token:
         raise InvalidInput(
@@ -193,7 +193,7 @@ def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
 
 
 class HttpService:
-    """The API of a database at a place. `start` binds, and raises InvalidInput where it can't.
+    """The API of a database at a place. `start` binds, and raises InvalidInput if it can't.
 
     `users` are those whose connections are the owner's before any request (default: this user and
     root, if they need no token and the kernel tells users).
@@ -221,11 +221,11 @@ class HttpService:
 
     @property
     def url(self) -> str:
-        """Where it is served, with the port that it was given."""
+        """The URL of the server, with the port that was assigned."""
         return words(self._place, self._listener)
 
     def start(self) -> None:
-        """Bind, and serve from a thread from now on."""
+        """Bind, and serve from a thread."""
         import uvicorn
 
         from edgecron.http.app import Application, opener_of
@@ -267,7 +267,7 @@ class HttpService:
         return Guard(hosts=(*LOOPBACK, self._place.host), users=users)
 
     def close(self) -> None:
-        """Serve no longer: what is being answered has a moment. Harmless when it is closed."""
+        """Stop serving; answers in progress get two seconds. Closing twice is harmless."""
         if self._server is not None and self._thread is not None:
             self._server.stop()
             if self._application is not None:

@@ -1,14 +1,13 @@
-"""What a run prints, live, as server-sent events: read on a thread of its own, sent as it comes.
+"""Stream the output of a run as server-sent events, each stream on its own thread.
 
     id: 1042
     event: output
     data: {"stream":"stdout","at":"2026-11-20T08:00:00.250Z","dropped_bytes":0,"text":"copied\\n"}
 
-`status` comes first and whenever it changes, `end` last; both hold the run. `failure` holds an
-error, where the database can't be used any more. The id is how many
-bytes the run had printed by then, on both streams: whoever comes again with Last-Event-ID goes on
-from there, and who has seen the end is told by 204 that there is no more. Of what was not kept,
-`dropped_bytes` were printed before a chunk.
+`status` comes first and with each change, `end` last; both hold the run. `failure` holds an error,
+if the database becomes unusable. The id is the number of bytes that the run had printed by then, on
+both streams: a client that reconnects with Last-Event-ID continues there, and gets 204 after the
+end. `dropped_bytes` is the number of bytes before a chunk that were not kept.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _COMMENT = b": still here\n\n"
 
 
 class Streams:
-    """The streams that are open, so many at most. `close` ends them all."""
+    """The open streams, a bounded number. `close` ends them all."""
 
     def __init__(self, opened: Opened, limits: Limits) -> None:
         self._opened = opened
@@ -56,7 +55,7 @@ class Streams:
         self._is_closed = False
 
     def open(self, execution_id: int, *, position: int) -> RunStream:
-        """The stream of a run, from so many bytes on. Raises Refused where it is one too many."""
+        """Open the stream of a run from a position. Raises Refused if there are too many."""
         with self._lock:
             if self._is_closed:
                 raise overloaded("the server is stopping")
@@ -73,7 +72,7 @@ class Streams:
             return stream
 
     def close(self) -> None:
-        """End all of them, and wait for it."""
+        """End all streams and join their threads."""
         with self._lock:
             self._is_closed = True
             left = list(self._open)
@@ -84,7 +83,7 @@ class Streams:
 
 
 class RunStream:
-    """The events of one run, asked for one batch after the other. `wake` ends it, from anywhere."""
+    """The events of one run, in batches. `wake` ends it, from any thread."""
 
     def __init__(
         self,
@@ -114,21 +113,21 @@ class RunStream:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._begin)
 
     async def batch(self) -> bytes | None:
-        """The next events, or a comment where there were none for a while; None after the end.
+        """Return the next events, or a comment if there were none for a while; None after the end.
 
-        Where the database can't be used any more, that is the last event.
+        If the database becomes unusable, that is the last event.
         """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._batch_or_error)
 
     def wake(self) -> None:
-        """Have it end at once. Harmless when it has."""
+        """End the stream immediately. Harmless if it has ended."""
         with self._lock:
             if not self._is_woken:
                 self._is_woken = True
                 os.close(self._end)  # The other end is readable from now on.
 
     def close(self) -> None:
-        """End it and let go of the database: its thread does, a moment later."""
+        """End the stream; its thread closes the database a moment later."""
         self.wake()
         with suppress(RuntimeError):  # It was closed before.
             self._thread.submit(self._close)
@@ -165,13 +164,13 @@ class RunStream:
             if client.clock.monotonic_ms() >= until_ms:
                 return _COMMENT
             if follower.is_due_for_check and run.status is Status.RUNNING:
-                client.take_over()  # Perhaps there is no engine that writes its end.
+                client.take_over()  # There may be no engine to record its end.
             due_s = (run.due_at - client.now()).total_seconds()
             follower.wait([self._ended], until_s=due_s if run.status is Status.QUEUED else 0.0)
         return None
 
     def _events(self, client: Client, follower: Follower, run: Execution) -> Iterator[bytes]:
-        """What is new of a run."""
+        """Yield what is new of a run."""
         is_active = run.status in ACTIVE
         if is_active and run.status is not self._told:
             yield _event("status", _shown(client, run), position=self._position)
@@ -212,12 +211,12 @@ def _event(name: str, content: object, *, position: int | str) -> bytes:
 _HEADERS = (
     (b"content-type", EVENTS.encode()),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # nginx would keep it back
+    (b"x-accel-buffering", b"no"),  # nginx would buffer it
 )
 
 
 class EventsResponse(Response):
-    """Sends what a stream has, and closes it. Its client's end is its own, at once."""
+    """Send a stream, and close it when it ends or its client disconnects."""
 
     def __init__(self, stream: RunStream) -> None:
         super().__init__()
@@ -228,7 +227,7 @@ class EventsResponse(Response):
         gone.add_done_callback(lambda _: self._stream.wake())
         try:
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
-            # A HEAD has no body, and is not waited for.
+            # A HEAD has no body.
             while scope["method"] != "HEAD" and (events := await self._stream.batch()) is not None:
                 await send({"type": "http.response.body", "body": events, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})

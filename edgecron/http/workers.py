@@ -1,7 +1,7 @@
-"""Threads with a Client each, on which handlers run: an engine, or a server, is never held up.
+"""Run handlers on threads, each with its own Client.
 
-A thread begins when there is something to do, and ends when there was nothing for a while: whom
-nobody asks anything has no thread, no connection, and no deleted log that it keeps open.
+A thread starts when there is a task, and ends when it was idle for a while: an idle server has no
+thread and no open database.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _MOST_THREADS = 4
-_MOST_WAITING = 64  # further requests are told to come again
+_MOST_WAITING = 64  # further requests get 503
 _IDLE_S = 2.0
-_END_S = 5.0  # a handler that waits for a lock gives up before
+_END_S = 5.0  # longer than a handler waits for a lock
 _INTERRUPT_S = 0.1
 
 Opened = Callable[[], "Client"]
@@ -31,7 +31,7 @@ _Task = tuple[Callable[["Client"], Any], "Future[Any]"]
 
 
 class Workers:
-    """A few threads that take tasks in their order. `close` ends them."""
+    """A few threads that take tasks in order. `close` ends them."""
 
     def __init__(
         self, opened: Opened, *, most_threads: int = _MOST_THREADS, idle_s: float = _IDLE_S
@@ -42,12 +42,12 @@ class Workers:
         self._tasks: deque[_Task] = deque()
         self._news = threading.Condition()
         self._threads: dict[threading.Thread, Client | None] = {}
-        self._live = 0  # of the threads, those that take tasks still
+        self._live = 0  # threads that still take tasks
         self._idle = 0
         self._is_closed = False
 
     def submit(self, task: Callable[[Client], _T]) -> Future[_T]:
-        """Have something done with a Client. Raises Refused where too much is waiting."""
+        """Run a task with a Client on a thread. Raises Refused if too many tasks wait."""
         future: Future[_T] = Future()
         with self._news:
             if self._is_closed:
@@ -65,7 +65,7 @@ class Workers:
         return future
 
     def close(self) -> None:
-        """End what goes on and wait for it, a few seconds at most; harmless when it is closed."""
+        """Interrupt running tasks and join the threads. Closing twice is harmless."""
         with self._news:
             self._is_closed = True
             left, self._tasks = list(self._tasks), deque()
@@ -100,9 +100,9 @@ class Workers:
                     if client is None:
                         client = self._threads[own] = self._opened()
                     future.set_result(task(client))
-                except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+                except BaseException as error:  # noqa: BLE001 - the future raises it
                     if client is not None and isinstance(error, DatabaseUnusable):
-                        client.close()  # The file, or its log, may be another one by now.
+                        client.close()  # The file or its log may have been replaced.
                     future.set_exception(error)
         finally:
             if client is not None:
@@ -111,7 +111,7 @@ class Workers:
                 self._threads.pop(own, None)
 
     def _take(self) -> _Task | None:
-        """The next task; None where this thread is to end."""
+        """Return the next task; None if this thread is to end."""
         with self._news:
             self._idle += 1
             try:
@@ -120,6 +120,6 @@ class Workers:
                 self._idle -= 1
             if self._tasks:
                 return self._tasks.popleft()
-            # Now, and not when the database is closed: what is asked meanwhile has another thread.
+            # Now, not after closing the database: a new task meanwhile needs another thread.
             self._live -= 1
             return None
