@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from edgecron.client.restore import Restoration
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
-    from edgecron.model.measures import Measures
     from edgecron.model.schedule import Schedule
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
     from edgecron.planning.times import CompiledSpec
-    from edgecron.store.sqlite.whole_file import Orphans
     from edgecron.views.statistics import Tallied
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from edgecron.engine.health import EngineState
     from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.model.run import Execution
-    from edgecron.planning.corrections import ClockState
     from edgecron.planning.retention import Retention
     from edgecron.store.sqlite.store import SqliteStore
 

@@ -22,7 +22,6 @@ from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 
 if TYPE_CHECKING:
     from edgecron.client.follow import BegunRuns, Follower, LaterRuns
-    from edgecron.model.choices import Cause, Status
     from edgecron.model.claim import Output, OutputChunk
     from edgecron.model.listing import (
         RunBounds,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     )
     from edgecron.model.run import Execution
     from edgecron.model.schedule import ScheduleSpec
-    from edgecron.planning.next_fire import Fire
     from edgecron.views.outlook import LatePlaces
 
 

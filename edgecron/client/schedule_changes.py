@@ -30,7 +30,6 @@ from edgecron.store.sqlite.schedule_changes import Retiming
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.times import CompiledSpec
-    from edgecron.store.sqlite.schedule_changes import Retiming
 
 
 class ScheduleChanges(Schedules):

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
         Choice,
         ScheduleLine,
         SchedulePage,
-        SortBy,
         Standing,
     )
-    from edgecron.model.schedule import Imported, Schedule
+    from edgecron.model.schedule import Schedule
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.next_fire import Timing
     from edgecron.triggers import Trigger

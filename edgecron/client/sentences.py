@@ -40,8 +40,6 @@ from edgecron.views.times import (
 )
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from edgecron.client.engine_words import FrontEnd
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
