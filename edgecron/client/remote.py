@@ -18,18 +18,18 @@ from edgecron.base.errors import Conflict, InvalidName, NotFound
 from edgecron.base.units import from_ms
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
-from edgecron.client.questions import View
 from edgecron.client.remote_follow import ChangeWatch, RemoteFollower, RemoteLaterRuns
 from edgecron.client.remote_server import ServerTime
-from edgecron.client.resources import question
+from edgecron.client.resource_functions import View
+from edgecron.client.resources import resource_types
 from edgecron.formats.document_plan import Action
 from edgecron.model.listing import RunPage, SchedulePage
 from edgecron.triggers.zones import local_zone_name
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.client.questions import ScheduleCounts, Sizes
     from edgecron.client.remote_connection import Connector
+    from edgecron.client.resource_functions import ScheduleCounts, Sizes
     from edgecron.formats.document_plan import Step
     from edgecron.model.choices import Cause, Status
     from edgecron.model.filters import Filter
@@ -123,7 +123,7 @@ class RemoteClient:
 
     def request(self, name: str, /, **arguments: Any) -> Any:
         """Ask for a resource by its name, and return the value of its answer."""
-        if "name" in question(name).resource.path_words:
+        if "name" in resource_types(name).resource.path_words:
             _check_schedule(arguments["name"])
         return self._connection.ask(name, **arguments)
 

@@ -29,7 +29,13 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.remote_errors import LOOK, NOT_KNOWN, connection_error, judge
 from edgecron.client.remote_server import PORTS, Server, ServerTime
 from edgecron.client.remote_tls import wrap_socket
-from edgecron.client.resources import TIME_HEADER, Request, question, read_answer, write_request
+from edgecron.client.resources import (
+    TIME_HEADER,
+    Request,
+    read_answer,
+    resource_types,
+    write_request,
+)
 from edgecron.supervisor.addresses import connect
 
 CONNECT_S = 3.0
@@ -120,7 +126,7 @@ class ServerConnection:
         Raises ServerUnavailable, QueryInterrupted, and the error that the server answers.
         """
         body = self._ask_patiently(write_request(name, arguments))
-        return read_answer(question(name), body)
+        return read_answer(resource_types(name), body)
 
     def ask_keyed(self, name: str, /, **arguments: Any) -> Any:
         """Ask for something that is done once per key: repeat the request if its answer was lost.
@@ -196,7 +202,7 @@ class ServerConnection:
             body = self.receive_answer(request)
         except ServerLost:
             body = self._ask_patiently(request.without_wait())
-        return read_answer(question(name), body)
+        return read_answer(resource_types(name), body)
 
     def interrupt(self) -> None:
         """From any thread: let the current `ask` raise QueryInterrupted."""

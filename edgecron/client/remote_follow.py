@@ -10,8 +10,8 @@ from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
     from edgecron.client.follow import BegunRuns, Piece
-    from edgecron.client.questions import Begun, Printed
     from edgecron.client.remote_connection import ServerConnection
+    from edgecron.client.resource_functions import Begun, Printed
     from edgecron.model.run import Execution
 
 # How long the server holds a request for news. It answers a change immediately; in between, the

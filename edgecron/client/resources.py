@@ -1,10 +1,10 @@
 """The resources of the HTTP API that edgecron's own clients use: one table for both sides.
 
-Each names a method and a path, the function that answers, and the key under which its answer
-stands. That function is the method of this name of the Protocol `Client`, or, if requests need
-other parameters, one of `questions`. Its parameters are the words of the path, then the query of a
-GET, or the body of the others. `edgecron.http` serves them, `RemoteClient` asks them, and the
-OpenAPI document describes them, all from this table.
+Each resource has a name, a method, a path, and the key of its answer. The method of this name of
+the Protocol `Client` answers, or, if requests need other parameters, one of `resource_functions`.
+Its parameters come from the path, then from the query of a GET, or the body of other methods.
+`edgecron.http` serves the resources, `RemoteClient` asks for them, and the OpenAPI document
+describes them, all from this table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edgecron.base.errors import (
     ServerUnavailable,
 )
 from edgecron.base.values import NamedTuple
-from edgecron.client import questions
+from edgecron.client import resource_functions
 from edgecron.client.json_forms import (
     ABSENT,
     OWN_FORMS,
@@ -190,7 +190,7 @@ RESOURCES: Mapping[str, Resource] = {
 _WAIT = re.compile(r"[?&]wait_ms=[0-9]+$")
 
 
-class Question(NamedTuple):
+class ResourceTypes(NamedTuple):
     """A resource with all that is known from type hints: its parameters and its answer."""
 
     resource: Resource
@@ -202,16 +202,16 @@ class Question(NamedTuple):
 
     def ask(self, client: Client, arguments: Mapping[str, Any]) -> Any:
         """Return the answer of a database."""
-        own = getattr(questions, self.resource.name, None)
+        own = getattr(resource_functions, self.resource.name, None)
         if own is not None:
             return own(client, **arguments)
         return getattr(client, self.resource.name)(**arguments)
 
 
 @cache
-def question(name: str) -> Question:
+def resource_types(name: str) -> ResourceTypes:
     """Return the resource of this name with its types."""
-    function: Any = getattr(questions, name, None) or getattr(Client, name)
+    function: Any = getattr(resource_functions, name, None) or getattr(Client, name)
     hints = hints_of(function)
     names = [one for one in hints if one not in ("return", "client")]
     code, defaults = function.__code__, function.__defaults__ or ()
@@ -219,7 +219,7 @@ def question(name: str) -> Question:
         *code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount],
         *(function.__kwdefaults__ or ()),
     }
-    return Question(
+    return ResourceTypes(
         resource=RESOURCES[name],
         words=(function.__doc__ or "").partition("\n")[0],
         hints=hints,
@@ -273,7 +273,7 @@ def write_request(
     An argument that is None is left out if the parameter has a default: an older server may not
     know it. Raises InvalidInput if the request is larger than any server takes.
     """
-    asked = question(name)
+    asked = resource_types(name)
     resource = asked.resource
     given = {
         key: asked.parameters[key].encode(value)
@@ -310,7 +310,11 @@ def _query_text(value: Any) -> str:
 
 
 def read_arguments(
-    asked: Question, *, words: Mapping[str, str], query: Sequence[tuple[str, str]], content: Any
+    asked: ResourceTypes,
+    *,
+    words: Mapping[str, str],
+    query: Sequence[tuple[str, str]],
+    content: Any,
 ) -> dict[str, Any]:
     """Read the parameters of a request. Raises MalformedCall, and what the values raise."""
     resource = asked.resource
@@ -351,7 +355,7 @@ def _is_list(form: Form) -> bool:
     return bool(_core(form.shape).get("type") == "array")
 
 
-def _value_of(text: str, asked: Question, key: str) -> Any:
+def _value_of(text: str, asked: ResourceTypes, key: str) -> Any:
     """The text of a path or query as the JSON value that its parameter wants, if it is one."""
     shape = _core(asked.parameters[key].shape)
     if shape.get("type") == "array":
@@ -367,7 +371,7 @@ def _value_of(text: str, asked: Question, key: str) -> Any:
 # Answers.
 
 
-def answer_object(asked: Question, value: Any) -> dict[str, Any]:
+def answer_object(asked: ResourceTypes, value: Any) -> dict[str, Any]:
     """Return an answer as its object."""
     found = asked.answer.encode(value)
     if asked.resource.key:
@@ -375,7 +379,7 @@ def answer_object(asked: Question, value: Any) -> dict[str, Any]:
     return {} if found is None else found
 
 
-def read_answer(asked: Question, body: bytes) -> Any:
+def read_answer(asked: ResourceTypes, body: bytes) -> Any:
     """Return the value of an answer.
 
     Raises the error that it holds, and ServerUnavailable if it can't be read.
@@ -404,7 +408,7 @@ def _has_error(content: Any) -> bool:
     return isinstance(content, dict) and content.keys() == {"error"}
 
 
-def _read_answer_object(asked: Question, content: Any) -> Any:
+def _read_answer_object(asked: ResourceTypes, content: Any) -> Any:
     key = asked.resource.key
     if not key:
         found = content

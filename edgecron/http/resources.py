@@ -11,10 +11,10 @@ from edgecron.client.resources import (
     API,
     MOST_WAIT_MS,
     RESOURCES,
-    Question,
+    ResourceTypes,
     answer_object,
-    question,
     read_arguments,
+    resource_types,
 )
 from edgecron.http.document_schema import NAME, ZONE
 from edgecron.http.error_answers import Refused
@@ -51,7 +51,7 @@ def resource_routes(watch: ChangeWatch) -> list[Route]:
 
 
 def _answer(client: Client, ask: Ask, *, name: str, watch: ChangeWatch) -> Answer | Later:
-    asked = question(name)
+    asked = resource_types(name)
     for word, text in ask.words.items():
         if word in WORDS:
             check_shape(path_value(text, WORDS[word]), WORDS[word], where=word)
@@ -85,7 +85,9 @@ def _take_wait(query: list[tuple[str, str]]) -> int:
     return int(text)
 
 
-def _find(client: Client, asked: Question, arguments: dict[str, Any], watch: ChangeWatch) -> Any:
+def _find(
+    client: Client, asked: ResourceTypes, arguments: dict[str, Any], watch: ChangeWatch
+) -> Any:
     """Answer. A change mark is the server's: the Client of each thread would have its own."""
     if asked.resource.name == "change_mark":
         return watch.mark()
@@ -97,7 +99,7 @@ def _find(client: Client, asked: Question, arguments: dict[str, Any], watch: Cha
 
 def _describe(name: str) -> Operation:
     """Return the operation of a resource for the OpenAPI document."""
-    asked = question(name)
+    asked = resource_types(name)
     resource = asked.resource
     query = [_WAIT] if resource.pause_s is not None else []
     body: Shape | None = None
@@ -156,5 +158,5 @@ def _camel(name: str) -> str:
 def schemas() -> dict[str, Shape]:
     """Return the schemas of all objects that resources take and give."""
     for name in RESOURCES:
-        question(name)
+        resource_types(name)
     return dict(SCHEMAS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgecron.client.json_forms import Shape
-from edgecron.client.questions import View
+from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
 from edgecron.http import health, runs, schedules
 from edgecron.http.conditions import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH

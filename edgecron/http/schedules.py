@@ -12,8 +12,8 @@ from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.base.units import parse_instant
 from edgecron.base.values import replace
 from edgecron.client.json_forms import INSTANT, Shape
-from edgecron.client.questions import View
 from edgecron.client.record_forms import schedule_fields
+from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_tables import read_table

@@ -28,13 +28,13 @@ from edgecron.client.resources import (
     API,
     KEY,
     RESOURCES,
-    Question,
+    ResourceTypes,
     answer_object,
     error_object,
-    question,
     read_answer,
     read_arguments,
     read_error,
+    resource_types,
     write_request,
 )
 from edgecron.model.choices import Priority, Status
@@ -61,14 +61,14 @@ def _as_text_and_back(value: Any) -> Any:
 
 def _ask(name: str, body: object) -> dict[str, Any]:
     """Read the body of a request that has no words in its path."""
-    return read_arguments(question(name), words={}, query=(), content=body)
+    return read_arguments(resource_types(name), words={}, query=(), content=body)
 
 
 @pytest.mark.parametrize("name", RESOURCES)
 @settings(max_examples=15)
 @given(st.data())
 def test_every_answer_arrives_as_it_was_given(name: str, data: st.DataObject) -> None:
-    asked = question(name)
+    asked = resource_types(name)
     value = data.draw(values_of(asked.hints["return"]))
 
     told = json.dumps(answer_object(asked, value), allow_nan=False).encode()
@@ -76,7 +76,7 @@ def test_every_answer_arrives_as_it_was_given(name: str, data: st.DataObject) ->
     assert read_answer(asked, told) == value
 
 
-def _given(asked: Question, key: str, hint: Any) -> st.SearchStrategy[Any]:
+def _given(asked: ResourceTypes, key: str, hint: Any) -> st.SearchStrategy[Any]:
     """Values of a parameter, within the bounds of its numbers."""
     shape = asked.parameters[key].shape
     core = shape["anyOf"][0] if "anyOf" in shape else shape
@@ -90,7 +90,7 @@ def _given(asked: Question, key: str, hint: Any) -> st.SearchStrategy[Any]:
 @settings(max_examples=15)
 @given(st.data())
 def test_every_question_arrives_as_it_was_asked(name: str, data: st.DataObject) -> None:
-    asked, hints = question(name), question(name).hints
+    asked, hints = resource_types(name), resource_types(name).hints
     given_ = {each: data.draw(_given(asked, each, hints[each])) for each in asked.parameters}
     assume(all(given_[word] not in ("", ".", "..") for word in asked.resource.path_words.values()))
 
@@ -114,7 +114,7 @@ def test_every_question_arrives_as_it_was_asked(name: str, data: st.DataObject) 
     }
 
 
-def _is_sent(asked: Question, name: str, value: object) -> bool:
+def _is_sent(asked: ResourceTypes, name: str, value: object) -> bool:
     """Whether a request says it: what has its default, and says nothing, need not travel."""
     is_empty = value is None or (asked.resource.method == "GET" and value in ((), []))
     return name in asked.required or not is_empty
@@ -128,13 +128,13 @@ def _plain(value: Any) -> Any:
 @settings(max_examples=30)
 @given(body=_JSON)
 def test_whatever_is_asked_is_refused_or_read(name: str, body: Any) -> None:
-    words = dict.fromkeys(question(name).resource.path_words, "1")
+    words = dict.fromkeys(resource_types(name).resource.path_words, "1")
     try:
-        read = read_arguments(question(name), words=words, query=(), content=body)
+        read = read_arguments(resource_types(name), words=words, query=(), content=body)
     except InvalidInput:
         return
 
-    assert question(name).required <= read.keys()
+    assert resource_types(name).required <= read.keys()
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_body_that_makes_no_sense_is_refused(body: object) -> None:
 )
 def test_an_answer_that_makes_no_sense_is_the_server_s_fault(body: bytes) -> None:
     with pytest.raises(ServerUnavailable):
-        read_answer(question("schedule"), body)
+        read_answer(resource_types("schedule"), body)
 
 
 # Peers of other versions.
@@ -266,25 +266,25 @@ def test_fields_of_a_later_version_are_ignored_in_an_answer(tmp_path: Path) -> N
     with Client(tmp_path / "edge.db") as client:
         client.add(make_spec("backup", timeout_s=60.0))
         outlook = client.outlook("backup")
-    told = answer_object(question("outlook"), outlook) | {"mood": "fine"}
+    told = answer_object(resource_types("outlook"), outlook) | {"mood": "fine"}
     told["schedule"] |= {"nice": 10, "weather": {"is": "new"}}
 
-    assert read_answer(question("outlook"), json.dumps(told).encode()) == outlook
+    assert read_answer(resource_types("outlook"), json.dumps(told).encode()) == outlook
 
 
 def test_fields_that_an_earlier_version_does_not_send_have_their_defaults(tmp_path: Path) -> None:
     with Client(tmp_path / "edge.db") as client:
         schedule = client.add(make_spec("backup"))
         [run] = client.run_now("backup")
-    told = answer_object(question("schedule"), schedule)
+    told = answer_object(resource_types("schedule"), schedule)
     later = ("kill_grace_s", "jitter_s", "is_done", "gone_upstreams", "env_file", "pruned_until")
     for name in later:
         del told[name]
-    told_run = answer_object(question("execution"), run)
+    told_run = answer_object(resource_types("execution"), run)
     del told_run["fence"], told_run["progress"], told_run["flags"]
 
-    assert read_answer(question("schedule"), json.dumps(told).encode()) == schedule
-    assert read_answer(question("execution"), json.dumps(told_run).encode()) == run
+    assert read_answer(resource_types("schedule"), json.dumps(told).encode()) == schedule
+    assert read_answer(resource_types("execution"), json.dumps(told_run).encode()) == run
 
 
 def test_an_option_that_has_its_default_need_not_be_known_to_an_earlier_server() -> None:

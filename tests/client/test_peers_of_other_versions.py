@@ -21,9 +21,9 @@ from edgecron.client.resources import (
     RESOURCES,
     Request,
     answer_object,
-    question,
     read_answer,
     read_arguments,
+    resource_types,
     write_request,
 )
 from edgecron.model.choices import Status
@@ -69,7 +69,7 @@ def test_an_earlier_client_s_request_is_answered(exchange: dict[str, Any], tmp_p
         answered: Any = near_answer(client, request.without_wait())
 
     assert exchange["answer"].keys() <= answered.keys()
-    read_answer(question(exchange["name"]), json.dumps(answered).encode())
+    read_answer(resource_types(exchange["name"]), json.dumps(answered).encode())
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=_IDS)
@@ -77,10 +77,10 @@ def test_an_earlier_server_s_answer_is_read(exchange: dict[str, Any]) -> None:
     told = json.dumps(exchange["answer"]).encode()
     if "error" in exchange["answer"]:
         with pytest.raises(NotFound):
-            read_answer(question(exchange["name"]), told)
+            read_answer(resource_types(exchange["name"]), told)
         return
 
-    found = read_answer(question(exchange["name"]), told)
+    found = read_answer(resource_types(exchange["name"]), told)
 
     is_empty = exchange["answer"] == {} or None in exchange["answer"].values()
     assert found is not None or is_empty
@@ -101,7 +101,7 @@ def _as_newer(content: Any) -> Any:
 
 
 def _told_by_newer(client: Client, name: str, /, **arguments: object) -> Any:
-    asked = question(name)
+    asked = resource_types(name)
     answer = answer_object(asked, asked.ask(client, arguments))
     return read_answer(asked, json.dumps(_as_newer(answer)).encode())
 
@@ -148,4 +148,4 @@ def test_a_request_with_an_unknown_choice_is_refused() -> None:
     query = [("status", "deferred")]
 
     with pytest.raises(MalformedCall, match="deferred"):
-        read_arguments(question("history_page"), words={}, query=query, content={})
+        read_arguments(resource_types("history_page"), words={}, query=query, content={})

@@ -24,7 +24,7 @@ from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
 from edgecron.client.remote_errors import judge
 from edgecron.client.remote_server import ServerTime, read_server
-from edgecron.client.resources import RESOURCES, Resource, question
+from edgecron.client.resources import RESOURCES, Resource, resource_types
 from tests.support.http import serving
 from tests.support.remote import GOOD, answer_of, answering, asked_over_http, said
 from tests.support.specs import make_spec
@@ -194,12 +194,12 @@ def test_a_resource_that_a_server_does_not_know_yet_is_told_as_one_of_an_older_v
     later = RESOURCES["imported"]._replace(path="/later")
     with asked_over_http(tmp_path / "edge.db") as client:
         monkeypatch.setitem(cast("dict[str, Resource]", RESOURCES), "imported", later)
-        question.cache_clear()
+        resource_types.cache_clear()
         try:
             with pytest.raises(ServerUnavailable, match="nothing to ask at this path") as caught:
                 client.imported()
         finally:
-            question.cache_clear()
+            resource_types.cache_clear()
 
     assert "use the same version on both machines" in (caught.value.hint or "")
 

@@ -25,8 +25,8 @@ from edgecron.client.resources import (
     Request,
     answer_object,
     error_object,
-    question,
     read_arguments,
+    resource_types,
 )
 from tests.support.http import serving
 
@@ -44,7 +44,7 @@ def near_answer(client: Client, request: Request) -> object:
             break
     else:
         raise AssertionError(f"there is no resource at {request.method} {path}")
-    asked = question(resource.name)
+    asked = resource_types(resource.name)
     given = {} if request.key is None else {KEY: request.key}
     arguments = read_arguments(
         asked,
