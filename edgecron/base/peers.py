@@ -1,8 +1,9 @@
 """Find the user at the other end of a TCP connection on this machine.
 
-Linux shows each TCP socket of a network namespace, with its two ends and the user who made it, in
-/proc/self/net/tcp and tcp6. The peer's socket is the one whose ends are ours, swapped. A search
-takes a few milliseconds.
+Linux shows each TCP socket of a network namespace with its two ends and the user who made it. The
+peer's socket is the one whose ends are ours, swapped. edgecron asks the kernel for that one socket
+by netlink, as `ss` does: about 0.01 ms, however many sockets exist. If the kernel can't answer, it
+searches /proc/self/net/tcp and tcp6, which takes milliseconds even with few sockets.
 
 The answer is None rather than a wrong user if
 
@@ -18,6 +19,7 @@ published container port therefore count as the user that they run as.
 from __future__ import annotations
 
 import os
+import socket
 import struct
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -26,9 +28,21 @@ from typing import Any, Protocol
 
 from edgecron.base.values import NamedTuple
 
+_FAMILY = 16  # AF_NETLINK, which is Linux's alone
+_SOCK_DIAG = 4
+_BY_FAMILY = 20
+_REQUEST = 1
+_ANY_STATE = 0xFFFFFFFF
+_ANY_COOKIE = (0xFFFFFFFF, 0xFFFFFFFF)
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+_ASKED = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
+_PORTS = struct.Struct(">HH")
+_SCOPE = struct.Struct("=III")  # interface, cookie
+# The layout of struct inet_diag_req_v2 and inet_diag_msg (include/uapi/linux/inet_diag.h).
+_SHOWN = struct.Struct("=BBBB4s16s16s12sIIIII")  # the last: expires, queues, uid, inode
+_MOST_BYTES = 8192
 # ESTABLISHED; FIN_WAIT_1 and _2: it sends no more, and still listens (include/net/tcp_states.h).
 _CONNECTED = (1, 4, 5)
-_TRIES = 3  # a table that changes while it is read can miss a socket
 ROOT_UID = 0
 PROC = Path("/proc")
 _TABLES = ("self/net/tcp", "self/net/tcp6")
@@ -36,48 +50,50 @@ _ALL_USERS = ["0", "0", "4294967295"]  # in uid_map: each user is the same as on
 _OVERFLOW_UID = 65534
 
 
-class End(NamedTuple):
-    """One end of a connection."""
+def ask_rows(*, of: End, to: End) -> list[Row]:
+    """Ask the kernel for the socket from end `of` to end `to`.
 
-    address: IPv4Address | IPv6Address
-    port: int
-
-
-class Row(NamedTuple):
-    """A socket, as the kernel shows it. `inode` is 0 if no process has it open."""
-
-    state: int
-    uid: int
-    inode: int
-
-
-class Link(Protocol):
-    """The methods of a socket that are used here."""
-
-    def getsockname(self) -> Any: ...
-    def getpeername(self) -> Any: ...
-
-
-def find_user_of(link: Link) -> int | None:
-    """Return the user at the other end of a connection; None if it is unknown."""
+    Return no row if there is no such socket, or if the kernel can't be asked.
+    """
     try:
-        peer, own = end_of(link.getpeername()), end_of(link.getsockname())
-        rows: list[Row] = []
-        for _ in range(_TRIES):
-            rows = rows or find_rows(read_tables(), of=peer, to=own)
-        link.getpeername()  # It raises if the connection has ended meanwhile.
-    except (OSError, ValueError):
-        return None
-    return user_of(rows)
+        with socket.socket(_FAMILY, socket.SOCK_RAW, _SOCK_DIAG) as link:
+            link.sendto(request(of=of, to=to), (0, 0))
+            # The kernel has answered before `sendto` returns.
+            answer, sender = link.recvfrom(_MOST_BYTES, socket.MSG_DONTWAIT)
+    except OSError:
+        return []
+    return read_answer(answer, of=of, to=to) if sender[0] == 0 else []
 
 
-def end_of(name: Any) -> End:
-    """Return an end by the name of its socket. Raises ValueError if this is no IP address."""
-    if not isinstance(name, tuple):
-        raise ValueError(f"{name!r} is no address of IP")
-    address = ip_address(name[0])
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return End(mapped or address, name[1])
+def request(*, of: End, to: End) -> bytes:
+    """Write the request for one socket."""
+    family = socket.AF_INET if isinstance(of.address, IPv4Address) else socket.AF_INET6
+    asked = (
+        _ASKED.pack(family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE)
+        + _PORTS.pack(of.port, to.port)
+        + of.address.packed.ljust(16, b"\0")
+        + to.address.packed.ljust(16, b"\0")
+        + _SCOPE.pack(0, *_ANY_COOKIE)
+    )
+    return _HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, _REQUEST, 0, 0) + asked
+
+
+def read_answer(answer: bytes, *, of: End, to: End) -> list[Row]:
+    """Read the socket of an answer, if it has these ends.
+
+    If there is no such socket, the kernel can answer with another one, such as the listener.
+    """
+    if len(answer) < _HEADER.size + _SHOWN.size or _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
+        return []
+    shown = _SHOWN.unpack_from(answer, _HEADER.size)
+    family, state, _, _, ports, own, other, _, _, _, _, uid, inode = shown
+    length = 4 if family == socket.AF_INET else 16
+    own_port, other_port = _PORTS.unpack(ports)
+    ends = (
+        End(plain(ip_address(own[:length])), own_port),
+        End(plain(ip_address(other[:length])), other_port),
+    )
+    return [Row(state=state, uid=uid, inode=inode)] if ends == (of, to) else []
 
 
 def find_rows(table: str, *, of: End, to: End) -> list[Row]:
@@ -109,12 +125,67 @@ def _hex(packed: bytes) -> str:
     return "".join(f"{word:08X}" for word in struct.unpack(f"={len(packed) // 4}I", packed))
 
 
+class End(NamedTuple):
+    """One end of a connection."""
+
+    address: IPv4Address | IPv6Address
+    port: int
+
+
+class Row(NamedTuple):
+    """A socket, as the kernel shows it. `inode` is 0 if no process has it open."""
+
+    state: int
+    uid: int
+    inode: int
+
+
+def end_of(name: Any) -> End:
+    """Return an end by the name of its socket. Raises ValueError if this is no IP address."""
+    if not isinstance(name, tuple):
+        raise ValueError(f"{name!r} is no address of IP")
+    return End(plain(ip_address(name[0])), name[1])
+
+
+def plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return an IPv4 address that a socket of IPv6 has as such."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
 def user_of(rows: Sequence[Row]) -> int | None:
     """Return the user of a socket by its rows; None if they do not tell."""
     if not all(row.state in _CONNECTED and row.inode != 0 for row in rows):
         return None
     users = {row.uid for row in rows}
     return users.pop() if len(users) == 1 else None
+
+
+class Link(Protocol):
+    """The methods of a socket that are used here."""
+
+    def getsockname(self) -> Any: ...
+    def getpeername(self) -> Any: ...
+
+
+class Ask(Protocol):
+    """Ask for the socket with two ends; no row if there is none, or the kernel can't be asked."""
+
+    def __call__(self, *, of: End, to: End) -> list[Row]: ...
+
+
+def find_user_of(link: Link, *, ask: Ask = ask_rows) -> int | None:
+    """Return the user at the other end of a connection; None if it is unknown."""
+    try:
+        peer, own = end_of(link.getpeername()), end_of(link.getsockname())
+        rows = ask(of=peer, to=own)
+        # Our own end exists: if the kernel does not find it, it can't be asked.
+        if not rows and not ask(of=own, to=peer):
+            rows = find_rows(read_tables(), of=peer, to=own)
+        link.getpeername()  # It raises if the connection has ended meanwhile.
+    except (OSError, ValueError):
+        return None
+    return user_of(rows)
 
 
 def read_tables(proc: Path = PROC) -> str:

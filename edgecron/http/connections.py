@@ -26,6 +26,7 @@ from edgecron.http.messages import JSON
 from edgecron.http.slots import SLOT, Slot, Slots
 
 _QUEUED = 2048  # connections in the kernel that wait to be accepted
+_TURNS_TO_JOIN = 5
 _ACCEPTED_AT_ONCE = 32  # then accepted connections are served first
 
 _LOGGER = logging.getLogger("edgecron.http")
@@ -172,6 +173,16 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(_QUEUED)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            loop.remove_reader(listener)
+        # A connection that was just accepted joins its server within some turns of the loop. If the
+        # server is closed before, asyncio loses the connection, and its client would wait.
+        for _ in range(_TURNS_TO_JOIN):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
 
     async def main_loop(self) -> None:
         if not self.is_over:

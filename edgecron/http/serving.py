@@ -196,7 +196,7 @@ class HttpService:
     """The API of a database at a place. `start` binds, and raises InvalidInput if it can't.
 
     `users` are those whose connections are the owner's before any request (default: this user and
-    root, if they need no token and the kernel tells users).
+    root, if the kernel tells users).
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class HttpService:
         """Return the users whose connections are the owner's from the start."""
         if self._users is not None:
             return self._users
-        return own_users() if self.audience is Audience.OWN_USERS else None
+        return own_users() if tells_users() else None
 
     def _guard(self) -> Guard:
         if self._token is not None or isinstance(self._place, UnixPlace):

@@ -11,6 +11,7 @@ client that is silent, slow, or does not read keeps nobody out.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable
@@ -54,7 +55,9 @@ class Slot:
         if self.waits_since_s is None:
             return False
         try:
-            return not self._link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            # asyncio lends a socket without `recv`.
+            with socket.socket(fileno=os.dup(self._link.fileno())) as link:
+                return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except OSError:  # Nothing has come, or the client has gone.
             return True
 
@@ -122,7 +125,7 @@ class Slots:
 
 
 def _network_of(link: socket.socket) -> Hashable:
-    """Return the address at the other end; of IPv6 the network that one customer usually has."""
+    """Return the address of the client; of IPv6 the network that one customer usually has."""
     try:
         address = end_of(link.getpeername()).address
     except (OSError, ValueError):

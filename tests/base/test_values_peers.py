@@ -14,10 +14,15 @@ import pytest
 
 from edgecron.base.peers import (
     End,
+    Row,
+    ask_rows,
+    end_of,
     find_rows,
     find_user_of,
     own_users,
+    read_answer,
     read_tables,
+    request,
     tells_users,
     user_of,
 )
@@ -143,6 +148,11 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
+def user_in_tables(link: socket.socket) -> int | None:
+    """Whose its other end is where the kernel can't be asked for one socket."""
+    return find_user_of(link, ask=lambda *, of, to: [])
+
+
 @pytest.mark.parametrize(
     ("served", "host", "family", "asked", "own"),
     [
@@ -164,8 +174,10 @@ def test_this_machine_tells_that_a_connection_of_ours_is_ours(
 
     assert find_user_of(taken) == os.geteuid()
     assert find_user_of(link) == os.geteuid()
+    assert user_in_tables(taken) == os.geteuid()
     link.shutdown(socket.SHUT_WR)
     assert find_user_of(taken) == os.geteuid()
+    assert user_in_tables(taken) == os.geteuid()
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
@@ -181,26 +193,8 @@ def test_who_has_closed_is_nobody_although_what_he_sent_is_there(
     taken = connection.taken()
 
     assert find_user_of(taken) is None
+    assert user_in_tables(taken) is None
     assert taken.recv(10) == b"words"
-
-
-class EndingLink:
-    """A connection whose other end closes after it was looked for."""
-
-    def __init__(self, link: socket.socket, other: socket.socket) -> None:
-        self._link = link
-        self._other = other
-        self._looks = 0
-
-    def getsockname(self) -> object:
-        return self._link.getsockname()
-
-    def getpeername(self) -> object:
-        self._looks += 1
-        if self._looks == 2:
-            self._other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self._other.close()
-        return self._link.getpeername()
 
 
 def test_of_a_connection_that_ends_while_it_is_looked_for_nobody_is_told(
@@ -208,8 +202,16 @@ def test_of_a_connection_that_ends_while_it_is_looked_for_nobody_is_told(
 ) -> None:
     connection = Connection(stack, socket.AF_INET, "127.0.0.1")
     link = connection.made_by(socket.AF_INET, "127.0.0.1")
+    taken = connection.taken()
 
-    assert find_user_of(EndingLink(connection.taken(), link)) is None
+    def ask(*, of: End, to: End) -> list[Row]:
+        """As if another's connection had the same ends by the time of the answer."""
+        rows = ask_rows(of=of, to=to) or find_rows(read_tables(), of=of, to=to)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        link.close()
+        return rows
+
+    assert find_user_of(taken, ask=ask) is None
 
 
 def test_of_no_connection_over_tcp_nobody_is_told() -> None:
@@ -258,3 +260,66 @@ def test_in_a_user_namespace_the_number_of_all_unknown_users_is_nobody_s(
     (tmp_path / "sys/kernel/overflowuid").write_text(f"{os.geteuid()}\n")
 
     assert os.geteuid() not in own_users(tmp_path)
+
+
+PEER, OWN = End(ip_address("127.0.0.1"), 0x8A81), End(ip_address("127.0.0.1"), 0xC3B7)
+
+
+def answer(
+    *, family: int = socket.AF_INET, state: int = 1, of: End = PEER, to: End = OWN, uid: int = 1000
+) -> bytes:
+    """What the kernel answers, as struct inet_diag_msg has it."""
+    packed = [
+        bytes(10) + b"\xff\xff" + end.address.packed
+        if family == socket.AF_INET6 and end.address.version == 4
+        else end.address.packed
+        for end in (of, to)
+    ]
+    ports = struct.pack(">HH", of.port, to.port)
+    ends = b"".join(one.ljust(16, b"\0") for one in packed)
+    rest = struct.pack("=12xIIIII", 0, 0, 0, uid, 77)
+    body = struct.pack("=BBBB", family, state, 0, 0) + ports + ends + rest
+    return struct.pack("=IHHII", 16 + len(body), 20, 0, 0, 0) + body
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_an_answer_about_one_socket_tells_its_user(family: int) -> None:
+    assert read_answer(answer(family=family), of=PEER, to=OWN) == [Row(1, 1000, 77)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        answer()[:80],
+        struct.pack("=IHHIIi", 36, 2, 0, 0, 0, -2) + bytes(16),  # NLMSG_ERROR, ENOENT
+        struct.pack("=IHHII", 88, 2, 0, 0, 0) + answer()[16:],
+        answer(state=10, to=End(ip_address("0.0.0.0"), 0)),  # what listens there
+        answer(of=OWN, to=PEER),
+        answer(of=End(PEER.address, 1)),
+    ],
+)
+def test_an_answer_about_another_socket_tells_nothing(content: bytes) -> None:
+    assert read_answer(content, of=PEER, to=OWN) == []
+
+
+def test_the_kernel_is_asked_for_one_socket_by_its_ends() -> None:
+    asked = request(of=PEER, to=OWN)
+
+    assert len(asked) == struct.unpack_from("=I", asked)[0] == 72
+    assert asked[24:28] == b"\x8a\x81\xc3\xb7"
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_of_what_listens_nothing_is_told_but_of_who_is_connected(
+    stack: ExitStack, family: int
+) -> None:
+    host = "127.0.0.1" if family == socket.AF_INET else "::1"
+    connection = Connection(stack, family, host)
+    served = End(ip_address(host), connection.port)
+    link = connection.made_by(family, host)
+    peer = end_of(link.getsockname())
+
+    # This kernel can be asked, as that of any distribution; where not, the tables are read.
+    assert [row.uid for row in ask_rows(of=peer, to=served)] in ([os.geteuid()], [])
+    assert ask_rows(of=served, to=End(ip_address(host), 1)) == []
