@@ -33,8 +33,16 @@ class FireWriter:
     """
 
     def __init__(
-        self, database: Database, seat: Seat | None, counts: RunCounts, *, now_ms: int, direct: bool
+        self,
+        database: Database,
+        seat: Seat | None,
+        counts: RunCounts,
+        *,
+        now_ms: int,
+        direct: bool,
+        fences: dict[int, int] | None = None,
     ) -> None:
+        """`fences`: the first fence that claims of each schedule may use, if there are claims."""
         self._database = database
         self._seat = seat
         self._counts = counts
@@ -45,7 +53,7 @@ class FireWriter:
         # Replaced before they started: what follows is to be written.
         self.withdrawn: list[int] = []
         self.broken: list[Broken] = []
-        self._rows = RowBatch(database, now_ms=now_ms)
+        self._rows = RowBatch(database, now_ms=now_ms, fences=fences)
 
     def flush(self) -> None:
         """Write all rows now, for what reads or writes rows of the same schedules next."""

@@ -14,7 +14,6 @@ from edgecron.planning.overlap import (
     running_limit,
 )
 from edgecron.store.contract import STALE_MS, Broken, ClaimBatch, Decided, Granted, QueuedRow, Seat
-from edgecron.store.sqlite.claims import give_fences
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
 from edgecron.store.sqlite.limits import (
@@ -59,7 +58,7 @@ def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBat
         filler.give_up()
     filler.fill()
     return ClaimBatch(
-        granted=give_fences(database, filler.granted, now_ms=now_ms),
+        granted=tuple(filler.granted),
         decided=tuple(filler.decided),
         has_replaced=filler.has_replaced,
         broken=tuple(filler.broken),
@@ -234,9 +233,13 @@ class _Filler:
 
 def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -> Granted | None:
     token = os.urandom(8).hex()
+    [(fence,)] = database.returning_all(
+        """UPDATE schedules SET fence = max(fence + 1, :now) WHERE id = :id RETURNING fence""",
+        {"id": row.schedule_id, "now": now_ms},
+    )
     found = database.returning(
         """UPDATE executions SET status = 'running', claimed_at = :now, heartbeat_at = :now,
-               stale_after = :stale, started_at = :now, fence = :now, revision = :revision,
+               stale_after = :stale, started_at = :now, fence = :fence, revision = :revision,
                engine_id = :engine,
                supervisor_id = :supervisor, lease_token = :token
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
@@ -245,6 +248,7 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
             "id": row.execution_id,
             "revision": row.revision,
             "now": now_ms,
+            "fence": fence,
             "stale": now_ms + STALE_MS,
             "engine": seat.engine_id,
             "supervisor": seat.supervisor_id,
@@ -267,7 +271,7 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
         scope_kind=row.scope_kind,
         scope_id=row.scope_id,
         payload=found[6],
-        fence=now_ms,
+        fence=fence,
         upstream=_find_upstream(database, found[2]),
     )
 

@@ -28,7 +28,7 @@ _INSERT = """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id
                finished_at, missed_from_at, missed_to_at, missed_count, flags)
            VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
                :source, :payload, :due, :max_attempts, :queue, :priority, :status, :reason,
-               :missed_by, :error_msg, :queued, :claimed, :claimed, :stale, :claimed, :claimed,
+               :missed_by, :error_msg, :queued, :claimed, :claimed, :stale, :claimed, :fence,
                :engine, :supervisor, :token, :waiting_for, :wait_until, :finished, :missed_from,
                :missed_to, :missed_count, :flags)
            ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
@@ -67,6 +67,7 @@ class _Put(NamedTuple):
 
     key: ScopeKey
     shape: Shape
+    fence: int | None = None
     waits_for: WaitsFor | None = None
     skipped: tuple[ScheduleSpec, Missed] | None = None
 
@@ -78,8 +79,11 @@ class RowBatch:
     is not written, and neither granted nor told.
     """
 
-    def __init__(self, database: Database, *, now_ms: int) -> None:
+    def __init__(
+        self, database: Database, *, now_ms: int, fences: dict[int, int] | None = None
+    ) -> None:
         self._database = database
+        self._fences = {} if fences is None else fences  # the next one of each schedule
         self._now_ms = now_ms
         self._put: list[_Put] = []
         self._keys: set[ScopeKey] = set()  # of what was put
@@ -90,7 +94,11 @@ class RowBatch:
     def put(self, key: ScopeKey, shape: Shape, waits_for: WaitsFor | None) -> None:
         """Have a row written, at the latest with the next `write`."""
         self._is_mixed = self._is_mixed or (bool(self._put) and shape != self._put[0].shape)
-        self._put.append(_Put(key, shape, waits_for))
+        fence = None
+        if shape.seat is not None:
+            fence = self._fences[key[0]]
+            self._fences[key[0]] = fence + 1
+        self._put.append(_Put(key, shape, fence, waits_for))
         self._keys.add(key)
 
     def skip(
@@ -120,7 +128,7 @@ class RowBatch:
         if is_mixed:
             ids = self._write_mixed(put, tokens)
         else:
-            found = self._insert(put[0].shape, [one.key for one in put], tokens or None)
+            found = self._insert(put, tokens or None)
             ids = [found.pop(one.key, None) for one in put]
         for at, (one, execution_id) in enumerate(zip(put, ids, strict=True)):
             if execution_id is None:
@@ -129,9 +137,9 @@ class RowBatch:
                 self.decided.append(_skipped(execution_id, one, one.skipped[1]))
                 continue
             self.decided.append(_decided(execution_id, one.key[0], one.shape, one.waits_for))
-            if one.shape.seat is not None:
+            if one.fence is not None:
                 token = _token_at(tokens, at)
-                self.granted.append(_granted(execution_id, token, one.key, one.shape, self._now_ms))
+                self.granted.append(_granted(execution_id, token, one.key, one.shape, one.fence))
         return [one.execution_id for one in self.decided[first_new:]]
 
     def _write_mixed(self, put: list[_Put], tokens: str) -> list[int | None]:
@@ -223,16 +231,16 @@ class RowBatch:
             "engine": None if seat is None else seat.engine_id,
             "supervisor": None if seat is None else seat.supervisor_id,
             "token": None if seat is None else _token_at(tokens, place),
+            "fence": one.fence,
             "waiting_for": shape.waiting_for,
             "wait_until": shape.wait_until_ms,
             "flags": None if is_skipped or flag is None else json.dumps([flag]),
             **missed,
         }
 
-    def _insert(
-        self, shape: Shape, keys: list[ScopeKey], tokens: str | None
-    ) -> dict[ScopeKey, int]:
-        """The ids of new rows by schedule and scope."""
+    def _insert(self, put: list[_Put], tokens: str | None) -> dict[ScopeKey, int]:
+        """Write rows of one shape; their ids by schedule and scope."""
+        shape = put[0].shape
         fire, seat = shape.fire, shape.seat
         found = {
             (row[0], row[1], row[2]): row[3]
@@ -243,7 +251,7 @@ class RowBatch:
                        fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until)
                    SELECT value ->> 0, :revision, value ->> 1, value ->> 2, :plan, :fire_key,
                        :cause, :source, :due, :max_attempts, :queue, :priority, :status, :now,
-                       :claimed, :claimed, :stale, :claimed, :claimed, :engine, :supervisor,
+                       :claimed, :claimed, :stale, :claimed, value ->> 3, :engine, :supervisor,
                        substr(:tokens, 1 + :token_size * key, :token_size),
                        :waiting_for, :wait_until
                    FROM json_each(:keys) WHERE TRUE
@@ -251,7 +259,7 @@ class RowBatch:
                        DO NOTHING
                    RETURNING schedule_id, scope_kind, scope_id, id""",
                 {
-                    "keys": json.dumps(keys),
+                    "keys": json.dumps([(*one.key, one.fence) for one in put]),
                     "revision": shape.revision,
                     "plan": fire.plan_ms,
                     "fire_key": fire.fire_key,
