@@ -36,9 +36,9 @@ _LEAST_COMPRESSED = 256  # below it the page is written whole anyway
 
 
 def pack_output(output: Output | None) -> dict[str, Any] | None:
-    """The columns of an output; None where nothing was printed, which leaves no row.
+    """Return the columns of an output; None if the run printed nothing.
 
-    Compressing takes milliseconds: before the transaction, not in it.
+    Call it before the transaction: to compress an output takes milliseconds.
     """
     if output is None or not (output.chunks or output.dropped_bytes):
         return None
@@ -60,7 +60,7 @@ def pack_output(output: Output | None) -> dict[str, Any] | None:
 
 
 def insert_output(database: Database, execution_id: int, columns: dict[str, Any]) -> None:
-    """Keep what `pack_output` laid out, inside the caller's transaction."""
+    """Insert the columns that `pack_output` made, inside the caller's transaction."""
     database.change(
         """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
                dropped_bytes, dropped_after)
@@ -70,7 +70,7 @@ def insert_output(database: Database, execution_id: int, columns: dict[str, Any]
 
 
 def find_output(database: Database, execution_id: int) -> Output | None:
-    """What a run printed, or None where it printed nothing or has not ended."""
+    """Return the output of a run; None if it printed nothing or has not ended."""
     row = database.row(
         """SELECT encoding, chunks, stdout_bytes, stderr_bytes, dropped_bytes, dropped_after,
                removed_at
@@ -104,7 +104,7 @@ def _unpack(packed: bytes) -> tuple[OutputChunk, ...]:
 
 
 def note_progress(database: Database, reported: Sequence[Reported]) -> None:
-    """Put progress on record, of what still runs by these tokens."""
+    """Record the progress of runs that are still running with these tokens."""
     with database.transaction():
         database.change_many(
             """UPDATE executions SET progress = :progress
@@ -118,7 +118,7 @@ def note_progress(database: Database, reported: Sequence[Reported]) -> None:
 
 
 def report_progress(database: Database, execution_id: int, progress: str) -> bool:
-    """Put a progress on record; whether that is of a run that goes on."""
+    """Record the progress of a run; whether the run is still running."""
     with database.transaction():
         changed = database.change(
             """UPDATE executions SET progress = :progress
@@ -136,7 +136,7 @@ def _runs(database: Database, execution_id: int) -> bool:
 
 
 def write_state(database: Database, schedule_id: int, changes: Mapping[str, str | None]) -> None:
-    """Change what a schedule remembers, inside the caller's transaction."""
+    """Change the state of a schedule, inside the caller's transaction."""
     gone = [key for key, value in changes.items() if value is None]
     kept = [(key, value) for key, value in changes.items() if value is not None]
     if gone:
@@ -145,7 +145,7 @@ def write_state(database: Database, schedule_id: int, changes: Mapping[str, str 
             [{"schedule": schedule_id, "key": key} for key in gone],
         )
     if kept:
-        # What no edgecron would have let through must not hold up the end that it comes with.
+        # An invalid value must not prevent the end that it comes with.
         database.change_many(
             """INSERT INTO state (schedule_id, key, value)
                SELECT :schedule, :key, :value WHERE json_valid(:value)
@@ -155,34 +155,8 @@ def write_state(database: Database, schedule_id: int, changes: Mapping[str, str 
         )
 
 
-def find_fitting_states(
-    database: Database, changes: Sequence[tuple[int, str, Mapping[str, str | None]]]
-) -> list[bool]:
-    """Whether the schedules of running executions stay within the limits of a state, with changes
-    by execution and lease token; those that fit count for the ones after them."""
-    states: dict[int, Mapping[str, str]] = {}
-    fitting = []
-    for execution_id, token, change in changes:
-        found = database.row(
-            """SELECT schedule_id FROM executions
-               WHERE id = :id AND lease_token = :token AND status = 'running'""",
-            {"id": execution_id, "token": token},
-        )
-        if found is None:
-            fitting.append(True)  # It ends nothing, and so changes nothing.
-            continue
-        before = states.get(found[0])
-        if before is None:
-            before = find_state(database, found[0])
-        after = {k: value for k, value in {**before, **change}.items() if value is not None}
-        fits = fits_state(before, after)
-        states[found[0]] = after if fits else before
-        fitting.append(fits)
-    return fitting
-
-
 def find_state(database: Database, schedule_id: int) -> dict[str, str]:
-    """What a schedule remembers: texts of JSON by key, in the order of keys."""
+    """Return the state of a schedule: JSON texts by key, in the order of keys."""
     rows = database.rows(
         "SELECT key, value FROM state WHERE schedule_id = :schedule ORDER BY key",
         {"schedule": schedule_id},
@@ -191,7 +165,7 @@ def find_state(database: Database, schedule_id: int) -> dict[str, str]:
 
 
 def count_state(database: Database, schedule_id: int) -> int:
-    """How many keys that has."""
+    """Count the keys of a schedule's state."""
     [(count,)] = database.rows(
         "SELECT count(*) FROM state WHERE schedule_id = :schedule", {"schedule": schedule_id}
     )
@@ -232,10 +206,10 @@ _End = tuple[Outcome, _PackedOutput | None]
 
 
 def finish(database: Database, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
-    """End running rows in one transaction; None where the lease was lost, changing nothing.
+    """End running rows in one transaction; None for a row whose lease was lost.
 
-    What follows an end is written with it: its retry, or, where its fire has ended, the fires of
-    schedules that come after it and its own next time after the end.
+    The same transaction writes what follows an end: its retry or, if its fire has ended, the fires
+    of followers and the schedule's own next time after the end.
     """
     ends = _pack(outcomes)
     with database.transaction():
@@ -250,7 +224,7 @@ def finish_and_fill(
     now_ms: int,
     hold: Hold = Hold.NOTHING,
 ) -> tuple[list[Ended | None], ClaimBatch]:
-    """As `finish`, and give the places that are free then to what is queued."""
+    """End rows as `finish` does, and give the free places to queued runs."""
     ends = _pack(outcomes)
     with database.transaction():
         written = _write_ends(database, ends, now_ms)
@@ -258,10 +232,10 @@ def finish_and_fill(
 
 
 def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | None:
-    """Queue a row that was claimed but never started; its token is gone for good.
+    """Queue a row that was claimed but never started; its token is void from now on.
 
-    Where its schedule was removed meanwhile, it is cancelled like all that was queued then; where
-    its end was asked for, it has it. None if the row has moved on.
+    If its schedule was removed, or a person cancelled the run, the row is cancelled instead. None
+    if the row has another state by now.
     """
     reason, ended = None, None
     with database.transaction():
@@ -299,16 +273,15 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | N
 
 
 def _pack(outcomes: Sequence[Outcome]) -> list[_End]:
-    """Compress what was printed, before the lock is taken."""
+    """Compress the outputs, before the transaction takes the lock."""
     return [(outcome, pack_output(outcome.output)) for outcome in outcomes]
 
 
 def _write_ends(database: Database, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
     written: list[Ended | None] = []
-    ends = _with_fitting_states(database, ends)
     unfollowed = _find_unfollowed(database, [outcome for outcome, _ in ends])
     for is_simple, group in groupby(ends, key=lambda end: _is_simple(end[0], unfollowed)):
-        # Nothing waits for a success: looked at anew, for what follows an end may come to.
+        # Checked for each group: followers of the group before might wait for a success.
         if is_simple and not is_any_waiting(database):
             written += _finish_simple(database, list(group), now_ms)
         else:
@@ -316,29 +289,27 @@ def _write_ends(database: Database, ends: Sequence[_End], now_ms: int) -> list[E
     return written
 
 
-def _with_fitting_states(database: Database, ends: Sequence[_End]) -> list[_End]:
-    """The ends, each without its changes of state if these would make the state too large."""
-    changing = [
-        (at, outcome, outcome.state)
-        for at, (outcome, _) in enumerate(ends)
-        if outcome.state and outcome.status is Status.SUCCESS
-    ]
-    fitting = find_fitting_states(
-        database, [(one.execution_id, one.lease_token, state) for _, one, state in changing]
+def _refuse_large_state(database: Database, outcome: Outcome) -> Outcome:
+    """Return the outcome, without its changes of state if they would make the state too large."""
+    running = database.row(
+        """SELECT schedule_id FROM executions
+           WHERE id = :id AND lease_token = :token AND status = 'running'""",
+        {"id": outcome.execution_id, "token": outcome.lease_token},
     )
-    kept = list(ends)
-    for (at, outcome, _), fits in zip(changing, fitting, strict=True):
-        if not fits:
-            flags = (*outcome.flags, STATE_REFUSED)
-            kept[at] = outcome._replace(state=None, flags=flags), ends[at][1]
-    return kept
+    if running is None or outcome.state is None:
+        return outcome
+    before = find_state(database, running[0])
+    after = {k: value for k, value in {**before, **outcome.state}.items() if value is not None}
+    if fits_state(before, after):
+        return outcome
+    return outcome._replace(state=None, flags=(*outcome.flags, STATE_REFUSED))
 
 
 def _find_unfollowed(database: Database, outcomes: Sequence[Outcome]) -> dict[int, bool]:
-    """Those of the executions whose end no follower and no next time waits for; whether each is
-    its fire's last attempt.
+    """Find executions without followers and without a next time after their end.
 
-    What is decided with the ends before them makes none of them otherwise.
+    Returns for each whether it is the last attempt of its fire. Ends of the same transaction change
+    none of that.
     """
     return dict(
         database.rows(
@@ -353,16 +324,20 @@ def _find_unfollowed(database: Database, outcomes: Sequence[Outcome]) -> dict[in
 
 
 def _is_simple(outcome: Outcome, unfollowed: Mapping[int, bool]) -> bool:
-    """Whether nothing can follow an end: no retry, no follower, no next time.
-
-    Asked of each end: of two of one execution, the one whose lease was lost says nothing.
-    """
+    """Whether an end changes no state, and nothing follows it: no retry, follower or next time."""
     is_last = unfollowed.get(outcome.execution_id)
-    return is_last is not None and (outcome.status is Status.SUCCESS or bool(is_last))
+    if is_last is None or _changes_state(outcome):
+        return False
+    return outcome.status is Status.SUCCESS or is_last
+
+
+def _changes_state(outcome: Outcome) -> bool:
+    # An attempt that failed half-way must find what was there before it.
+    return bool(outcome.state) and outcome.status is Status.SUCCESS
 
 
 def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
-    """Write ends that nothing follows, a statement for all of them at once."""
+    """Write ends that nothing follows, with one statement for all of them."""
     rows = database.returning_each(_END, [_end_columns(outcome) for outcome, _ in ends])
     found = {row[:2]: row[2:] for row in rows}
     written: list[Ended | None] = []
@@ -385,6 +360,8 @@ def _finish_one(
     output: _PackedOutput | None,
     now_ms: int,
 ) -> Ended | None:
+    if _changes_state(outcome):
+        outcome = _refuse_large_state(database, outcome)
     row = database.returning(_END, _end_columns(outcome))
     if row is None:
         return None
@@ -396,10 +373,7 @@ def _finish_one(
 def _write_more(
     database: Database, outcome: Outcome, output: _PackedOutput | None, *, schedule_id: int
 ) -> None:
-    """Write what a run printed, and what its schedule is to remember.
-
-    That only of a success: an attempt that failed half-way is to find what was there before it.
-    """
+    """Write the output of a run and, after a success, its changes of state."""
     if output is not None:
         insert_output(database, outcome.execution_id, output)
     if outcome.state and outcome.status is Status.SUCCESS:
