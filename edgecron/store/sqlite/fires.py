@@ -17,7 +17,6 @@ from edgecron.store.sqlite.overlap_replace import (
     keep_turn,
     note_covered,
     replace_oldest,
-    replace_waiting,
     take_over_catch_up,
 )
 from edgecron.store.sqlite.row_batches import RowBatch, missed_fire, shape_of
@@ -230,13 +229,13 @@ class FireWriter:
         if spec.policies.catch_up is CatchUp.ALL:
             # Those run in sequence, and overlap discards none of them.
             count -= count_late(self._database, key)
-        replace = replace_waiting if is_owed else replace_oldest
-        withdrawn = replace(
+        withdrawn = replace_oldest(
             self._database,
             key,
             count=count,
             by=by,
             spares_late=spec.policies.catch_up is CatchUp.ALL,
+            only_waiting=is_owed,
             now_ms=self._now_ms,
         )
         self._rows.decided.extend(withdrawn)

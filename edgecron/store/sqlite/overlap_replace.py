@@ -20,16 +20,19 @@ def replace_oldest(
     count: int,
     by: int,
     spares_late: bool = False,
+    only_waiting: bool = False,
     now_ms: int,
 ) -> list[Decided]:
-    """Withdraw the oldest active executions of a schedule and scope, but for the one they make
-    room for, inside the caller's transaction; those that never ran, for the log.
+    """Replace the `count` oldest active runs of a schedule and scope by the run `by`.
 
-    With `spares_late`, not what is caught up. What is queued is cancelled at once. What runs is
-    marked, and ended by whoever runs it: the newer one waits for that.
+    Queued runs are cancelled now, and returned for the log. Running ones are marked, and their
+    engine ends them; the newer run waits for that. With `spares_late`, catch-ups stay; with
+    `only_waiting`, runs and retries of fires that have begun stay.
     """
     withdrawn = []
     found = _find_oldest(database, key, by, spares_late=spares_late)
+    if only_waiting:
+        found = [row for row in found if row[1] == "queued" and row[4] != "retry"]
     for row in found[: max(count, 0)]:
         if row[1] == "queued":
             withdrawn.append(_withdraw(database, key[0], row, now_ms))
@@ -38,23 +41,8 @@ def replace_oldest(
     return withdrawn
 
 
-def replace_waiting(
-    database: Database,
-    key: tuple[int, str, str],
-    *,
-    count: int,
-    by: int,
-    spares_late: bool = False,
-    now_ms: int,
-) -> list[Decided]:
-    """As `replace_oldest`, but only what has not begun."""
-    found = _find_oldest(database, key, by, spares_late=spares_late)
-    waiting = [row for row in found if row[1] == "queued" and row[4] != "retry"]
-    return [_withdraw(database, key[0], row, now_ms) for row in waiting[: max(count, 0)]]
-
-
 class TakenOver(NamedTuple):
-    """A waiting catch-up that a live fire took over, and the missed range that goes with it."""
+    """A waiting catch-up that a live fire took over, and its missed range."""
 
     skipped: Decided
     missed_from_ms: int
@@ -62,7 +50,7 @@ class TakenOver(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """What is noted of the run that took it over; `covered_range` reads it."""
+        """Return the flag of the run that took it over; `covered_range` reads it."""
         return f"{COVERS_MARK}{self.missed_count}:{self.missed_from_ms}"
 
 
@@ -127,7 +115,7 @@ def take_over_catch_up(
 
 
 def note_covered(database: Database, execution_id: int, taken: TakenOver) -> None:
-    """Note of a new run which missed range it covers, inside the caller's transaction."""
+    """Record which missed range a new run covers, inside the caller's transaction."""
     database.change(
         "UPDATE executions SET flags = json_array(:flag) WHERE id = :id",
         {"id": execution_id, "flag": taken.flag},
@@ -135,10 +123,10 @@ def note_covered(database: Database, execution_id: int, taken: TakenOver) -> Non
 
 
 def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided]) -> None:
-    """Give a fire the turn of those that it has replaced while they waited.
+    """Give a run the due time of the queued runs that it has replaced.
 
-    At the end of the line it would itself be replaced before it is there: on an engine that is
-    always full none of them would ever run.
+    With its own due time, a newer run would replace it before it gets a place: on an engine that is
+    always full, none of them would ever run.
     """
     dues = [one.due_ms for one in withdrawn if one.due_ms is not None and one.cause != Cause.RETRY]
     if dues:
@@ -151,9 +139,9 @@ def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided
 def ask_for_place(
     database: Database, key: tuple[int, str, str], *, by: int, limit: int, now_ms: int
 ) -> bool:
-    """Ask for the end of the oldest that run, so that one more can start; False: it was before.
+    """End the oldest running runs so that the run `by`, whose condition is now met, can start.
 
-    For one that had to wait for a condition, which has come true.
+    False if enough of them are ending already.
     """
     running = [row for row in _find_oldest(database, key, by) if row[1] == "running"]
     leaving = sum(row[6] is not None for row in running)
@@ -165,7 +153,7 @@ def ask_for_place(
 
 
 def count_late(database: Database, key: tuple[int, str, str]) -> int:
-    """How many that are caught up in sequence are active of a schedule and scope."""
+    """Count the active catch-ups of a schedule and scope."""
     [(count,)] = database.rows(
         """SELECT count(*) FROM executions INDEXED BY executions_active
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
@@ -178,7 +166,7 @@ def count_late(database: Database, key: tuple[int, str, str]) -> int:
 def _find_oldest(
     database: Database, key: tuple[int, str, str], by: int, *, spares_late: bool = False
 ) -> list[_Row]:
-    """What is active but for one, and for backfills: what is queued first, the oldest first."""
+    """Return active runs other than `by` and backfills: queued ones first, the oldest first."""
     return database.rows(
         """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
            FROM executions INDEXED BY executions_active
@@ -204,7 +192,16 @@ def _withdraw(
     now_ms: int,
 ) -> Decided:
     execution_id, _, revision, plan_ms, cause, attempt, _, due_ms = row
-    _cancel_queued(database, schedule_id, execution_id, now_ms)
+    database.change(
+        """UPDATE executions SET status = 'cancelled', reason = 'replaced', finished_at = :now,
+               waiting_for = NULL, wait_until = NULL
+           WHERE id = :id AND status = 'queued'""",
+        {"id": execution_id, "now": now_ms},
+    )
+    database.change(
+        "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
+        {"id": schedule_id},
+    )
     return Decided(
         execution_id=execution_id,
         schedule_id=schedule_id,
@@ -215,19 +212,6 @@ def _withdraw(
         cause=Cause(cause),
         attempt=attempt,
         due_ms=due_ms,
-    )
-
-
-def _cancel_queued(database: Database, schedule_id: int, execution_id: int, now_ms: int) -> None:
-    database.change(
-        """UPDATE executions SET status = 'cancelled', reason = 'replaced', finished_at = :now,
-               waiting_for = NULL, wait_until = NULL
-           WHERE id = :id AND status = 'queued'""",
-        {"id": execution_id, "now": now_ms},
-    )
-    database.change(
-        "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
-        {"id": schedule_id},
     )
 
 
