@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
 
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import Hold
@@ -13,9 +12,9 @@ from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Subject
 from edgecron.store.sqlite.connection import Database
 
-MOST_UPCOMING = 1024  # so many are known beforehand of what is due at one instant: 1.4 KB each
+MOST_UPCOMING = 1024  # schedules of one instant that are loaded before it: 1.4 KB each
 
-# What is held, as a condition on schedules.
+# The condition on schedules for each hold.
 _HELD = {
     Hold.NOTHING: "",
     Hold.CALENDAR: "AND trusted_until IS NOT NULL",
@@ -32,7 +31,7 @@ def find_due(
     hold: Hold = Hold.NOTHING,
     offers: Offers | None = None,
 ) -> list[Due]:
-    """Schedules whose next fire may start, earliest first, at most `limit` per queue."""
+    """Return schedules whose next fire can start, earliest first, at most `limit`."""
     found: list[Due] = []
     for queue in queues:
         offered, values = among(queue, offers)
@@ -47,7 +46,7 @@ def find_due(
         try:
             rows = database.rows(sql, params)
         except Unreadable:
-            # It is the one text of these; of which trigger the time is, is known without it too.
+            # `next_source` is the only text of these columns, and the plan can do without it.
             rows = database.rows(sql.replace("next_source,", "NULL,"), params)
         found.extend(
             Due(
@@ -71,7 +70,7 @@ def find_due(
 def find_boot_due(
     database: Database, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
 ) -> list[tuple[int, int]]:
-    """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
+    """Return (id, revision) of enabled `on boot` schedules that this boot has not decided."""
     found: list[tuple[int, int]] = []
     for queue in queues:
         offered, values = among(queue, offers)
@@ -85,7 +84,7 @@ def find_boot_due(
 
 
 def is_used(database: Database, queue: str) -> bool:
-    """Whether a schedule of a queue has a time to come, fires on boot, or has a row that waits."""
+    """Whether a schedule of a queue will fire, fires on boot, or has a queued row."""
     [(found,)] = database.rows(
         """SELECT EXISTS (SELECT 1 FROM schedules
                WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled)
@@ -106,10 +105,10 @@ def next_due_ms(
     hold: Hold = Hold.NOTHING,
     offers: Offers | None = None,
 ) -> int | None:
-    """The earliest of: a schedule is due, a queued row is due, a pause ends, the deadline comes of
-    what waits for a condition.
+    """Return the next time that an engine of these queues has something to do.
 
-    Queued rows that are due already wait for a place, not for a time.
+    That is the earliest of: a schedule is due, a queued row is due, a pause ends, the wait for a
+    condition ends. Rows that are due already wait for a place, and do not count.
     """
     times: list[int] = []
     for queue in queues:
@@ -134,7 +133,7 @@ def next_due_ms(
 
 
 def _deadline_ms(database: Database, queue: str) -> list[int]:
-    """When the first row of a queue has waited long enough for a condition."""
+    """Return when the first row of a queue stops waiting for a condition."""
     row = database.row(
         """SELECT min(wait_until) FROM executions
            WHERE queue = :queue AND wait_until IS NOT NULL""",
@@ -144,7 +143,7 @@ def _deadline_ms(database: Database, queue: str) -> list[int]:
 
 
 def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]:
-    """When the first queued row of each priority is due that is not yet."""
+    """Yield for each priority when the next queued row will be due."""
     for priority in priorities(database, queue):
         row = database.row(
             """SELECT min(due_at) FROM executions
@@ -157,7 +156,7 @@ def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]
 
 
 def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | None:
-    """The name of the schedule that fires next, and when; None where nothing is to come."""
+    """Return the name of the schedule that fires next, and when; None if none will fire."""
     found = [
         (at_ms, name)
         for queue in queues
@@ -178,7 +177,7 @@ def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | 
 def find_subject(
     database: Database, execution_id: int | None, schedule: str | None
 ) -> Subject | None:
-    """The schedule of a run, or else of a name; None if there is no such run or schedule."""
+    """Find the schedule of a run, or of a name if there is no run id."""
     if execution_id is not None:
         row = database.row(
             """SELECT s.id, e.priority, iif(s.enabled, s.next_run_at, NULL)
@@ -198,8 +197,10 @@ def find_subject(
 def upcoming(
     database: Database, queues: tuple[str, ...], *, limit: int, offers: Offers | None = None
 ) -> list[tuple[int, int]]:
-    """(id, revision) of the schedules that fire next; where more than `limit` of a queue are due
-    at one instant, of all of these, up to MOST_UPCOMING."""
+    """Return (id, revision) of the schedules that fire next, `limit` per queue.
+
+    If more than that are due at one instant, return those of that instant, up to MOST_UPCOMING.
+    """
     found: list[tuple[int, int]] = []
     for queue in queues:
         rows = _next_of(database, queue, limit, offers)
@@ -222,36 +223,32 @@ def _next_of(
     )
 
 
-# `queues.offer_of`, as SQLite asks it of a schedule.
+# `offer_of`, as an SQL expression.
 OFFER = "{of}kind || ' ' || iif({of}kind = 'callable', {of}job, {of}name)"
 
-_AMONG = f"AND {OFFER} IN (SELECT value FROM json_each(:offers))"
 
-AMONG = _AMONG.format(of="")
+def among(queue: str, offers: Offers | None, *, of: str = "") -> tuple[str, dict[str, str]]:
+    """Return an SQL condition that schedules are offered, and its values; `of` is their prefix.
 
-AMONG_OF_S = _AMONG.format(of="s.")
-
-
-def among(queue: str, offers: Offers | None, *, sql: str = AMONG) -> tuple[str, dict[str, str]]:
-    """A condition on the schedules of a queue, that they are offered, and its values; nothing
-    where all are."""
+    Both are empty if the engine takes every job of the queue.
+    """
     if offers is None or find_program(queue) is None:
         return "", {}
-    return sql, {"offers": _text(frozenset(offers))}
+    condition = f"AND {OFFER.format(of=of)} IN (SELECT value FROM json_each(:offers))"
+    return condition, {"offers": _text(offers)}
 
 
 def offers_text(offers: Offers | None) -> str | None:
-    """What an engine offers, as it is put down."""
-    return None if offers is None else _text(frozenset(offers))
+    """Return the offers of an engine as its row stores them."""
+    return None if offers is None else _text(offers)
 
 
-@lru_cache(maxsize=8)
-def _text(offers: frozenset[str]) -> str:
+def _text(offers: Offers) -> str:
     return json.dumps(sorted(offers), ensure_ascii=False)
 
 
 def priorities(database: Database, queue: str) -> Iterator[int]:
-    """The priorities of what is queued and waits for no condition, highest first."""
+    """Yield the priorities of queued rows that wait for no condition, highest first."""
     below = 2**62
     while True:
         row = database.row(

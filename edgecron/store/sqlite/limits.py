@@ -289,11 +289,6 @@ def _bounded_ms(deadline_s: float) -> int:
     return round(min(deadline_s * 1000, MAX_DURATION_MS))
 
 
-def give_up(database: Database, row: QueuedRow, unmet: Condition, *, now_ms: int) -> Decided:
-    """Skip a row for a condition that does not hold, after its deadline."""
-    return _give_up(database, row.execution_id, unmet, row.needs_deadline_s, now_ms)
-
-
 def owe(database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int) -> Decided:
     """Let a row wait for a condition that does not hold."""
     found = database.returning(
@@ -372,23 +367,20 @@ def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decide
     for execution_id, cause, texts, deadline_s in rows:
         unmet = needs.find_unmet(needs_of(texts), Cause(cause))
         if unmet is None:
-            _wake(database, execution_id)
+            database.change(
+                """UPDATE executions SET waiting_for = NULL, wait_until = NULL
+                   WHERE id = :id AND status = 'queued'""",
+                {"id": execution_id},
+            )
         else:
-            decided.append(_give_up(database, execution_id, unmet, deadline_s, needs.now_ms))
+            decided.append(give_up(database, execution_id, unmet, deadline_s, now_ms=needs.now_ms))
     return decided
 
 
-def _wake(database: Database, execution_id: int) -> None:
-    database.change(
-        """UPDATE executions SET waiting_for = NULL, wait_until = NULL
-           WHERE id = :id AND status = 'queued'""",
-        {"id": execution_id},
-    )
-
-
-def _give_up(
-    database: Database, execution_id: int, unmet: Condition, deadline_s: float, now_ms: int
+def give_up(
+    database: Database, execution_id: int, unmet: Condition, deadline_s: float, *, now_ms: int
 ) -> Decided:
+    """Skip a row whose condition was not met before its deadline."""
     within = format_duration_ms(_bounded_ms(deadline_s))
     message = f"needed {unmet.words()}, which did not come true within {within}"
     found = database.returning(

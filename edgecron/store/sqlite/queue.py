@@ -211,7 +211,15 @@ class _Filler:
         if unmet is not None:
             until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
             if self._may_give_up and until_ms <= self._now_ms:
-                self._note(give_up(self._database, row, unmet, now_ms=self._now_ms))
+                self._note(
+                    give_up(
+                        self._database,
+                        row.execution_id,
+                        unmet,
+                        row.needs_deadline_s,
+                        now_ms=self._now_ms,
+                    )
+                )
             else:
                 self._note(owe(self._database, row, unmet, until_ms=until_ms))
             return

@@ -24,7 +24,7 @@ from edgecron.model.engine import Offers
 from edgecron.planning.overlap import Occupancy, is_full
 from edgecron.store.contract import QueuedRow, Seat
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.due import AMONG_OF_S, among, priorities
+from edgecron.store.sqlite.due import among, priorities
 from edgecron.store.sqlite.limits import RunCounts, ScopeKey
 from edgecron.store.sqlite.revisions import snapshot_of
 from edgecron.store.sqlite.rows import needs_of, unreadable
@@ -306,7 +306,7 @@ def _find_others(
 
     A seek for each schedule, however many rows are queued of those seen.
     """
-    offered, values = among(queue, look.offers, sql=AMONG_OF_S)
+    offered, values = among(queue, look.offers, of="s.")
     rows = look.database.rows(
         f"""WITH RECURSIVE waiting(id) AS (
                SELECT min(schedule_id) FROM executions INDEXED BY executions_active
@@ -371,7 +371,7 @@ def _find_page(
     *,
     limit: int,
 ) -> list[QueuedRow]:
-    offered, values = among(queue, look.offers, sql=AMONG_OF_S)
+    offered, values = among(queue, look.offers, of="s.")
     rows = look.database.rows(
         f"""SELECT {_ROW}
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
