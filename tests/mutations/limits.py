@@ -121,7 +121,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I17",),
         edits=(
             Edit(
-                function="_Filler._start_or_owe",
+                function="_Filler._start_or_wait",
                 old="self._needs.find_unmet(row.needs, row.cause)",
                 new="None",
             ),

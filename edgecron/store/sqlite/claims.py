@@ -26,7 +26,7 @@ def claim_due(
 ) -> ClaimBatch:
     """Carry out plans inside one transaction; see `Store.claim_due`."""
     with database.transaction():
-        # First: who was late finds nothing, and holds the lock no longer than that takes.
+        # First: an engine that was too late finds nothing, and releases the lock soon.
         fences = _advance_all(database, decisions, now_ms)
         ours = [one for one in decisions if one.plan.due.schedule_id in fences]
         if not ours:
@@ -89,7 +89,7 @@ def claim_boot(
 
 
 def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int) -> ClaimBatch:
-    """What a claim did, with what follows the ends of fires that others have replaced."""
+    """Return the result of a claim, with the follow-ups of fires that were replaced."""
     granted, decided = tuple(writer.granted), tuple(writer.decided)
     batch = ClaimBatch(granted, decided, advanced, writer.has_replaced, tuple(writer.broken))
     if not writer.withdrawn:
@@ -105,7 +105,7 @@ def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int
 def _may_start_at_once(
     database: Database, wanted: Sequence[Fire], counts: RunCounts, seat: Seat, now_ms: int
 ) -> bool:
-    """Whether there are places for all; else all wait: priority decides then, and not arrival."""
+    """Whether all fires get a place; otherwise all are queued, and priority decides."""
     late = sum(fire.cause in LATE_CAUSES for fire in wanted)
     has_places = len(wanted) <= counts.places and late <= counts.late_places
     return has_places and not has_waiting(database, seat, now_ms)

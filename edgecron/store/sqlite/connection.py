@@ -1,7 +1,7 @@
 """Database: one SQLite connection with its transactions, its log and its place among writers.
 
-SQLite only reports that somebody writes, so a waiting process naps for a millisecond and asks
-again. Two of three runs that a program queued in a row had to nap (measured). Threads of one
+SQLite only reports that another connection writes, so a waiting process naps for a millisecond and
+tries again. Two of three runs that a program queued in a row had to nap (measured). Threads of one
 process therefore wait for each other in `WriterQueue`, without naps.
 """
 
@@ -39,22 +39,21 @@ if TYPE_CHECKING:
     from edgecron.store.sqlite.forks import Identity
 
 
-_TURN_MS = 100  # somebody may want to know that we still wait
+_TURN_MS = 100  # how often a waiting thread counts its wait
 _LONG_TRIES = 800  # about a second, with what each nap takes beside its millisecond
 _turns: dict[Identity, RLock] = {}  # a few bytes for each file
 _tell_wait: list[Callable[[Path], object]] = []  # at most one: the command line's
 
 
 def tell_long_waits(tell: Callable[[Path], object]) -> None:
-    """Have this called once another process's lock was waited for about a second."""
+    """Set what is called after a wait of about a second for another process."""
     _tell_wait[:] = [tell]
 
 
 class WriterQueue:
-    """The waits of one connection for others who write, up to `most_s` each.
+    """Wait for other writers on behalf of one connection, up to `most_s` each time.
 
-    `waits` is how often one of them was waited for, some milliseconds each time; `failures` how
-    often another's lock was found, and not put down yet.
+    `waits` counts the naps, `failures` the times that the lock was taken, until they are recorded.
     """
 
     def __init__(self, path: Path, identity: Identity | None, *, most_s: float) -> None:
@@ -62,16 +61,16 @@ class WriterQueue:
         self.failures = 0
         self._path = path
         self.wait_at_most(most_s)
-        # Its own where the file has no name.
+        # A file without an identity shares no lock.
         self._lock = RLock() if identity is None else _turns.setdefault(identity, RLock())
 
     def wait_at_most(self, most_s: float) -> None:
-        """Wait so long from now on."""
+        """Set the longest wait."""
         self._tries = max(1, round(most_s * 1000))
 
     @contextmanager
     def waiting_at_most(self, most_s: float) -> Iterator[None]:
-        """Wait so long, within."""
+        """Set the longest wait within the block."""
         tries = self._tries
         self.wait_at_most(most_s)
         try:
@@ -99,7 +98,7 @@ class WriterQueue:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Be the one of our process who writes. Raises DatabaseBusy where others keep on."""
+        """Take this process's turn to write. Raises DatabaseBusy after the longest wait."""
         if not self._lock.acquire(blocking=False):
             self._wait()
         try:
@@ -109,7 +108,7 @@ class WriterQueue:
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Give up at once, within, where somebody else writes; it is not counted either."""
+        """Within the block, do not wait for other writers, and do not count them."""
         tries, self._tries = self._tries, 0
         try:
             yield
@@ -117,10 +116,9 @@ class WriterQueue:
             self._tries = tries
 
     def give_away(self) -> None:
-        """Let others have their turn, where it is this thread's.
+        """Release the turn if this thread has it.
 
-        An exception from outside, as Ctrl-C raises, may come when it is taken and nobody knows it
-        yet: who then closes the connection gives it away.
+        Ctrl-C can raise right after the turn was taken; closing the connection then releases it.
         """
         with suppress(RuntimeError):  # It is not ours.
             self._lock.release()
@@ -134,12 +132,12 @@ class WriterQueue:
         raise busy(self._path)
 
 
-# A fork copies those that other threads of the parent hold.
+# A fork copies locks that other threads of the parent hold.
 os.register_at_fork(after_in_child=_turns.clear)
 
 
-_LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
-_MORE_THAN_VERSIONS = 2**32  # that SQLite tells: they have 32 bits
+_LITTLE_KIB = 512  # instead of two megabytes; claims take as long (measured)
+_MORE_THAN_VERSIONS = 2**32  # data versions have 32 bits
 _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
 
 
@@ -160,10 +158,10 @@ class Database(Statements):
     ) -> None:
         """Open the file, or create it with mode 0600 in a folder of mode 0700.
 
-        A writer waits up to `busy_wait_s` for another's lock, then DatabaseBusy is raised.
-        With `must_exist`, a missing file raises NotFound. What can't be trusted (a link, a
-        network file system, no database, a corrupt one, another program's) raises
-        DatabaseUnusable, and is left as it is. `mounts` is the system's table of mounts.
+        A writer waits up to `busy_wait_s` for the lock, then DatabaseBusy is raised. With
+        `must_exist`, a missing file raises NotFound. A file that can't be trusted (a link, on a
+        network file system, not a database, corrupt, another program's) raises DatabaseUnusable,
+        and is not changed. `mounts` is the system's table of mounts.
         """
         super().__init__(path)
         self._seed_and_uuid: tuple[bytes, str] | None = None  # not read yet
@@ -192,7 +190,7 @@ class Database(Statements):
             self._connection = open_file(self.path)
             try:
                 configure(self._connection, self.path, wait_for_lock=self._turns.nap)
-                # It may have waited for who put another file in its place: ours has no name then.
+                # Another process might have replaced the file while we waited.
                 self.check_file()
                 self._logs = Logs(self.path, self._connection)
             except BaseException:
@@ -200,7 +198,7 @@ class Database(Statements):
                 raise
 
     def close(self) -> None:
-        """Close the connection; harmless when it is closed already, or belongs to our parent."""
+        """Close the connection, unless it is closed or belongs to the parent process."""
         if os.getpid() != self._pid:
             return
         with self.in_use:
@@ -209,16 +207,15 @@ class Database(Statements):
         self._turns.give_away()
 
     def leave_to_parent(self) -> bool:
-        """In a child: close our copy of the connection; whether that could be done.
+        """Close a forked child's copy of the connection; whether that was possible.
 
-        SQLite must forget what it has locked as our parent, or it would take a lock of ours for
-        one of those. Not within a transaction: its end is the parent's alone. Nor if another
-        thread was in SQLite with it, which `in_use` does not tell of the garbage collector: the
-        child has inherited a lock that nobody releases.
+        SQLite must forget the locks of the parent, or it would confuse ours with them. Within a
+        transaction that is impossible: only the parent can end it. So it is if another thread was
+        in SQLite, for example the garbage collector: its mutex stays locked in the child.
         """
         try:
             if not self._connection.in_transaction:
-                # The log is the parent's, and is still being written.
+                # The parent still writes the log.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._connection.close(True)
                 return True
@@ -251,12 +248,12 @@ class Database(Statements):
 
     @property
     def lock_waits(self) -> int:
-        """How often another's lock was waited for, some milliseconds each time."""
+        """How many naps this connection took because of another writer."""
         return self._turns.waits
 
     @property
     def was_locked(self) -> bool:
-        """Whether the transaction that is open found another's lock when it began."""
+        """Whether the open transaction had to wait for another writer."""
         return self._was_locked
 
     @property
@@ -270,15 +267,15 @@ class Database(Statements):
             with self.in_use, translated_errors(self.path):
                 self.check_version()
             self._data_version = int(found[0])
-        # A new connection counts anew, from the same number as the one before it.
+        # A new connection starts with the same number as the one before it.
         return self._data_version + self._renewals * _MORE_THAN_VERSIONS
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One `BEGIN IMMEDIATE`, committed at the end and rolled back by any exception.
+        """Run the block in one `BEGIN IMMEDIATE` transaction; any exception rolls it back.
 
-        Raises SchemaTooNew where a newer edgecron has migrated the database meanwhile. When COMMIT
-        itself raises, whether it happened is unknown to the caller.
+        Raises SchemaTooNew if a newer edgecron has migrated the database meanwhile. If COMMIT
+        itself raises, the caller does not know whether it happened.
         """
         if self._is_together:
             yield
@@ -292,7 +289,7 @@ class Database(Statements):
             self._was_locked = self._turns.failures > failures_before
             changes_before = self._connection.total_changes()
             try:
-                # Under the lock: what is written is of the schema that it is written to.
+                # Under the lock, so that the schema can't change before we write.
                 self.check_version()
                 yield
                 noted = self._note_lock_failures(changes_before)
@@ -304,10 +301,9 @@ class Database(Statements):
         self._turns.failures -= noted
 
     def _note_lock_failures(self, changes_before: int) -> int:
-        """Put down how often another's lock was found, where this transaction writes anyway; how
-        many were put down."""
+        """Record how often the lock was taken, if this transaction writes anyway; how many."""
         failures = self._turns.failures
-        is_ours = self._version is not None  # else it may lack the column
+        is_ours = self._version is not None  # otherwise the column might be missing
         if not failures or not is_ours or self._connection.total_changes() == changes_before:
             return 0
         self._connection.execute(
@@ -317,9 +313,9 @@ class Database(Statements):
 
     @property
     def connection(self) -> apsw.Connection:
-        """The connection itself, for what is done with the whole file, which is the one we opened.
+        """The SQLite connection, for operations on the whole file.
 
-        Raises DatabaseUnusable where this is another process, or the file another one.
+        Raises DatabaseUnusable in another process, or if the file was replaced.
         """
         self._check_process()
         self.check_file()
@@ -328,7 +324,7 @@ class Database(Statements):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Let the transactions within be one: committed at the end, all of them or none."""
+        """Join the transactions of the block into one."""
         with self.transaction():
             self._is_together = True
             try:
@@ -338,44 +334,41 @@ class Database(Statements):
 
     @contextmanager
     def rehearsal(self) -> Iterator[None]:
-        """Undo all that is written within, for which no lock is waited.
+        """Undo all writes of the block; never wait for the lock.
 
-        It leaves nothing but pages in memory and statements compiled, for what is to be written
-        soon. Raises DatabaseBusy where somebody else is writing.
+        Only pages in memory and compiled statements remain, for writes that come soon. Raises
+        DatabaseBusy if another connection is writing.
         """
         with self._turns.without_waiting(), suppress(_Undone), self.together():
             yield
             raise _Undone
 
     def wait_at_most(self, seconds: float) -> None:
-        """Wait so long for another's lock from now on."""
+        """Set the longest wait for the lock."""
         self._turns.wait_at_most(seconds)
 
     @contextmanager
     def waiting_at_most(self, seconds: float) -> Iterator[None]:
-        """Wait so long for another's lock, within."""
+        """Set the longest wait for the lock within the block."""
         with self._turns.waiting_at_most(seconds):
             yield
 
     def keep_little(self) -> None:
-        """Keep few pages in memory: an engine reads the same few, and lives for months."""
+        """Use a small page cache: an engine reads the same few pages for months."""
         with self.in_use:
             self._connection.execute(f"PRAGMA cache_size = -{_LITTLE_KIB}", can_cache=False)
 
     def forget_pages(self) -> None:
-        """Read every page anew from now on: what was read of the file may have healed since."""
+        """Drop cached pages, so that a repaired file is read again."""
         self._check_process()
         with self.in_use, translated_errors(self.path):
             self._connection.execute("PRAGMA shrink_memory")
 
     def checkpoint(self) -> bool:
-        """Move what the log holds into the database as far as readers allow; never waits.
-
-        Whether all of it was moved.
-        """
+        """Move the log into the database as far as readers allow, without waiting; whether all."""
         self._check_process()
         self._logs.check()
-        # Busy: somebody else is at it.
+        # Busy: another connection does it.
         with self.in_use, translated_errors(self.path), suppress(apsw.BusyError):
             mode = apsw.SQLITE_CHECKPOINT_PASSIVE
             in_log, moved = self._connection.wal_checkpoint(mode=mode)
@@ -384,7 +377,7 @@ class Database(Statements):
 
     @property
     def unmoved_bytes(self) -> int:
-        """How much of the log is not in the database yet; 0 while somebody moves it."""
+        """How much of the log is not in the database yet; 0 while a checkpoint runs."""
         self._check_process()
         self._logs.check()
         with self.in_use, translated_errors(self.path):
@@ -396,9 +389,9 @@ class Database(Statements):
         return max(in_log - moved, 0) * (found[0] if found else 0)
 
     def leave_checkpoints_to_others(self) -> None:
-        """Never checkpoint inside this connection's commits, which keeps their tail short.
+        """Never checkpoint in this connection's commits, so that none takes long.
 
-        From then on `wal_pages` counts.
+        From then on, `wal_pages` is counted.
         """
         self._connection.wal_autocheckpoint(0)
         self._connection.set_wal_hook(self._note_wal)
@@ -408,8 +401,8 @@ class Database(Statements):
         return apsw.SQLITE_OK
 
     def check_file(self) -> None:
-        """Raise DatabaseGone where the file was deleted, replaced or emptied meanwhile."""
-        # What is written to a deleted file is lost, and to a replaced one is a second history.
+        """Raise DatabaseGone if the file was deleted, replaced or emptied."""
+        # Writes to a deleted file are lost; writes to a replaced one make a second history.
         identity, is_emptied = look_at(self.path)
         if identity != self.identity:
             raise gone(self.path)
@@ -418,14 +411,14 @@ class Database(Statements):
 
     @property
     def has_lost_log(self) -> bool:
-        """Whether the log was deleted, or replaced, since the database was opened."""
+        """Whether the log was deleted or replaced since the database was opened."""
         return self._logs.are_lost
 
     def renew(self) -> None:
-        """Open it anew where its log was deleted, with all that lay in it.
+        """Open the database again after its log was deleted, with the content of that log.
 
-        For the only connection of its process. Raises LogLost as long as somebody else has that
-        log open, and DatabaseGone where it is too late: another one has taken its place.
+        For the only connection of a process. Raises LogLost while another process has that log
+        open, and DatabaseGone if another log has taken its place.
         """
         self._check_process()
         self.check_file()

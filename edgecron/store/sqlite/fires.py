@@ -1,4 +1,4 @@
-"""Write what becomes of one schedule's fires and missed ranges, in each of its scopes."""
+"""Write the rows of one schedule's fires and missed ranges, for each of its scopes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
 
 
 class FireWriter:
-    """Inserts the rows of fires and missed ranges, and collects what was granted.
+    """Insert the rows of fires and missed ranges, and collect the claims.
 
-    Rows of fires are put together and written at once, at the latest before anything that reads
-    what is active.
+    Rows are written in batches, at the latest before a query reads active runs.
     """
 
     def __init__(
@@ -49,24 +48,24 @@ class FireWriter:
         self._direct = direct
         self._needs = Needs(database, now_ms=now_ms)
         self.has_replaced = False
-        # Replaced before they started: what follows is to be written.
+        # Fires that were replaced before they started; the caller writes their follow-ups.
         self.withdrawn: list[int] = []
         self.broken: list[Broken] = []
         self._rows = RowBatch(database, now_ms=now_ms, fences=fences)
 
     def flush(self) -> None:
-        """Write all rows now, for what reads or writes rows of the same schedules next."""
+        """Write all rows now, before other rows of the same schedules are read or written."""
         self._rows.write()
 
     @property
     def granted(self) -> list[Granted]:
-        """What was granted so far; all rows are written then."""
+        """The claims so far. Writes all rows."""
         self._rows.write()
         return self._rows.granted
 
     @property
     def decided(self) -> list[Decided]:
-        """What was decided so far; all rows are written then."""
+        """The decisions so far. Writes all rows."""
         self._rows.write()
         return self._rows.decided
 
@@ -84,7 +83,7 @@ class FireWriter:
         Returns whether any of the fires will run: overlap can skip all of them.
         """
         fires, spans = tuple(fires), tuple(missed)
-        # What becomes of this range depends on what becomes of the fire that follows it.
+        # Whether this range has a row of its own depends on the fire that follows it.
         slow = spans[-1] if fires and spans and is_of_slow_engine(spans[-1], fires[0]) else None
         will_run = False
         for scope in spec.scopes:
@@ -107,7 +106,7 @@ class FireWriter:
         self._rows.skip((schedule_id, *scope), revision, spec, missed_fire(span), span)
 
     def write_held(self, schedule_id: int, revision: int, spec: ScheduleSpec, fire: Fire) -> None:
-        """Write that a pause left a fire out, once for each of its schedule's scopes."""
+        """Write for each scope that a pause skipped a fire."""
         held = Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.PAUSED)
         for scope in spec.scopes:
             key = (schedule_id, *scope)
@@ -125,9 +124,9 @@ class FireWriter:
         fire: Fire,
         before: Missed | None,
     ) -> bool:
-        """Write what becomes of one fire, and of the range that an engine was too slow for.
+        """Write one fire, and the range `before` it that an engine was too slow for.
 
-        Returns False if overlap skips it.
+        Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
         unmet = self._needs.find_unmet(policies.needs, fire.cause) if policies.needs else None
@@ -171,31 +170,31 @@ class FireWriter:
         elif admission is not Admission.RUN:
             waits_for = self._waits_for(admission, key, spec, fire)
         if admission is not Admission.REPLACE:
-            self._rows.put(key, shape, waits_for)
+            self._rows.add(key, shape, waits_for)
             if taken is not None:
                 for execution_id in self._rows.write():
                     note_covered(self._database, execution_id, taken)
             return True
         self._rows.write()
-        self._rows.put(key, shape, waits_for)
-        # Where there is none, this fire was decided already: the row says so, and nothing runs.
+        self._rows.add(key, shape, waits_for)
+        # No id means that this fire was decided before: its row exists, and no run starts.
         for execution_id in self._rows.write():
             new = self._rows.decided.pop()
             self._replace(key, spec, by=execution_id, is_owed=unmet is not None)
-            self._rows.decided.append(new)  # after what made room for it
+            self._rows.decided.append(new)  # after the runs that it replaced
         return True
 
     def _takes_over(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
-        """Whether a fire is live, and could meet only a waiting catch-up of its schedule."""
+        """Whether a live fire might take over the only active run, a waiting catch-up."""
         if fire.fire_key or spec.policies.catch_up is not CatchUp.ONCE:
             return False
         occupancy = self._counts.occupancy(key)
         return occupancy.queued == 1 and occupancy.active == 1 and not occupancy.backfilling
 
     def _joins_catch_ups(self, key: ScopeKey, spec: ScheduleSpec) -> bool:
-        """Whether a live fire meets missed times that run in sequence, and runs after them.
+        """Whether a live fire runs in sequence after catch-ups of catch_up=all.
 
-        Else overlap would skip it because of times that catch_up=all is to run.
+        Otherwise overlap would skip it because of times that catch_up=all runs.
         """
         if spec.policies.catch_up is not CatchUp.ALL:
             return False
@@ -214,20 +213,21 @@ class FireWriter:
         policies = spec.policies
         is_unlimited = running_limit(policies.overlap, policies.max_running) is None
         if is_unlimited and not fire.in_sequence:
-            return WaitsFor.PLACE  # Others of it keep it from nothing.
+            return WaitsFor.PLACE  # Other runs of the schedule do not hold it back.
         occupancy = self._counts.occupancy(key)
         is_alone = occupancy.active == 1 and not occupancy.backfilling
         return WaitsFor.PLACE if is_alone else WaitsFor.EARLIER_RUN
 
     def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int, is_owed: bool) -> None:
-        """End the oldest that are active, so that the new one gets their place.
+        """End the oldest active runs, so that the new one gets their place.
 
-        One that waits for a condition replaces what waits, too; what runs when that has come true.
+        A run that waits for a condition replaces queued runs now, and running ones when the
+        condition is met.
         """
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
         count = self._counts.occupancy(key).active - limit
         if spec.policies.catch_up is CatchUp.ALL:
-            # Those run in sequence, and overlap discards none of them.
+            # They run in sequence, and overlap skips none of them.
             count -= count_late(self._database, key)
         withdrawn = replace_oldest(
             self._database,

@@ -25,19 +25,19 @@ from edgecron.store.sqlite.max_runs import count_planned
 from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
 from edgecron.store.sqlite.rows import spec_of
 
-# What `after NAME:WHAT` follows.
+# The WHAT of `after NAME:WHAT` that each end matches.
 _ENDS = {
     Status.SUCCESS: ("success", "any"),
     Status.FAILED: ("failure", "any"),
     Status.INTERRUPTED: ("failure", "any"),
     Status.CANCELLED: ("any",),
-    Status.SKIPPED: ("any",),  # given up after it had waited: what was left out was no run
+    Status.SKIPPED: ("any",),  # a run that was given up after it had waited
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EndedRow:
-    """The row of an attempt that has just ended, and what its schedule is now."""
+    """An attempt that has just ended, with its schedule as it is now."""
 
     execution_id: int
     schedule_id: int
@@ -53,12 +53,12 @@ class _EndedRow:
     is_removed: bool
     after_end_ms: int | None
     reason: Reason | None
-    is_unwanted: bool  # its end was asked for
+    is_unwanted: bool  # a person cancelled it
     has_started: bool
 
 
 def follow_up(database: Database, outcome: Outcome, *, now_ms: int) -> Ended:
-    """Write what follows an end that was just written; both for the log."""
+    """Write what follows an end that was just written, and return both."""
     row = _read(database, outcome.execution_id, now_ms)
     if row.status is Status.SUCCESS and not row.is_removed:
         wake_for_success(database, row.schedule)
@@ -105,7 +105,7 @@ def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
            FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
         {"id": execution_id},
     )
-    # By a clock that went back since, what follows would wait for a time that is far away.
+    # If the clock was set back since, followers must not wait for a distant time.
     finished_ms = min(row[11], now_ms)
     return _EndedRow(
         execution_id=row[0],
@@ -128,12 +128,11 @@ def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
 
 
 def _retry(database: Database, row: _EndedRow, now_ms: int) -> Decided | None:
-    """Queue the next attempt, where there is one; it keeps the revision of its fire, but where
-    its program runs it in another way by now."""
+    """Queue the next attempt, if there is one, with the revision of its fire."""
     if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
         return None
     if row.is_unwanted:
-        return None  # It failed, or died, before it could be ended as it was to be.
+        return None  # It failed or died while it was being cancelled.
     ended = EndedAttempt(
         schedule=row.schedule,
         plan_ms=row.plan_ms,
@@ -189,14 +188,16 @@ def _count_interrupted(database: Database, row: _EndedRow) -> int:
 
 
 def _plan_retry(database: Database, row: _EndedRow, ended: EndedAttempt) -> int | None:
-    """When the next attempt is due, if there is one, by the policy of the revision; by that of the
-    schedule as it is where that is not on record, or makes no sense."""
+    """Return when the next attempt is due; None if there is none.
+
+    The policy is that of the revision, or of the current schedule if the revision is unreadable.
+    """
     for find in (_find_snapshot, _find_columns):
         try:
             due_ms = plan_retry(_policy_of(find(database, row)), ended, seed=database.seed)
             if due_ms is not None:
-                from_ms(due_ms)  # There is such an instant.
-        except SENSELESS:  # An end that can't be written would hold up all others.
+                from_ms(due_ms)  # Raises if there is no such instant.
+        except SENSELESS:  # The ends of other runs must not fail with this one.
             continue
         return due_ms
     return None
@@ -235,9 +236,9 @@ def _find_columns(database: Database, row: _EndedRow) -> dict[str, Any]:
 def _start_downstream(
     database: Database, row: _EndedRow, now_ms: int
 ) -> tuple[list[Decided], bool, list[Broken]]:
-    """Queue the fires of the schedules that come after this one, as overlap lets them.
+    """Fire the schedules that come after this one.
 
-    What was decided, whether any of it replaces what runs, and the followers that can't be read.
+    Returns the decisions, whether one replaces a running run, and the unreadable followers.
     """
     followers = database.rows(
         """SELECT s.id, s.revision, u.ends,
@@ -249,7 +250,7 @@ def _start_downstream(
            ORDER BY u.schedule_id""",
         {"name": row.schedule, "now": now_ms, "ends": json.dumps(_ends_of(row))},
     )
-    # By id, those that are within their bounds: revision, which ends, whether a pause holds them.
+    # By id, followers within from, until and max_runs: (revision, ends, whether it is paused).
     wanted = {row[0]: row[1:4] for row in followers if not row[4]}
     decided: list[Decided] = []
     has_replaced = False
@@ -258,11 +259,11 @@ def _start_downstream(
         database, [(id_, follower[0]) for id_, follower in wanted.items()]
     ):
         _, ends, is_held = wanted[schedule_id]
-        # In the same scope, where the follower has it; a run of any scope is one to all others.
+        # In the same scope if the follower has it, otherwise in all of its scopes.
         try:
             spec = spec_of(columns, (row.scope,) if row.scope in scopes else scopes)
         except InvalidInput as error:
-            # It is shown as broken, and the others are followed.
+            # Mark it as broken, and continue with the other followers.
             note_broken(
                 database, schedule_id, revision=revision, error=error.message, now_ms=now_ms
             )
@@ -295,18 +296,18 @@ def _name_of(database: Database, schedule_id: int) -> str:
 
 
 def _ends_of(row: _EndedRow) -> tuple[str, ...]:
-    """What this end is to those that follow: of a retry that never came, the failure before it."""
+    """Return what followers match; a retry that never started counts as the failure before it."""
     if row.status is Status.CANCELLED and row.attempt > 1 and not row.has_started:
         return _ENDS[Status.FAILED]
     return _ENDS[row.status]
 
 
 def _set_after_end(database: Database, row: _EndedRow, after_end_ms: int) -> None:
-    """The schedule's next time after its end, unless one of another trigger comes earlier.
+    """Set the schedule's next time after its end, unless another trigger comes earlier.
 
-    Not while another of its fires goes on: in the last one's end it is set. A time after an
-    earlier end gives way, but not to that of a backfill, which keeps nothing back. As an identity
-    it is later than all that is decided, also where a fire was moved and ran before its time.
+    While another of its fires is active, nothing is set: the last end sets it. A newer end moves
+    the time, unless it is that of a backfill. The plan time is later than all decided ones, even
+    if a fire was moved and ran before its time.
     """
     [(name, jitter_s, decided_until_ms)] = database.rows(
         "SELECT name, jitter_s, decided_until FROM schedules WHERE id = :id",

@@ -1,4 +1,4 @@
-"""What keeps a run from its start: the limits of engines, groups and overlap, and conditions.
+"""Count active runs against the limits of engine, group and overlap, and check conditions.
 
 A transaction counts active runs once and keeps the counts up to date itself.
 
@@ -61,12 +61,12 @@ _OF_KEYS = """json_each(:of) AS w CROSS JOIN executions INDEXED BY executions_ac
 
 
 class RunCounts:
-    """Who runs and waits now: per schedule and scope, per group, and of this engine."""
+    """Active runs per schedule and scope, per group, and of this engine."""
 
     def __init__(
         self, database: Database, seat: Seat | None, schedule_ids: Iterable[int] = ()
     ) -> None:
-        """Count at once what is active of these schedules; of others, when they are asked for."""
+        """Count the active runs of these schedules now, those of others on demand."""
         self._database = database
         self._counted = set(schedule_ids)
         self._active = self._count(_OF_SCHEDULES, list(self._counted))
@@ -82,18 +82,18 @@ class RunCounts:
 
     @property
     def places(self) -> int:
-        """How many more this engine may start."""
+        """How many more runs this engine can start."""
         return self._places
 
     @property
     def late_places(self) -> int:
-        """How many of them may go to what came late."""
+        """How many of these can be late runs."""
         return min(self._places, self._late_places)
 
     def look_at(self, keys: Iterable[ScopeKey]) -> None:
-        """Count what is active of these scopes, as far as it was not counted, in one query.
+        """Count the active runs of these scopes, unless they are counted, in one query.
 
-        Only of these: a schedule can have thousands of others.
+        Other scopes are left out: a schedule can have thousands.
         """
         unseen = {key for key in keys if key not in self._active and key[0] not in self._counted}
         if unseen:
@@ -101,7 +101,7 @@ class RunCounts:
             self._active.update(self._count(_OF_KEYS, sorted(unseen)))
 
     def has_running(self, schedule_id: int) -> bool:
-        """Whether any run of a schedule is running, in whichever scope."""
+        """Whether any scope of a schedule has a running run."""
         if self._running is None:
             self._running = _count_running(self._database)
         return self._running[schedule_id] > 0
@@ -114,29 +114,28 @@ class RunCounts:
         return found or _NOBODY
 
     def has_place(self, group: str | None, cause: Cause) -> bool:
-        """Whether engine and group have room for one more, of those that came late or others."""
+        """Whether engine and group have a place for one more run of this cause."""
         places = self.late_places if cause in LATE_CAUSES else self._places
         return places > 0 and not self.is_group_full(group)
 
     def is_group_full(self, group: str | None) -> bool:
-        """Whether as many run of a group as may."""
+        """Whether a group has no free place."""
         if group is None:
             return False
-        # Before anything of a group is started here, and once: what starts is counted down.
+        # Counted once, before a run of a group starts here; each start counts down.
         if self._group_places is None:
             self._group_places = _count_group_places(self._database)
         return self._group_places.get(group, 1) <= 0
 
     def admit(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire, *, direct: bool) -> Admission:
-        """What becomes of a new fire; the answer is counted at once.
+        """Decide whether a new fire runs, waits or is skipped, and count it.
 
-        With `direct` False nothing runs at once: it waits its turn by priority, or for what it
-        needs.
+        With `direct` False it never runs now: it waits for a place, or for a condition.
         """
         policies = spec.policies
         is_unlimited = running_limit(policies.overlap, policies.max_running) is None
         if is_unlimited and not direct and key[0] not in self._counted:
-            return Admission.QUEUE  # Whatever else is active of it; to count that takes longest.
+            return Admission.QUEUE  # Other runs do not matter, and counting them takes longest.
         admission = admit_fire(
             overlap=policies.overlap,
             max_running=policies.max_running,
@@ -152,14 +151,14 @@ class RunCounts:
         return admission
 
     def count_anew(self, key: ScopeKey) -> None:
-        """Count what is active of a schedule and scope again: some of it was withdrawn."""
+        """Count the active runs of a schedule and scope again, after some were cancelled."""
         self._active[key] = _NOBODY
         self._active.update(self._count(_OF_KEYS, [key]))
 
     def count_start(
         self, key: ScopeKey, group: str | None, cause: Cause, *, is_backfill: bool = False
     ) -> None:
-        """Note one more that runs here; a retry that does waits for its attempt no longer."""
+        """Count a run that starts here. A retry is no longer counted as queued."""
         before = self.occupancy(key)
         is_retry = cause is Cause.RETRY
         is_catching_up = cause is Cause.CATCH_UP
@@ -185,8 +184,10 @@ class RunCounts:
     def _count(
         self, which: str, of: Sequence[int] | Sequence[ScopeKey]
     ) -> dict[ScopeKey, Occupancy]:
-        """Count what is active of schedules or of scopes: one row for what is running and one for
-        what is queued, each with the fields of an Occupancy in their order."""
+        """Count the active runs of schedules or of scopes.
+
+        The query has a row for running and a row for queued runs, with the fields of Occupancy.
+        """
         if not of:
             return {}
         counts = [_COUNT + which.format(status=status) for status in ("running", "queued")]
@@ -199,7 +200,7 @@ class RunCounts:
 
 
 def has_place(database: Database, seat: Seat) -> bool:
-    """Whether an engine runs fewer than it may."""
+    """Whether an engine has a free place."""
     return _count_engine(database, seat)[0] < seat.max_running
 
 
@@ -214,7 +215,7 @@ def set_group_limit(database: Database, name: str, max_running: int | None) -> N
 
 
 def _count_running(database: Database) -> Counter[int]:
-    """How many runs of each schedule are running, for those of which any is."""
+    """Count running runs by schedule."""
     return Counter(
         dict(
             database.rows(
@@ -227,7 +228,7 @@ def _count_running(database: Database) -> Counter[int]:
 
 
 def _count_engine(database: Database, seat: Seat) -> tuple[int, int]:
-    """What an engine runs, and how much of it came late."""
+    """Count an engine's running runs, and the late ones among them."""
     [(running, late)] = database.rows(
         """SELECT count(*), count(*) FILTER (WHERE cause IN ('catch_up', 'backfill'))
            FROM executions INDEXED BY executions_active
@@ -250,13 +251,13 @@ def _count_group_places(database: Database) -> dict[str, int]:
     return {name: most - running for name, most, running in rows}
 
 
-# A person's word is enough; and what has begun had what it needed.
+# A person has decided, and the first attempt had its conditions met.
 _NEED_NOTHING = frozenset({Cause.MANUAL, Cause.RETRY})
-_MOST_EXPIRED = 250  # rows that one transaction gives up; the others are next
+_MOST_EXPIRED = 250  # rows that one transaction gives up; the next takes more
 
 
 class Needs:
-    """How things stand in a transaction, each fact read once: the `Facts` of conditions."""
+    """The `Facts` of conditions in a transaction; each fact is read once."""
 
     def __init__(self, database: Database, *, now_ms: int) -> None:
         self._database = database
@@ -273,24 +274,26 @@ class Needs:
         return self._successes[schedule]
 
     def find_unmet(self, needs: tuple[str, ...], cause: Cause) -> Condition | None:
-        """The first condition that keeps a fire of this cause from its start, or None."""
+        """Return the first condition that is not met, or None."""
         if not needs or cause in _NEED_NOTHING:
             return None
         return find_unmet(needs, self)
 
 
 def deadline_ms(due_ms: int, needs_deadline_s: float) -> int:
-    """Until when a fire waits for what it needs: it counts from due."""
+    """Return until when a fire waits for its conditions."""
     return due_ms + _bounded_ms(needs_deadline_s)
 
 
 def _bounded_ms(deadline_s: float) -> int:
-    """The milliseconds of a stored deadline, also of one that makes no sense."""
+    """Return the milliseconds of a stored deadline, at most MAX_DURATION_MS."""
     return round(min(deadline_s * 1000, MAX_DURATION_MS))
 
 
-def owe(database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int) -> Decided:
-    """Let a row wait for a condition that does not hold."""
+def wait_for_condition(
+    database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int
+) -> Decided:
+    """Let a row wait for a condition that is not met."""
     found = database.returning(
         """UPDATE executions SET waiting_for = :text, wait_until = :until
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
@@ -313,11 +316,11 @@ def owe(database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int) 
 
 
 def wake_for_success(database: Database, schedule: str) -> int:
-    """Let what waits for a success of a schedule be judged again; how many rows."""
+    """Wake the rows that wait for a success of a schedule; how many."""
     return database.change(
         """UPDATE executions SET waiting_for = NULL, wait_until = NULL
            WHERE waiting_for = :ever OR (waiting_for > :from AND waiting_for < :to)""",
-        # No name holds a colon, and ';' comes right after it.
+        # No name has a colon, and ';' is the character after it.
         {
             "ever": f"success:{schedule}",
             "from": f"success:{schedule}:",
@@ -327,13 +330,13 @@ def wake_for_success(database: Database, schedule: str) -> int:
 
 
 def is_any_waiting(database: Database) -> bool:
-    """Whether anything at all waits for a condition."""
+    """Whether any row waits for a condition."""
     row = database.row("SELECT 1 FROM executions WHERE waiting_for IS NOT NULL LIMIT 1")
     return row is not None
 
 
 def wake_schedule(database: Database, schedule_id: int) -> int:
-    """Let what waits of a schedule be judged again, since what it needs was changed."""
+    """Wake the waiting rows of a schedule, whose conditions were changed."""
     return database.change(
         """UPDATE executions INDEXED BY executions_active
            SET waiting_for = NULL, wait_until = NULL
@@ -344,7 +347,7 @@ def wake_schedule(database: Database, schedule_id: int) -> int:
 
 
 def is_any_expired(database: Database, queue: str, *, now_ms: int) -> bool:
-    """Whether anything of a queue has waited for a condition until its deadline."""
+    """Whether a row of a queue has waited for a condition until its deadline."""
     return (
         database.row(
             "SELECT 1 FROM executions WHERE queue = :queue AND wait_until <= :now LIMIT 1",
@@ -355,7 +358,7 @@ def is_any_expired(database: Database, queue: str, *, now_ms: int) -> bool:
 
 
 def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decided]:
-    """Skip what has waited until its deadline; what needs nothing any more is woken instead."""
+    """Skip rows that have waited until their deadline; wake those whose conditions are met."""
     rows = database.rows(
         """SELECT e.id, e.cause, s.needs, s.needs_deadline_s
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id

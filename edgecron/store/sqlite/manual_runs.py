@@ -68,7 +68,7 @@ def _write_once(
     found = find_asked(
         database, schedule.id, spec.scopes, fire_key=fire.fire_key, since_ms=since_ms
     )
-    if not all(_say_the_same(payload, fire.payload) for _, payload in found):
+    if not all(_are_equal_json(payload, fire.payload) for _, payload in found):
         raise KeyReused(
             f"the key was given for schedule {spec.name!r} before, with another payload",
             hint="give each wish a key of its own",
@@ -84,12 +84,11 @@ def _write_once(
     return [one.execution_id for one in _write_fire(database, schedule, fire, now_ms)]
 
 
-def _say_the_same(payload: str | None, other: str | None) -> bool:
-    """Whether two texts of JSON do, in whatever order the keys of their objects are: who sends one
-    again may write it anew."""
+def _are_equal_json(payload: str | None, other: str | None) -> bool:
+    """Whether two JSON texts have the same value, whatever the order of their keys."""
     if payload is None or other is None or payload == other:
         return payload == other
-    # As texts again: to Python 1 and true are equal.
+    # Compare texts: to Python, 1 and true are equal.
     return _sorted_text(payload) == _sorted_text(other)
 
 
@@ -97,8 +96,7 @@ def _sorted_text(payload: str) -> str:
     return json.dumps(json.loads(payload), sort_keys=True)
 
 
-# However far a clock was set meanwhile: so many rows of a schedule are looked at by their order.
-_NEWEST = 100
+_NEWEST = 100  # rows that are searched by their order, in case the clock was set
 
 
 def find_asked(
@@ -109,9 +107,9 @@ def find_asked(
     fire_key: str,
     since_ms: int,
 ) -> list[tuple[int, str | None]]:
-    """The first attempts of a fire that was asked for with this key, each with its own payload.
+    """Return (id, payload) of the first attempts of a manual fire with this key.
 
-    Of plan times from `since_ms` on, or earlier ones by which its clock was set since.
+    Their plan times are not before `since_ms`, unless the clock was set since.
     """
     newest = database.row(
         """SELECT min(plan_at) FROM (SELECT plan_at, fire_key FROM executions
@@ -135,21 +133,21 @@ def find_asked(
 
 
 def _write_fire(database: Database, schedule: Schedule, fire: Fire, now_ms: int) -> list[Decided]:
-    """The rows of this fire, one for each scope; not those that it replaces."""
+    """Write a fire; return its rows, one for each scope, without those that it replaces."""
     writer = FireWriter(database, None, RunCounts(database, None), now_ms=now_ms, direct=False)
     writer.write(schedule.id, schedule.revision, schedule.spec, fires=(fire,))
     follow_up_replaced(database, writer, now_ms=now_ms)
     return [one for one in writer.decided if one.reason is not Reason.REPLACED]
 
 
-# The flags that stay with a row when it ends: why its time was missed, or which range it covers.
-# The mark of a run that is replaced goes: the reason says that.
+# A row that ends keeps its flags (why its time was missed, or which range it covers), but not the
+# mark of a replaced run: the reason says the same.
 KEPT_FLAGS = f"""iif(flags LIKE '["{MISSED_MARK}%' OR flags LIKE '["{COVERS_MARK}%',
             replace(flags, ',"{REPLACED_MARK}"]', ']'), NULL)"""
 
 
 def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
-    """Cancel what is queued of a removed schedule, inside the caller's transaction."""
+    """Cancel the queued runs of a removed schedule, inside the caller's transaction."""
     cancelled = database.change(
         """UPDATE executions INDEXED BY executions_active
            SET status = 'cancelled', reason = 'removed', finished_at = :now,
@@ -164,7 +162,7 @@ def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None
 
 
 def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool:
-    """Withdraw a queued execution on request; False where it is no longer queued."""
+    """Cancel a queued run for a person; False if it is no longer queued."""
     with database.transaction():
         return withdraw(database, execution_id, now_ms=now_ms) is not None
 
@@ -172,10 +170,9 @@ def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool
 def withdraw(
     database: Database, execution_id: int, *, reason: Reason = Reason.REQUEST, now_ms: int
 ) -> Ended | None:
-    """Cancel a queued execution on request, inside the caller's transaction.
+    """Cancel a queued run, inside the caller's transaction.
 
-    Its fire has ended with it: what follows is written as after any other end, and returned. None
-    if it is no longer queued.
+    Returns what follows its end; None if it is no longer queued.
     """
     row = database.returning(
         f"""UPDATE executions SET status = 'cancelled', reason = :reason, flags = {KEPT_FLAGS},
@@ -199,7 +196,7 @@ Scope = tuple[str, str]
 def find_covered(
     database: Database, schedule: Schedule, scope: Scope, *, from_ms: int, to_ms: int
 ) -> dict[int, bool]:
-    """The plan times in [from, to] that have a success or an active row: whether a success."""
+    """Return the plan times in [from, to] with a success (True) or an active row (False)."""
     rows = database.rows(
         """SELECT plan_at, max(status = 'success') FROM executions
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
@@ -228,9 +225,9 @@ def queue_backfill(
 ) -> list[int] | None:
     """Queue a run for each (plan time, trigger text, scope); the ids of those that were queued.
 
-    What has a success or an active row by now, or is not decided any more, is left out, and so is
-    what retention has removed rows of. None where the schedule was changed or removed since it was
-    read: nothing is queued.
+    Times with a success or an active row are left out, and so are times that are not decided or
+    whose rows retention has removed. None if the schedule was changed or removed since it was read:
+    then nothing is queued.
     """
     with database.transaction():
         found = database.rows(

@@ -12,8 +12,10 @@ from edgecron.store.sqlite.row_batches import record_missed
 
 
 def count_planned(database: Database, schedule_id: int) -> None:
-    """Count a fire that no time gave among those that max_runs bounds, inside the caller's
-    transaction; with the last one nothing follows."""
+    """Count a boot fire or follow-up for max_runs, inside the caller's transaction.
+
+    After the last one, the schedule has no next time.
+    """
     database.change(
         """UPDATE schedules SET planned_count = planned_count + 1,
                next_plan_at = iif(planned_count + 1 >= max_runs, NULL, next_plan_at),
@@ -26,10 +28,10 @@ def count_planned(database: Database, schedule_id: int) -> None:
 
 
 def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> tuple[Broken, ...]:
-    """Give back the run of a fire that waited in vain for what it needs, inside the caller's
-    transaction. Only if it is a fire that max_runs counts, and no other scope of it runs.
+    """Give back a fire whose condition was never met, inside the caller's transaction.
 
-    Its schedule if that is found broken.
+    Only a fire that max_runs counts, and of which no other scope runs. Returns its schedule if that
+    is found broken.
     """
     row = database.row(
         """SELECT e.schedule_id FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
@@ -49,10 +51,10 @@ def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> tu
 def give_back_runs(
     database: Database, schedule_id: int, *, count: int, now_ms: int
 ) -> tuple[Broken, ...]:
-    """Take back fires that max_runs counted and that did not run, inside the caller's transaction.
+    """Uncount fires that did not run for max_runs, inside the caller's transaction.
 
-    If the schedule was done with them, it continues after `now_ms`. The times between were skipped:
-    the last run was still waiting for its start. The schedule if it is found broken.
+    If the schedule was done with them, it continues after `now_ms`, and the times between are
+    recorded as skipped. Returns the schedule if it is found broken.
     """
     row = database.returning(
         """UPDATE schedules SET planned_count = planned_count - :count
@@ -64,7 +66,7 @@ def give_back_runs(
     )
     if row is None or not row[0]:
         return ()
-    # Nearly no schedule gets here, and the triggers take 2 ms of every start to load.
+    # Few schedules get here, and to load the triggers takes 2 ms at each start.
     from edgecron.planning.times import load_timing
 
     _, revision, decided_until_ms, paused_until_ms, planned_count, name = row
@@ -84,7 +86,7 @@ def give_back_runs(
             decided_until_ms=max(now_ms, decided_until_ms),
             planned_count=planned_count,
         )
-    except SENSELESS as error:  # The ends of others must not wait for it.
+    except SENSELESS as error:  # The ends of other schedules must not fail with it.
         message = f"its next time can't be computed: {error}"
         note_broken(database, schedule_id, revision=revision, error=message, now_ms=now_ms)
         return (Broken(name, message),)

@@ -24,7 +24,7 @@ from edgecron.store.sqlite.limits import (
     give_up_expired,
     has_place,
     is_any_expired,
-    owe,
+    wait_for_condition,
 )
 from edgecron.store.sqlite.max_runs import give_back_unmet
 from edgecron.store.sqlite.overlap_replace import ask_for_place
@@ -36,7 +36,7 @@ from edgecron.store.sqlite.queue_order import (
     walk_queued,
 )
 
-# In sequence, asked for by a person, or begun before: these replace nothing when they start.
+# These run in sequence, were started manually, or have begun before: they replace no run.
 _REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.BACKFILL, Cause.MANUAL, Cause.RETRY})
 
 
@@ -70,14 +70,14 @@ def _may_give_up(seat: Seat, hold: Hold) -> bool:
 
 
 def _has_work(database: Database, seat: Seat, now_ms: int, hold: Hold) -> bool:
-    """Whether anything is to be given up, or waits for a place that is free."""
+    """Whether a wait for a condition has ended, or a run waits and a place is free."""
     if _may_give_up(seat, hold) and _has_expired(database, seat, now_ms):
         return True
     return has_place(database, seat) and has_waiting(database, seat, now_ms)
 
 
 def has_queued(database: Database) -> bool:
-    """Whether any execution waits for a place or for its time, and not for a condition."""
+    """Whether any run waits for a place or for its time."""
     return bool(
         database.rows(
             """SELECT 1 FROM executions
@@ -91,7 +91,7 @@ def _has_expired(database: Database, seat: Seat, now_ms: int) -> bool:
 
 
 class _Filler:
-    """One transaction's walk over what is queued: what it started, and what it decided."""
+    """Walk over the queued rows in one transaction, start what can start, and decide the rest."""
 
     def __init__(self, database: Database, seat: Seat, now_ms: int, *, may_give_up: bool) -> None:
         self._database = database
@@ -106,33 +106,33 @@ class _Filler:
         self.decided: list[Decided] = []
         self.has_replaced = False
         self.broken: list[Broken] = []
-        self._has_followers = False  # rows that the walk may have passed already
+        self._has_followers = False  # rows that the walk might have passed already
 
     def give_up(self) -> None:
-        """Decide what has waited for a condition until its deadline."""
+        """Give up rows that have waited for a condition until their deadline."""
         for queue in self._seat.queues:
             for one in give_up_expired(self._database, queue, self._needs):
                 self._note(one)
 
     def fill(self) -> None:
-        """Start what may, until all places are taken."""
+        """Start queued rows until all places are taken."""
         self._walk()
         while self._has_followers or self._has_other_late_runs():
             self._has_followers = False
             self._walk()
 
     def _has_other_late_runs(self) -> bool:
-        """Whether places for late runs are left, because some that were next could not start."""
+        """Whether late runs are left for places that the next late runs could not use."""
         if not self._blocked.late or self._counts.late_places <= 0:
             return False
-        # If one could not start, none of the same schedule, scope and cause can.
+        # If one could not start, no other of its schedule, scope and cause can.
         started = {grant.execution_id for grant in self.granted}
         self._stuck_late |= {key for id_, key in self._blocked.late.items() if id_ not in started}
         self._blocked.late = self._find_next_late()
         return bool(self._blocked.late)
 
     def _find_next_late(self) -> dict[int, LateKey]:
-        # A late run that can't start must not have the turn of one that can.
+        # A late run that can't start must not take the turn of one that can.
         self._blocked.find_all_keys(self._database)
         return find_next_late(
             self._database,
@@ -164,12 +164,12 @@ class _Filler:
             if only is not None and row.execution_id != only:
                 continue
             if self._has_room(row):
-                self._start_or_owe(row)
+                self._start_or_wait(row)
             if counts.places <= 0:
                 break
 
     def _has_room(self, row: QueuedRow) -> bool:
-        """Whether a row may run beside what runs; what holds more than it is noted."""
+        """Whether a row can run now; if not, note which other rows are held back too."""
         counts = self._counts
         occupancy = counts.occupancy(row.key)
         if counts.is_group_full(row.group):
@@ -195,7 +195,7 @@ class _Filler:
         return False
 
     def _ask_for_place(self, row: QueuedRow) -> None:
-        """Replace what runs, where that had to wait for a condition."""
+        """Replace running runs by a run that had to wait for a condition."""
         is_replacing = row.overlap is Overlap.REPLACE and row.cause not in _REPLACE_NOTHING
         if not is_replacing or not row.needs or self._needs.find_unmet(row.needs, row.cause):
             return
@@ -205,8 +205,8 @@ class _Filler:
         ):
             self.has_replaced = True
 
-    def _start_or_owe(self, row: QueuedRow) -> None:
-        """Judge what a row needs once more, right before it starts."""
+    def _start_or_wait(self, row: QueuedRow) -> None:
+        """Start a row if its conditions are met now; otherwise let it wait, or give it up."""
         unmet = self._needs.find_unmet(row.needs, row.cause)
         if unmet is not None:
             until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
@@ -221,7 +221,7 @@ class _Filler:
                     )
                 )
             else:
-                self._note(owe(self._database, row, unmet, until_ms=until_ms))
+                self._note(wait_for_condition(self._database, row, unmet, until_ms=until_ms))
             return
         grant = _start_queued(self._database, row, self._seat, self._now_ms)
         if grant is not None:
@@ -230,7 +230,7 @@ class _Filler:
 
     def _note(self, one: Decided) -> None:
         self.decided.append(one)
-        if one.reason is not None:  # It was given up, which ends its fire.
+        if one.reason is not None:  # Given up: its fire has ended.
             self.broken += give_back_unmet(self._database, one.execution_id, now_ms=self._now_ms)
             ended = follow_up_withdrawn(self._database, one.execution_id, now_ms=self._now_ms)
             self.decided.extend(ended.decided)
@@ -285,7 +285,7 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
 
 
 def _find_upstream(database: Database, fire_key: str) -> Upstream | None:
-    """The run that a follow-up comes after; None for other fires, and if retention removed it."""
+    """Find the run that a follow-up comes after; None for other fires, or if it was pruned."""
     kind, _, upstream_id = fire_key.partition(":")
     if kind != "after" or not upstream_id.isdecimal():
         return None

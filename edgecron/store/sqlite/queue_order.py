@@ -2,10 +2,10 @@
 
 Order: by priority; then schedules without a running run first, so that a thousand scopes of one
 schedule delay no other; then by due time, then by id. Each page starts where the one before it
-ended. Rows that can't start, however many places are free, are left out of later pages.
+ended. Later pages leave out rows that can't start however many places are free.
 
-Late runs (catch-ups and backfills) get few places, in an order of their own. To put a long backlog
-in order takes a while inside a transaction, so this order is kept for a second.
+Late runs (catch-ups and backfills) get few places, in an order of their own. To sort a long backlog
+takes long inside a transaction, so its order is used for a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from edgecron.store.sqlite.rows import needs_of, unreadable
 
 LateKey = tuple[int, str, str, str]  # a schedule, a scope, and the cause of its late runs
 
-_LONG = 256  # late runs: the order of more of them is found once a second
+_LONG = 256  # the order of more late runs than this is kept
 _KEPT_MS = 1000
 _KEPT_ROWS = 512
 _KEPT_TURNS = 64  # of one schedule and scope
@@ -42,7 +42,7 @@ _IS_LATE = """e.status = 'queued' AND e.cause IN ('catch_up', 'backfill')
 
 
 class _LateOrder(NamedTuple):
-    """The order of late runs, as it was at a time: (id, key), those of a key in their turn."""
+    """The order of late runs at a time: (id, key)."""
 
     queues: tuple[str, ...]
     at_ms: int
@@ -58,13 +58,12 @@ def find_next_late(
     full: set[ScopeKey],
     stuck: set[LateKey],
 ) -> dict[int, LateKey]:
-    """The late runs that get the next places for late runs, by id, at most one per schedule and
-    scope. None of a key that is `full`, and none of which an earlier one is `stuck`.
+    """Return the late runs that get the next places, by id: at most one per schedule and scope.
 
-    By priority, then the shortest backlog first: the waiting late runs of a schedule times its
-    mean duration, the unknown last. Of one schedule the newest goes first, but what runs in
-    sequence (`catch_up=all`, a backfill) starts with the oldest. To put a long backlog in order
-    takes a while: its order is up to a second old.
+    Order: by priority, then the shortest backlog first (the waiting late runs of a schedule times
+    its mean duration; an unknown duration comes last). Of one schedule the newest goes first, but
+    runs in sequence (`catch_up=all`, a backfill) start with the oldest. Keys that are `full` or
+    `stuck` are left out. The order of a long backlog is up to a second old.
     """
     kept: _LateOrder | None = database.notes.get("late order")
     if kept is not None and kept.queues == queues and 0 <= now_ms - kept.at_ms < _KEPT_MS:
@@ -78,7 +77,7 @@ def find_next_late(
 
 
 def _first_of_each(rows: Iterable[tuple[int, LateKey]], limit: int) -> dict[int, LateKey]:
-    """The first of each schedule and scope, in their order."""
+    """Return the first of each schedule and scope."""
     found: dict[int, LateKey] = {}
     seen: set[ScopeKey] = set()
     for id_, key in rows:
@@ -93,7 +92,7 @@ def _first_of_each(rows: Iterable[tuple[int, LateKey]], limit: int) -> dict[int,
 def _still_late(
     database: Database, rows: Sequence[tuple[int, LateKey]], *, now_ms: int
 ) -> list[tuple[int, LateKey]]:
-    """Those that still wait for nothing but a place."""
+    """Return the rows that still wait only for a place."""
     still = {
         row[0]
         for row in database.rows(
@@ -151,11 +150,11 @@ def _find_late_order(
     return _LateOrder(queues, now_ms, order)
 
 
-_FIRST_PAGE = 32  # few places are free, as a rule
-_MORE = 4  # than are free, in the first page
+_FIRST_PAGE = 32  # usually few places are free
+_MORE = 4  # rows of the first page beyond the free places
 _PAGE = 256
-_OF_EACH = 8  # rows of each schedule that are looked at behind a full first page
-# By the sets of `Blocked`. Only of those that hold something: to build the lists of all four takes
+_OF_EACH = 8  # rows of each other schedule that are read behind a full first page
+# Conditions by the fields of `Blocked`; only those that are not empty: to build all lists takes
 # longer than to read a page.
 _BLOCKED = {
     "causes": "AND e.cause NOT IN (SELECT value FROM json_each(:causes))",
@@ -169,9 +168,8 @@ _BLOCKED = {
         OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))""",
 }
 
-# The revision by which a run is carried out: its own. If the job of a program has become another
-# kind since (a function, or a command of its own process), the present one: the program's engines
-# offer that.
+# A run uses the revision of its row. But if a program's job has become another kind since (function
+# or process), it uses the current revision, which is what the program's engines offer.
 _REVISION = f"""iif(e.revision = s.revision OR e.queue != s.queue OR e.queue = 'command',
     e.revision, coalesce((SELECT iif(json_valid(r.snapshot) AND r.snapshot ->> 'kind' != s.kind,
             s.revision, e.revision)
@@ -188,26 +186,26 @@ _Placed = tuple[tuple[int, bool, int, int], QueuedRow]  # with its place in the 
 
 @dataclass(slots=True)
 class Blocked:
-    """What nothing more can start of while a transaction lasts."""
+    """What can't start any more in this transaction."""
 
     keys: set[ScopeKey] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     backfills: set[ScopeKey] = field(default_factory=set)  # whose next has to wait its turn
     causes: set[Cause] = field(default_factory=set)
-    late: dict[int, LateKey] | None = None  # the late runs that are next, by id: all others wait
+    late: dict[int, LateKey] | None = None  # the next late runs, by id; all others wait
     has_all_keys: bool = False
 
     def find_all_keys(self, database: Database) -> None:
-        """Note at once the schedules and scopes of which as many run as may."""
+        """Block all schedules and scopes that have no free place."""
         self.keys.update(_find_full(database))
         self.has_all_keys = True
 
     def sql(self) -> str:
-        """What of it holds queued rows back, as conditions: nothing, as a rule."""
+        """Return the SQL conditions; usually empty."""
         return " ".join(sql for name, sql in _BLOCKED.items() if getattr(self, name))
 
     def params(self) -> dict[str, str]:
-        """The values of these conditions."""
+        """Return the values of these conditions."""
         held = {name: getattr(self, name) for name in _BLOCKED}
         return {name: json.dumps(sorted(values)) for name, values in held.items() if values}
 
@@ -226,10 +224,12 @@ def walk_queued(
     blocked: Blocked,
     offers: Offers | None,
 ) -> Iterator[QueuedRow]:
-    """The queued rows of these queues that are due and that nothing in `blocked` holds; with
-    `offers`, of a program's those alone that are among them."""
-    look = _Look(database, now_ms=now_ms, offers=offers)
-    walks = [_walk(look, queue, counts, blocked) for queue in queues]
+    """Yield the due queued rows of these queues in order, without those that are `blocked`.
+
+    With `offers`, yield only offered jobs of a program's queue.
+    """
+    search = _Search(database, now_ms=now_ms, offers=offers)
+    walks = [_walk(search, queue, counts, blocked) for queue in queues]
     rows = walks[0] if len(walks) == 1 else merge(*walks, key=itemgetter(0))
     for _, row in rows:
         if not blocked.holds(row):
@@ -237,35 +237,35 @@ def walk_queued(
 
 
 def is_any_due(database: Database, queue: str, *, now_ms: int, offers: Offers | None) -> bool:
-    """Whether a queued row that is due waits for a place, likewise."""
-    look = _Look(database, now_ms=now_ms, offers=offers)
+    """Whether a due row of a queue waits for a place."""
+    search = _Search(database, now_ms=now_ms, offers=offers)
     return any(
-        _find_page(look, queue, priority, None, Blocked(), limit=1)
+        _find_page(search, queue, priority, None, Blocked(), limit=1)
         for priority in priorities(database, queue)
     )
 
 
 def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
-    """Whether a queued row that is due waits for a place of this engine's queues."""
+    """Whether a due row of this engine's queues waits for a place."""
     return any(
         is_any_due(database, queue, now_ms=now_ms, offers=seat.offers) for queue in seat.queues
     )
 
 
-class _Look(NamedTuple):
-    """Where and when it is looked for queued rows, and what is taken of a program's."""
+class _Search(NamedTuple):
+    """The parameters of a search for queued rows."""
 
     database: Database
     now_ms: int
     offers: Offers | None
 
 
-def _walk(look: _Look, queue: str, counts: RunCounts, blocked: Blocked) -> Iterator[_Placed]:
-    # Nearly always the first rows may start.
+def _walk(search: _Search, queue: str, counts: RunCounts, blocked: Blocked) -> Iterator[_Placed]:
+    # Nearly always the first rows can start.
     first = min(_FIRST_PAGE, counts.places + _MORE)
-    for priority in priorities(look.database, queue):
+    for priority in priorities(search.database, queue):
         size, seen, is_later = first, set[int](), False
-        page = _find_page(look, queue, priority, None, blocked, limit=size)
+        page = _find_page(search, queue, priority, None, blocked, limit=size)
         while True:
             counts.look_at(row.key for row in page)
             later = []  # rows of schedules that run something
@@ -276,9 +276,9 @@ def _walk(look: _Look, queue: str, counts: RunCounts, blocked: Blocked) -> Itera
                     yield _placed(row, is_later=is_later)
             if not is_later:
                 seen.update(row.schedule_id for row in page)
-                # If nothing is put off, the next page shows what is behind this one.
+                # If no row is put off, the next page shows the rows behind this one.
                 if len(page) == size and later:
-                    others = _find_others(look, queue, priority, seen, blocked)
+                    others = _find_others(search, queue, priority, seen, blocked)
                     counts.look_at(row.key for row in others[:first])
                     for row in others:
                         if not counts.has_running(row.schedule_id):
@@ -289,10 +289,10 @@ def _walk(look: _Look, queue: str, counts: RunCounts, blocked: Blocked) -> Itera
             if len(page) < size:
                 break
             size = _PAGE
-            # Many pages may hold what can't start; a few running rows tell which.
+            # Many pages can consist of rows that can't start; a few running rows show which.
             if not blocked.has_all_keys:
-                blocked.find_all_keys(look.database)
-            page = _find_page(look, queue, priority, page[-1], blocked, limit=size)
+                blocked.find_all_keys(search.database)
+            page = _find_page(search, queue, priority, page[-1], blocked, limit=size)
 
 
 def _placed(row: QueuedRow, *, is_later: bool) -> _Placed:
@@ -300,14 +300,14 @@ def _placed(row: QueuedRow, *, is_later: bool) -> _Placed:
 
 
 def _find_others(
-    look: _Look, queue: str, priority: int, seen: set[int], blocked: Blocked
+    search: _Search, queue: str, priority: int, seen: set[int], blocked: Blocked
 ) -> list[QueuedRow]:
-    """The first queued rows of each schedule other than those seen, by due time.
+    """Return the first queued rows of each schedule that was not seen, by due time.
 
-    A seek for each schedule, however many rows are queued of those seen.
+    This costs a seek for each schedule, however many rows of seen schedules are queued.
     """
-    offered, values = among(queue, look.offers, of="s.")
-    rows = look.database.rows(
+    offered, values = among(queue, search.offers, of="s.")
+    rows = search.database.rows(
         f"""WITH RECURSIVE waiting(id) AS (
                SELECT min(schedule_id) FROM executions INDEXED BY executions_active
                WHERE status = 'queued' AND status IN ('queued', 'running')
@@ -331,7 +331,7 @@ def _find_others(
         {
             "queue": queue,
             "priority": priority,
-            "now": look.now_ms,
+            "now": search.now_ms,
             "seen": json.dumps(sorted(seen)),
             **blocked.params(),
             **values,
@@ -341,9 +341,10 @@ def _find_others(
 
 
 def _find_full(database: Database) -> list[ScopeKey]:
-    """Schedules and scopes of which as many run as may.
+    """Return the schedules and scopes that have no free place.
 
-    But for those that replace what runs once their need is met: their rows must be seen.
+    Those that replace running runs once their condition is met are left out: their rows must be
+    read.
     """
     # Counted here: to group them, SQLite would walk the whole history in the order of its keys.
     running = Counter(
@@ -363,7 +364,7 @@ def _find_full(database: Database) -> list[ScopeKey]:
 
 
 def _find_page(
-    look: _Look,
+    search: _Search,
     queue: str,
     priority: int,
     after: QueuedRow | None,
@@ -371,8 +372,8 @@ def _find_page(
     *,
     limit: int,
 ) -> list[QueuedRow]:
-    offered, values = among(queue, look.offers, of="s.")
-    rows = look.database.rows(
+    offered, values = among(queue, search.offers, of="s.")
+    rows = search.database.rows(
         f"""SELECT {_ROW}
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.status = 'queued' AND e.queue = :queue AND e.waiting_for IS NULL
@@ -384,7 +385,7 @@ def _find_page(
         {
             "queue": queue,
             "priority": priority,
-            "now": look.now_ms,
+            "now": search.now_ms,
             "due": after.due_ms if after else -(2**62),
             "id": after.execution_id if after else 0,
             "limit": limit,

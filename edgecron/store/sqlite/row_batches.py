@@ -50,7 +50,7 @@ _NOT_MISSED: dict[str, Any] = dict.fromkeys(
 
 
 class Shape(NamedTuple):
-    """What the rows of a statement have in common. `seat` claims them; None: they are queued."""
+    """The common values of the rows of a statement. `seat` claims them; None: they are queued."""
 
     revision: int
     fire: Fire
@@ -62,8 +62,8 @@ class Shape(NamedTuple):
     wait_until_ms: int | None
 
 
-class _Put(NamedTuple):
-    """A row that is still to be written: a fire's, or that of times that do not run."""
+class _NewRow(NamedTuple):
+    """A row to write: of a fire, or of times that do not run (`skipped`)."""
 
     key: ScopeKey
     shape: Shape
@@ -73,10 +73,9 @@ class _Put(NamedTuple):
 
 
 class RowBatch:
-    """Rows that were put together and are still to be written, and what was written of them.
+    """Rows to write together, and the claims and decisions of written rows.
 
-    Their ids are in the order in which they were put. What was decided already, as its row says,
-    is not written, and neither granted nor told.
+    A fire that has a row already is not written again: it is neither granted nor decided.
     """
 
     def __init__(
@@ -85,39 +84,39 @@ class RowBatch:
         self._database = database
         self._fences = {} if fences is None else fences  # the next one of each schedule
         self._now_ms = now_ms
-        self._put: list[_Put] = []
-        self._keys: set[ScopeKey] = set()  # of what was put
-        self._is_mixed = False  # not all of it has one shape
+        self._new: list[_NewRow] = []
+        self._keys: set[ScopeKey] = set()  # of these rows
+        self._is_mixed = False  # they have different shapes
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
 
-    def put(self, key: ScopeKey, shape: Shape, waits_for: WaitsFor | None) -> None:
-        """Have a row written, at the latest with the next `write`."""
-        self._is_mixed = self._is_mixed or (bool(self._put) and shape != self._put[0].shape)
+    def add(self, key: ScopeKey, shape: Shape, waits_for: WaitsFor | None) -> None:
+        """Add a row for the next `write`."""
+        self._is_mixed = self._is_mixed or (bool(self._new) and shape != self._new[0].shape)
         fence = None
         if shape.seat is not None:
             fence = self._fences[key[0]]
             self._fences[key[0]] = fence + 1
-        self._put.append(_Put(key, shape, fence, waits_for))
+        self._new.append(_NewRow(key, shape, fence, waits_for))
         self._keys.add(key)
 
     def skip(
         self, key: ScopeKey, revision: int, spec: ScheduleSpec, fire: Fire, span: Missed
     ) -> None:
-        """Have it written that times will not run; the newest row of their kind grows by them."""
+        """Add times that will not run; the newest row of their kind grows by them."""
         if key in self._keys:
-            self.write()  # It may be that row.
+            self.write()  # One of these might be that row.
         shape = shape_of(revision, spec, fire, seat=None, waiting=(None, None))
         self._is_mixed = True
-        self._put.append(_Put(key, shape, skipped=(spec, span)))
+        self._new.append(_NewRow(key, shape, skipped=(spec, span)))
         self._keys.add(key)
 
     def write(self) -> list[int]:
-        """Write what was put; the ids of what was decided so."""
-        put, is_mixed = self._put, self._is_mixed
+        """Write the added rows; return the ids of those that did not exist before."""
+        put, is_mixed = self._new, self._is_mixed
         if not put:
             return []
-        self._put, self._keys, self._is_mixed = [], set(), False
+        self._new, self._keys, self._is_mixed = [], set(), False
         first_new = len(self.decided)
         seat = (
             put[0].shape.seat
@@ -132,7 +131,7 @@ class RowBatch:
             ids = [found.pop(one.key, None) for one in put]
         for at, (one, execution_id) in enumerate(zip(put, ids, strict=True)):
             if execution_id is None:
-                continue  # This was decided already.
+                continue  # Decided before.
             if one.skipped is not None:
                 self.decided.append(_skipped(execution_id, one, one.skipped[1]))
                 continue
@@ -142,8 +141,8 @@ class RowBatch:
                 self.granted.append(_granted(execution_id, token, one.key, one.shape, one.fence))
         return [one.execution_id for one in self.decided[first_new:]]
 
-    def _write_mixed(self, put: list[_Put], tokens: str) -> list[int | None]:
-        """Write rows of different shapes in their order; the id of each, None if it was there."""
+    def _write_mixed(self, put: list[_NewRow], tokens: str) -> list[int | None]:
+        """Write rows of different shapes; the id of each, None if it existed before."""
         growing = [
             self._growth(one, one.skipped[1], place)
             for place, one in enumerate(put)
@@ -161,8 +160,8 @@ class RowBatch:
             span = one.skipped[1]
             is_range = one.shape.fire.fire_key == MISSED_KEY
             if place not in ids and is_range and not self._is_recorded(one.key, span):
-                # It begins as an earlier range did and ends later, as after a clock was set back:
-                # its end names it.
+                # An earlier range begins at the same time and ends earlier, as after a clock was
+                # set back: use the end of this one as its plan time.
                 fire = one.shape.fire._replace(plan_ms=span.to_ms, due_ms=span.to_ms)
                 named = one._replace(shape=one.shape._replace(fire=fire))
                 ids |= self._database.returning_each(_INSERT, [self._columns(named, place, tokens)])
@@ -171,8 +170,8 @@ class RowBatch:
         self._database.change_many(_COUNT_SKIPPED, counts)
         return [ids.get(place) for place in range(len(put))]
 
-    def _growth(self, one: _Put, span: Missed, place: int) -> dict[str, Any]:
-        """The values of _GROW_NEWEST: the schedule and scope, and what its row grows by."""
+    def _growth(self, one: _NewRow, span: Missed, place: int) -> dict[str, Any]:
+        """Return the values of _GROW_NEWEST."""
         return {
             "place": place,
             "schedule": one.key[0],
@@ -188,7 +187,7 @@ class RowBatch:
         }
 
     def _is_recorded(self, key: ScopeKey, span: Missed) -> bool:
-        """Whether a row that begins where a range does ends no earlier."""
+        """Whether a row covers a range: it begins with it and ends no earlier."""
         row = self._database.row(
             """SELECT 1 FROM executions
                WHERE schedule_id = :schedule AND scope_kind = :scope_kind AND scope_id = :scope_id
@@ -203,7 +202,7 @@ class RowBatch:
         )
         return row is not None
 
-    def _columns(self, one: _Put, place: int, tokens: str) -> dict[str, Any]:
+    def _columns(self, one: _NewRow, place: int, tokens: str) -> dict[str, Any]:
         shape, fire, seat = one.shape, one.shape.fire, one.shape.seat
         is_skipped = one.skipped is not None
         missed = _NOT_MISSED if one.skipped is None else _missed_columns(one.skipped[1])
@@ -238,7 +237,7 @@ class RowBatch:
             **missed,
         }
 
-    def _insert(self, put: list[_Put], tokens: str | None) -> dict[ScopeKey, int]:
+    def _insert(self, put: list[_NewRow], tokens: str | None) -> dict[ScopeKey, int]:
         """Write rows of one shape; their ids by schedule and scope."""
         shape = put[0].shape
         fire, seat = shape.fire, shape.seat
@@ -296,7 +295,7 @@ class RowBatch:
         )
 
     def _give_payload(self, execution_ids: list[int], payload: str) -> None:
-        # A statement of its own: only fires by hand have one, and they are few.
+        # A separate statement: only manual fires have a payload, and they are few.
         self._database.change(
             """UPDATE executions SET payload = :payload
                WHERE id IN (SELECT value FROM json_each(:ids))""",
@@ -312,7 +311,7 @@ def shape_of(
     seat: Seat | None,
     waiting: tuple[str | None, int | None],
 ) -> Shape:
-    """What the row of a fire has. `waiting`: for which condition, and until when."""
+    """Return the shape of a fire's row. `waiting`: for which condition, and until when."""
     policies = spec.policies
     return Shape(
         revision,
@@ -330,7 +329,7 @@ def _token_at(tokens: str, place: int) -> str:
     return tokens[first : first + 2 * _TOKEN_BYTES]
 
 
-def _skipped(execution_id: int, one: _Put, span: Missed) -> Decided:
+def _skipped(execution_id: int, one: _NewRow, span: Missed) -> Decided:
     return Decided(
         execution_id=execution_id,
         schedule_id=one.key[0],
@@ -383,7 +382,7 @@ def _granted(execution_id: int, token: str, key: ScopeKey, shape: Shape, fence: 
 
 
 def _missed_columns(missed: Missed) -> dict[str, Any]:
-    """Why the times of a range did not run, as columns."""
+    """Return the columns that say why the times of a range did not run."""
     return {
         "reason": missed.reason.value,
         "missed_by": None if missed.missed_by is None else missed.missed_by.value,
@@ -395,7 +394,7 @@ def _missed_columns(missed: Missed) -> dict[str, Any]:
 
 
 def missed_fire(missed: Missed) -> Fire:
-    """The row of a range is that of a fire by its first time, with a key of its own."""
+    """Return the fire of a range's row: its first time, with the key of ranges."""
     first_ms = missed.from_ms
     return Fire(plan_ms=first_ms, due_ms=first_ms, cause=Cause.SCHEDULE, fire_key=MISSED_KEY)
 
@@ -410,7 +409,7 @@ def record_missed(
     scopes: Sequence[tuple[str, str]],
     now_ms: int,
 ) -> None:
-    """Write in each scope that a range did not run, or let the newest row grow by it."""
+    """Write for each scope that a range did not run, or extend the newest row."""
     batch = RowBatch(database, now_ms=now_ms)
     for scope in scopes:
         batch.skip((schedule_id, *scope), revision, spec, missed_fire(missed), missed)
