@@ -94,7 +94,7 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="claim_due",
-                old="[one for one in decisions if one.plan.due.schedule_id in advanced]",
+                old="[one for one in decisions if one.plan.due.schedule_id in fences]",
                 new="list(decisions)",
             ),
         ),

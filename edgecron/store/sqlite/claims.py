@@ -90,7 +90,8 @@ def claim_boot(
 
 def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int) -> ClaimBatch:
     """Return the result of a claim, with the follow-ups of fires that were replaced."""
-    granted, decided = tuple(writer.granted), tuple(writer.decided)
+    granted = tuple(writer.granted)
+    decided = tuple(writer.decided)
     batch = ClaimBatch(granted, decided, advanced, writer.has_replaced, tuple(writer.broken))
     if not writer.withdrawn:
         return batch
