@@ -1,9 +1,8 @@
-"""Who a command runs as: an account of this machine, whether it may run anything, and its limits.
+"""Find the account that a command runs as, and refuse an account that has expired.
 
-As cron has it (cron(8), crontab(5), cronie's src/security.c), which asks PAM:
-an account that has expired, and one whose password has, runs nothing (pam_unix); limits are those
-of limits.conf (pam_limits). One that is locked, or whose shell is nologin, is run, as by cron:
-that is about logging in. No PAM is asked here: what other modules would say is not known.
+The rules are those of cron (cron(8), crontab(5)), which asks PAM: an expired account and an account
+with an expired password run nothing (pam_unix). A locked account and one whose shell is nologin
+run their jobs: both are about logging in. edgecron reads shadow(5) itself and does not ask PAM.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from edgecron.base.values import dataclass
-from edgecron.supervisor.limitsconf import NO_LIMITS, Limits, find_limits
 from edgecron.supervisor.records import Identity
 
 SHADOW = Path("/etc/shadow")
@@ -34,14 +32,13 @@ class NotRunnable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Who a command runs as. `groups` are its supplementary ones; None: as the engine is."""
+    """A user of this machine. `groups` are the supplementary ones; None: the engine's own user."""
 
     name: str
     uid: int
     gid: int
     home: str
     groups: tuple[int, ...] | None = None
-    limits: Limits = NO_LIMITS
 
     @property
     def is_own(self) -> bool:
@@ -80,17 +77,12 @@ def find_account(user: str, *, own: Account, now_ms: int, shadow: Path = SHADOW)
     if refusal is not None:
         raise NotRunnable("EACCES", f"user '{user}' may run nothing: {refusal}")
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
-    try:
-        limits = find_limits(entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
-    except ValueError as error:
-        raise NotRunnable("EINVAL", f"user '{user}' can't be limited as told: {error}") from None
     return Account(
         name=entry.pw_name,
         uid=entry.pw_uid,
         gid=entry.pw_gid,
         home=entry.pw_dir,
         groups=groups,
-        limits=limits,
     )
 
 
@@ -103,9 +95,6 @@ def identity_of(account: Account) -> Identity | None:
         uid=account.uid,
         gid=account.gid,
         groups=account.groups,
-        limits=account.limits.resources,
-        nice=account.limits.nice,
-        no_new_privs=account.limits.no_new_privs,
     )
 
 

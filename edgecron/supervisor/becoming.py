@@ -1,9 +1,8 @@
 """A command as another user: what is given up between fork and exec, in which order.
 
-As cron does (cronie's cron_change_user and do_command, Debian's do_command.c): limits while that is
-permitted, then groups, gid and uid, and only then the folder, with that user's rights. So the
-folder, the file of variables and the command are what this user may reach. There is no way back,
-which is tried.
+As cron does (cronie's cron_change_user and do_command, Debian's do_command.c): groups, gid and uid,
+and only then the folder, with that user's rights. So the folder, the file of variables and the
+command are what this user may reach. There is no way back, which is tried.
 
 All of it happens in a fork, which the user may hold up or end as soon as it is theirs, and a folder
 may be on a file system that never answers. So nobody waits for it: becomers.py hears how it goes.
@@ -29,7 +28,6 @@ from edgecron.supervisor.records import Identity, StartRequest
 
 PATIENCE_MS = 10_000
 UMASK = 0o022
-_PR_SET_NO_NEW_PRIVS = 38
 _MOST_ANSWER_BYTES = 64 * 1024
 _ALARM_S = 2 * PATIENCE_MS // 1000
 _AT_COMMAND = b"\n"  # told just before exec: who ends without it was never the command
@@ -174,7 +172,8 @@ def _become_and_run(
         step = "roots_file"
         found = _read_roots_file(request.env_file)
         step = "user"
-        _limit(who, descriptors=descriptors)
+        if descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
         _change_user(who)
         step = "folder"
         _enter(request)
@@ -261,39 +260,6 @@ def _leave_surroundings(who: Identity) -> None:
     # there is none, and a container may not let us.
     with contextlib.suppress(OSError), open("/proc/self/loginuid", "w", encoding="ascii") as file:
         file.write(str(who.uid))
-
-
-def _limit(who: Identity, *, descriptors: tuple[int, int] | None) -> None:
-    if descriptors is not None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
-    for number, soft, hard in who.limits:
-        now_soft, now_hard = resource.getrlimit(number)
-        wanted_hard = now_hard if hard is None else hard
-        wanted_soft = _lower(now_soft if soft is None else soft, wanted_hard)
-        try:
-            resource.setrlimit(number, (wanted_soft, wanted_hard))
-        except (OSError, ValueError):
-            # A container may not let us raise it: the most that there is, never more than told.
-            most = _lower(wanted_hard, now_hard)
-            resource.setrlimit(number, (_lower(wanted_soft, most), most))
-    if who.nice is not None:
-        with contextlib.suppress(PermissionError):  # likewise: we may not go before all others
-            os.setpriority(os.PRIO_PROCESS, 0, who.nice)
-    if who.no_new_privs:
-        _give_up_new_privileges()
-
-
-def _lower(one: int, other: int) -> int:
-    if resource.RLIM_INFINITY in (one, other):
-        return other if one == resource.RLIM_INFINITY else one
-    return min(one, other)
-
-
-def _give_up_new_privileges() -> None:
-    import ctypes
-
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "no_new_privs can't be set")
 
 
 def _change_user(who: Identity) -> None:

@@ -26,29 +26,20 @@ class EndCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a command runs as, where that is not the supervisor's own user.
-
-    `limits`: number of RLIMIT_*, soft and hard, None as it is. So is `nice`.
-    """
+    """The user that a command runs as, if it is another one than the supervisor's."""
 
     name: str
     uid: int
     gid: int
     groups: tuple[int, ...]
-    limits: tuple[tuple[int, int | None, int | None], ...] = ()
-    nice: int | None = None
-    no_new_privs: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Identity:
-        lists = {
-            "groups": tuple(body["groups"]),
-            "limits": tuple((number, soft, hard) for number, soft, hard in body["limits"]),
-        }
-        return cls(**{**body, **lists})
+        name, uid, gid = body["name"], body["uid"], body["gid"]
+        return cls(name=name, uid=uid, gid=gid, groups=tuple(body["groups"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 callables.py     functions of the program itself, on worker threads (threads.py) or a loop
 calls.py         what they are called with, and callends.py how that ended
 command.py       commands and shell lines, by the supervisor
-accounts.py      who it runs as, and limitsconf.py what that one is limited to
+accounts.py      who it runs as
 environment.py   what a command finds in its environment
 reports.py       what functions report while they run: their progress, changes of state
 results.py       what a command has left as its result, and what may come with it

@@ -1,10 +1,9 @@
-"""Who a command runs as: accounts, those that may run nothing, and what the machine limits."""
+"""Who a command runs as: accounts, and those that may run nothing."""
 
 from __future__ import annotations
 
 import os
 import pwd
-import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from edgecron.supervisor.accounts import (
     judge_expiry,
     own_account,
 )
-from edgecron.supervisor.limitsconf import NO_LIMITS, Limits, find_limits
 
 OWN = Account(name="ann", uid=1000, gid=1000, home="/home/ann")
 ROOT = replace(OWN, name="root", uid=0, gid=0, home="/root")
@@ -107,81 +105,3 @@ def test_an_expired_account_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert caught.value.message == (
         "user 'nobody' may run nothing: the account expired on 2022-01-08"
     )
-
-
-def limits_of(tmp_path: Path, text: str, *, name: str = "bob", uid: int = 1001) -> Limits:
-    (tmp_path / "limits.conf").write_text(text)
-    return find_limits(name, uid=uid, gid=1001, groups=(1001, 0), place=tmp_path)
-
-
-FILES = resource.RLIMIT_NOFILE
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ()),
-        ("# bob hard nofile 9\n\nbob hard\nbob never nofile 9\nbob hard nofile many\n", ()),
-        ("bob soft nofile 9", ((FILES, 9, None),)),
-        ("bob - nofile 9 # both", ((FILES, 9, 9),)),
-        ("bob hard nofile 9\nbob hard nofile 8", ((FILES, None, 8),)),
-        ("bob hard nofile 9\n* hard nofile 8\n@root hard nofile 7", ((FILES, None, 9),)),
-        ("* hard nofile 8\n@root hard nofile 7", ((FILES, None, 7),)),
-        ("@root hard nofile 7\n* hard nofile 8", ((FILES, None, 7),)),
-        ("@no-such-group hard nofile 7", ()),
-        ("1000:2000 hard nofile 7\n:1002 hard nofile 6\n2000: hard nofile 5", ((FILES, None, 7),)),
-        ("@:0 hard nofile 7\n@1:2 hard nofile 6", ((FILES, None, 7),)),
-        ("al hard nofile 9\n%bob hard nofile 9", ()),
-        ("bob soft core unlimited", ((resource.RLIMIT_CORE, resource.RLIM_INFINITY, None),)),
-        ("bob hard as 1024", ((resource.RLIMIT_AS, None, 1024 * 1024),)),
-        ("bob hard cpu 2", ((resource.RLIMIT_CPU, None, 120),)),
-        ("bob hard nproc 100", ((resource.RLIMIT_NPROC, None, 100),)),
-        ("bob hard maxlogins 1", ()),
-        ("* hard nofile 9\nbob -", ()),
-        ("bob hard nofile 9\n* -\n1:2000 -", ((FILES, None, 9),)),
-    ],
-)
-def test_limits_are_those_of_the_machine(
-    tmp_path: Path, text: str, expected: tuple[tuple[int, int | None, int | None], ...]
-) -> None:
-    assert limits_of(tmp_path, text).resources == expected
-
-
-def test_limits_are_read_from_all_of_their_files_in_order(tmp_path: Path) -> None:
-    folder = tmp_path / "limits.d"
-    folder.mkdir()
-    (folder / "20.conf").write_text("bob hard nofile 20")
-    (folder / "10.conf").write_text("bob hard nofile 10\nbob hard nproc 10")
-    (folder / "30.txt").write_text("bob hard nofile 30")
-
-    found = limits_of(tmp_path, "bob hard nofile 1")
-
-    assert found.resources == ((FILES, None, 20), (resource.RLIMIT_NPROC, None, 10))
-
-
-def test_what_else_limits_say_is_kept_to(tmp_path: Path) -> None:
-    text = "bob - priority 10\nbob - nonewprivs 1\nbob soft nice -5\n"
-
-    found = limits_of(tmp_path, text)
-
-    assert (found.nice, found.no_new_privs) == (10, True)
-    assert found.resources == ((resource.RLIMIT_NICE, 25, None),)
-
-
-def test_groups_and_wildcards_are_not_meant_for_root(tmp_path: Path) -> None:
-    text = "* hard nofile 9\n@root hard nofile 9\n0:9 hard nofile 9\nroot hard nproc 9\n"
-
-    found = limits_of(tmp_path, text, name="root", uid=0)
-
-    assert found.resources == ((resource.RLIMIT_NPROC, None, 9),)
-
-
-def test_a_machine_without_such_files_limits_nobody(tmp_path: Path) -> None:
-    found = find_limits("bob", uid=1001, gid=1001, groups=(1001,), place=tmp_path / "none")
-
-    assert found == NO_LIMITS
-
-
-def test_a_user_who_is_to_be_locked_into_a_folder_is_not_run_outside_of_it(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="asks for chroot"):
-        limits_of(tmp_path, "bob - chroot /srv/jail")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import select
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +18,6 @@ from edgecron.supervisor.spawn import Spawned, Spawner
 from tests.supervisor.supervisor_bench import (
     BOUND_MS,
     Bell,
-    Bench,
-    Gate,
     Starting,
     Unanswering,
     wait_gone,
@@ -245,24 +242,3 @@ def test_who_is_killed_within_exec_has_not_started(hold: Hold, unanswering: Unan
     refused = held.refused()
     assert (refused.cause, refused.error_code) == (EndCause.SPAWN, "EINTR")
     assert "was ended by signal 9 before it was the command" in str(refused.error_msg)
-
-
-@as_root
-@pytest.mark.failure(40)
-def test_a_start_that_failed_and_is_tried_again_is_on_record_without_its_process(
-    monkeypatch: pytest.MonkeyPatch, bench: Bench, theirs: Path, gate: Gate, hold: Hold
-) -> None:
-    """Another one may have begun by the time when somebody reads it."""
-    gate.path.chmod(0o666)
-    monkeypatch.setattr(becoming, "_enter", lambda _: gate.path.open("rb").readline())
-    bench.started(bench.start("/bin/sleep", "60", identity=identity()))
-    held = hold("/bin/true", limits=((resource.RLIMIT_NPROC, 0, 0),))
-    begun = held.starting.traces()[held.token].pid
-    gate.open()
-
-    held.wait_for_last_word()
-    held.meet_deadline()
-
-    assert begun == held.process.pid
-    assert held.starting.traces()[held.token].pid is None
-    assert held.starting.starter.drop(held.token)
