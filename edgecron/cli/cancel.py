@@ -5,8 +5,7 @@
     edgecron cancel backup       every active run of this schedule
 
 A command gets TERM, and KILL after its grace (10 s, if its schedule has no other), with all of its
-session, and all that it has started where edgecron has a cgroup. It works with no engine alive,
-too: the end is on record as soon as one is.
+session. It works with no engine alive, too: the end is on record as soon as one is.
 """
 
 from __future__ import annotations

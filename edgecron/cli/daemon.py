@@ -61,7 +61,6 @@ from edgecron.base.units import format_instant
 from edgecron.cli.engine_hosting import (
     LINGER_MS,
     open_host,
-    run_limits,
     stop_on_signals,
     watching_stdin,
 )
@@ -168,7 +167,7 @@ def run(cli: Session, args: Namespace) -> int:
         retention=_retention(cli),
         watchdog=feed,
         finds_subjects=is_json,
-        **run_limits(cli),
+        output_cap_bytes=cli.setting("limits.output"),
     )
     tell = _teller(cli, host.loop)
     try:

@@ -14,22 +14,16 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
-from edgecron.cli.session import Session
 from edgecron.model.choices import OnShutdown
 from edgecron.planning.retention import Retention
 
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import TypedDict
 
     from edgecron.engine.events import Report
     from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
     from edgecron.engine.watchdog import Watchdog
-
-    class RunLimits(TypedDict):
-        output_cap_bytes: int
-        cgroup: str | None
 
 
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -48,7 +42,6 @@ def open_host(
     retention: Retention | None = None,
     only: int | None = None,
     output_cap_bytes: int | None = None,
-    cgroup: str | None = None,
     watchdog: Watchdog | None = None,
     finds_subjects: bool = False,
 ) -> EngineHost:
@@ -74,7 +67,6 @@ def open_host(
                 retention=retention or Retention(),
                 finds_subjects=finds_subjects,
                 output_cap_bytes=output_cap_bytes or OUTPUT_CAP_BYTES,
-                cgroup=cgroup,
                 on_shutdown=on_shutdown or OnShutdown.LEAVE,
                 shutdown_timeout_ms=shutdown_timeout_ms,
             ),
@@ -87,14 +79,6 @@ def open_host(
             f"no engine can run beside database {database}: {os_words(error)}",
             hint="check the folder's owner, mode and space",
         ) from error
-
-
-def run_limits(cli: Session) -> RunLimits:
-    """Read the limits of each run, for the daemon and for `run --wait` alike."""
-    return {
-        "output_cap_bytes": cli.setting("limits.output"),
-        "cgroup": cli.setting("cgroup"),
-    }
 
 
 def stop_on_signals(

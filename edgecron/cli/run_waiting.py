@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseBusy, EdgecronError, NotSupported, ServerLost
-from edgecron.cli.engine_hosting import open_host, run_limits
+from edgecron.cli.engine_hosting import open_host
 from edgecron.cli.session import Session
 from edgecron.client.engine_words import absence_words, stalled_engine_words
 from edgecron.client.sentences import end_words, find_active, queued_words
@@ -171,10 +171,12 @@ class Waiter:
             raise
 
     def _drive_new_host(self, execution_id: int) -> Execution | None:
-        path, limits = self._cli.database_path(), run_limits(self._cli)
+        path, cap_bytes = self._cli.database_path(), self._cli.setting("limits.output")
         # The host forks the supervisor, which must not inherit an open database.
         self._cli.close()
-        host = open_host(path, report=lambda event: None, only=execution_id, **limits)
+        host = open_host(
+            path, report=lambda event: None, only=execution_id, output_cap_bytes=cap_bytes
+        )
         try:
             with self._cli.client().follower(execution_id) as follower:
                 try:

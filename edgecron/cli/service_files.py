@@ -166,8 +166,6 @@ KillMode=process
 # A job that is killed for its memory is that job's failure, and no reason to stop the others.
 OOMPolicy=continue
 {spared}\
-# A cgroup of our own, in which each job has one: then nothing that it started escapes its end.
-Delegate=yes
 {state}\
 # What is forbidden here is forbidden to every job: more than this breaks jobs that cron runs.
 # `edgecron service print --strict` is a drop-in that forbids much more.

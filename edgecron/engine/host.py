@@ -158,7 +158,7 @@ class EngineHost:
         from edgecron.supervisor.process import StartBy, start
 
         by = None if self._callables is None else StartBy.EXEC
-        link = start(self._state_dir, clock=self._clock, by=by, cgroup=self._settings.cgroup)
+        link = start(self._state_dir, clock=self._clock, by=by)
         return CommandRunner(
             link,
             clock=self._clock,

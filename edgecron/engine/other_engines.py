@@ -23,17 +23,16 @@ from edgecron.engine.state_folder import engine_lock_path, remove_dead_files, ri
 from edgecron.model.choices import Reason
 from edgecron.model.claim import Outcome, Output
 from edgecron.store.contract import RunningRow
-from edgecron.supervisor.cgroups import end_left_cgroup
 from edgecron.supervisor.command_runner import CommandRunner, outcome_of
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import SCARCE, is_key, lock_is_held, lock_path, spool_name
 from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import JournalState, read_journal
 from edgecron.supervisor.link import SupervisorLink
-from edgecron.supervisor.looks import end_unrecorded
 from edgecron.supervisor.output import load_saved_output
 from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.remains import find_dead, forget
+from edgecron.supervisor.run_session import end_unrecorded
 from edgecron.supervisor.runner import Lease, Runner
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
 
@@ -93,7 +92,7 @@ class OtherEngines(Protocol):
         """Find what a run of a dead supervisor had printed, and whether it is complete."""
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
-        """End an interrupted run and its cgroup, if it is still the process that was started."""
+        """End an interrupted run if it is still the process that was started."""
 
     def forget_engine(self, key: str) -> None:
         """Remove the files of a dead engine."""
@@ -167,8 +166,6 @@ class LocalEngines:
             end_left_group(verdict.pid, verdict.start_time)
         elif verdict.reason is Reason.LOST:
             end_unrecorded(token)
-        if verdict.cgroup is not None:
-            end_left_cgroup(verdict.cgroup)
 
     def forget_engine(self, key: str) -> None:
         (self._state_dir / f"engine-{key}.fifo").unlink(missing_ok=True)

@@ -42,7 +42,7 @@ class EngineSettings:
     can't be trusted (None: never). With `finds_subjects`, each event has its subject, which costs
     one read of the store. With `starts_on_time`, runs are claimed a moment before they are due.
 
-    Commands: `output_cap_bytes` of the output of each are kept, and they run in `cgroup`. With
+    Commands: `output_cap_bytes` of the output of each are kept. With
     `starts_supervisor`, a program's engine does not wait for its first command to start one.
 
     Shutdown: `on_shutdown` says what becomes of runs; after `shutdown_timeout_ms` of waiting they
@@ -59,7 +59,6 @@ class EngineSettings:
     finds_subjects: bool = False
     starts_on_time: bool = False
     output_cap_bytes: int = OUTPUT_CAP_BYTES
-    cgroup: str | None = None
     starts_supervisor: bool = False
     on_shutdown: OnShutdown = OnShutdown.LEAVE
     shutdown_timeout_ms: int | None = None

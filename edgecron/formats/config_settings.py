@@ -157,9 +157,6 @@ _TOP = (
         "token_file", PATH, None, "where the token for that server lies", "none", "--token-file"
     ),
     Setting("color", choice(Color), "auto", "colours: auto, always or never", flag="--color"),
-    Setting(
-        "cgroup", PATH, None, "a folder of cgroup v2 to divide among runs", "one that is delegated"
-    ),
 )
 _LIMITS = (
     Setting(
@@ -241,7 +238,6 @@ _SAMPLES = {
     "database": "/srv/edgecron/edgecron.db",
     "url": "http://pi:8745",
     "token_file": "~/.config/edgecron/token",
-    "cgroup": "/sys/fs/cgroup/edgecron",
     "limits.max_running": 8,
     "limits.burst": 10,
     "defaults.grace": "24h",

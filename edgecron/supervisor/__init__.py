@@ -11,10 +11,8 @@ files.py      names, locks                  verdicts.py   what became of a run o
 remains.py    what dead ones left           deadlines.py  times to act at
 guardian.py   its parent, ends orphans      results.py    the result that a run leaves
 controls.py   its control socket            control.py    how others ask it
-addresses.py  sockets, whatever their path  members.py    what a run has started
-cgroups.py    a cgroup for each run         delegation.py where cgroups may be made
-looks.py      looks at all processes        holders.py    of locks whose files were deleted
-flags.py      what is noted of a run
+addresses.py  sockets, whatever their path  run_session.py  what a run has started
+holders.py    of locks whose files were deleted   flags.py  what is noted of a run
 
 The names below are loaded when they are first used: an engine that has no command to run reads a
 lock now and then, and no more.
@@ -25,7 +23,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgecron.supervisor.cgroups import end_left_cgroup
     from edgecron.supervisor.files import lock_is_held, lock_path
     from edgecron.supervisor.flags import Flag
     from edgecron.supervisor.groups import LeftGroup, end_left_group
@@ -62,7 +59,6 @@ _HOME = {
     "SupervisorLink": "link",
     "Trace": "journal",
     "Verdict": "verdicts",
-    "end_left_cgroup": "cgroups",
     "end_left_group": "groups",
     "forget": "remains",
     "judge": "verdicts",
@@ -92,7 +88,6 @@ __all__ = [
     "SupervisorLink",
     "Trace",
     "Verdict",
-    "end_left_cgroup",
     "end_left_group",
     "forget",
     "judge",

@@ -8,8 +8,7 @@ from enum import StrEnum
 class Flag(StrEnum):
     PIPE_HELD = "pipe_held"  # another process kept stdout or stderr open when the main one ended
     LEFT_BEHIND = "left_behind"  # its group or session had processes when the main one ended
-    # Of its processes some live on in sessions of their own, as daemons do. Without a cgroup of its
-    # own that is looked for at a bounded cost: in a storm of short runs some go unnoticed.
+    # Checked at a bounded cost: among many short runs, some escaped processes go unnoticed.
     ESCAPED = "escaped"  # it left processes in sessions of their own when it ended
     OUTPUT_LOST = "output_lost"  # part of the output could not be kept (no space), beyond the cap
     SPAWN_RETRIED = "spawn_retried"  # the system had no process or descriptor left at first

@@ -130,22 +130,8 @@ def signal_session(pids: Iterable[int], number: int, *, leader: int) -> None:
     """
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getsid(pid) == leader:
-                _signal_other(pid, number, leader=leader)
-
-
-def signal_members(pids: Iterable[int], number: int, *, leader: int) -> None:
-    """Send a signal to those of a run's cgroup, as it is at this moment, that are not in its own
-    group: also to those with a session of their own."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            _signal_other(pid, number, leader=leader)
-
-
-def _signal_other(pid: int, number: int, *, leader: int) -> None:
-    """Raises ProcessLookupError or PermissionError where it is gone, or another user's by now."""
-    if os.getpgid(pid) != leader:
-        os.kill(pid, number)
+            if os.getsid(pid) == leader and os.getpgid(pid) != leader:
+                os.kill(pid, number)
 
 
 def sessions_of(pids: Iterable[int]) -> set[int]:

@@ -16,9 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgecron.supervisor.cgroups import find_members, kill, list_folders, remove, token_of
-from edgecron.supervisor.groups import Process, list_processes, sessions_of, signal_group
-from edgecron.supervisor.journal import JournalState, Trace, read_journal
+from edgecron.supervisor.groups import Process, list_processes, signal_group
+from edgecron.supervisor.journal import JournalState, read_journal
 
 _PR_SET_CHILD_SUBREAPER = 36
 _WAKING = frozenset({signal.SIGCHLD, signal.SIGTERM})
@@ -47,11 +46,8 @@ def fork_guarded() -> int:
     return os.fork()
 
 
-def guard(supervisor_pid: int, state_dir: Path, *, key: str, cgroup: Path | None) -> None:
-    """Until the supervisor has ended. If not cleanly, end and reap its runs; the rest is left.
-
-    `cgroup` holds the cgroups of its runs; None where they have none.
-    """
+def guard(supervisor_pid: int, state_dir: Path, *, key: str) -> None:
+    """Wait for the end of the supervisor. If it crashed, end and reap its runs."""
     gc.disable()  # To collect would copy the pages that are shared with the supervisor.
     while not _has_ended(supervisor_pid):
         if signal.sigwait(_WAKING) == signal.SIGTERM:
@@ -67,14 +63,7 @@ def guard(supervisor_pid: int, state_dir: Path, *, key: str, cgroup: Path | None
             guardian_pid=os.getpid(),
             supervisor_pid=supervisor_pid,
         )
-        if cgroup is not None:
-            for folder in find_doomed_cgroups(journal, list_folders(cgroup)):
-                # Those that made sessions of their own are reaped with the others then.
-                doomed |= sessions_of(find_members(folder))
-                kill(folder)
         end_sessions(doomed)
-        if cgroup is not None:
-            remove(cgroup)
 
 
 def find_doomed(
@@ -104,16 +93,6 @@ def find_doomed(
     # Caught on its way from the fork to a session of its own, which has its number.
     doomed |= {seen.pid for seen in processes if seen.session == supervisor_pid}
     return doomed | {supervisor_pid}
-
-
-def find_doomed_cgroups(journal: JournalState, folders: Sequence[Path]) -> list[Path]:
-    """The cgroups of runs that have no end on record, after the supervisor has died.
-
-    A token that an intact journal does not know has ended, and was dropped from it.
-    """
-    dropped = Trace() if not journal.is_intact else None
-    traces = [(folder, journal.traces.get(token_of(folder), dropped)) for folder in folders]
-    return [folder for folder, trace in traces if trace is not None and trace.exit is None]
 
 
 def end_sessions(sessions: set[int]) -> None:

@@ -1,16 +1,16 @@
 """The journal of a supervisor: tokens before they start, starts, exits. Append-only, checksummed.
 
 A line is eight hexadecimal digits of CRC-32, a space and a JSON array. The first names the format,
-the boot and the supervisor, and where runs have cgroups the folder that holds these:
+the boot and the supervisor:
 
-    ["edgecron-journal", 2, boot_id, key]           or [..., key, cgroup]
+    ["edgecron-journal", 2, boot_id, key]
     ["token", [token, ...]]                         about to be started, one write for a batch
     ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null;
                                                     pid null: it failed, and is tried again
     ["exit", {record}]                              an ExitRecord, short output included
     ["revoked", [token, ...]]                       on record before, and will never start
 
-Version 1 knew of no `revoked` and no cgroup. A reader takes what it knows, and says of the rest
+Version 1 knew of no `revoked`. A reader takes what it knows, and says of the rest
 that it is another version's: whoever adds a kind of entry raises the version.
 
 Nothing is synced to the disk: a record outlives the process once the kernel has it, and a power
@@ -44,12 +44,9 @@ _DAMAGED = "the journal was damaged by somebody else"
 class Journal:
     """Writes one supervisor's journal. Starts and exits that find no space wait in memory."""
 
-    def __init__(
-        self, state_dir: Path, key: str, *, boot_id: str, cgroup: Path | None = None
-    ) -> None:
+    def __init__(self, state_dir: Path, key: str, *, boot_id: str) -> None:
         self._path = journal_path(state_dir, key)
-        where = [] if cgroup is None else [os.fspath(cgroup)]
-        self._header = encode_line([FORMAT, FORMAT_VERSION, boot_id, key, *where])
+        self._header = encode_line([FORMAT, FORMAT_VERSION, boot_id, key])
         self._backlog: list[bytes] = []
         self._size = 0
         self._is_torn = False  # a part of a line follows what counts, and could not be cut off
@@ -180,13 +177,11 @@ class JournalState:
     """A journal as it was found. Not intact: missing, damaged from some place on, or foreign.
 
     `is_foreign`: another version of edgecron has written it, and can read more of it.
-    `cgroup` holds the cgroups of its runs; None where they have none.
     """
 
     is_intact: bool
     is_foreign: bool = False
     boot_id: str | None = None
-    cgroup: Path | None = None
     traces: dict[str, Trace] = field(default_factory=dict)
 
 
@@ -221,7 +216,6 @@ def read_journal(state_dir: Path, key: str) -> JournalState:
         is_intact=is_intact,
         is_foreign=is_foreign,
         boot_id=header[2],
-        cgroup=Path(header[4]) if len(header) > 4 else None,
         traces=traces,
     )
 

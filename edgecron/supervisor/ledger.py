@@ -34,13 +34,12 @@ class Ledger:
         clock: Clock,
         deadlines: Deadlines,
         engine: EngineEnd,
-        cgroup: Path | None,
     ) -> None:
         self._state_dir = state_dir
         self._clock = clock
         self._deadlines = deadlines
         self.engine = engine
-        self._journal = Journal(state_dir, key, boot_id=clock.boot_id(), cgroup=cgroup)
+        self._journal = Journal(state_dir, key, boot_id=clock.boot_id())
         self._pause_ms = RETRY_MS
         self._unacknowledged: dict[str, str | None] = {}  # token: its spool
 

@@ -16,18 +16,17 @@ from typing import Any
 
 from edgecron.base.clock import Clock
 from edgecron.supervisor import ledger, starting, watching
-from edgecron.supervisor.cgroups import RunCgroups
 from edgecron.supervisor.controls import Controls
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.files import socket_path
-from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind, Phase
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, StartRequest
 from edgecron.supervisor.remains import clear_late_results
 from edgecron.supervisor.run import LiveRun
+from edgecron.supervisor.run_session import Snapshots
 
 # Ends that found no space for so long, with no engine to tell them to, are given up.
 JOURNAL_PATIENCE_MS = 600_000
@@ -45,12 +44,12 @@ class Supervisor:
         *,
         key: str,
         clock: Clock,
-        cgroups: RunCgroups | None = None,
     ) -> None:
         self._state_dir, self._key = state_dir, key
         self._clock = clock
         self._reactor = Reactor()
         self._deadlines = Deadlines()
+        self._snapshots = Snapshots(clock)
         self._engine = EngineEnd(link, self._reactor, on_message=self._on_message)
         self._ledger = ledger.Ledger(
             state_dir,
@@ -58,7 +57,6 @@ class Supervisor:
             clock=clock,
             deadlines=self._deadlines,
             engine=self._engine,
-            cgroup=None if cgroups is None else cgroups.root,
         )
         self._watch = watching.Watch(
             self._reactor, clock=clock, deadlines=self._deadlines, ledger=self._ledger
@@ -69,8 +67,7 @@ class Supervisor:
             clock=clock,
             deadlines=self._deadlines,
             ledger=self._ledger,
-            looks=Looks(clock, turn=lambda: self._reactor.turns),
-            cgroups=cgroups,
+            snapshots=self._snapshots,
             on_started=self._on_started,
         )
         self._hello = {
@@ -113,6 +110,7 @@ class Supervisor:
         self._engine.send(Kind.HELLO, self._hello)
         self._engine.flush()
         while not self._is_done():
+            self._snapshots.begin_turn()
             self._reactor.turn(self._sleep_s())
             for due in self._deadlines.pop_due(self._clock.monotonic_ms()):
                 wake = self._wakes.get(due)

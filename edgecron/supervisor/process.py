@@ -20,8 +20,6 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError, SupervisorUnavailable
 from edgecron.base.files import open_private
 from edgecron.supervisor import files, guardian, protocol, remains
-from edgecron.supervisor.cgroups import RunCgroups, supervisor_folder
-from edgecron.supervisor.delegation import VARIABLE, Place, find_place
 from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
@@ -43,13 +41,10 @@ class StartBy(StrEnum):
     EXEC = "exec"  # a fresh interpreter
 
 
-def start(
-    state_dir: Path, *, clock: Clock, by: StartBy | None = None, cgroup: str | None = None
-) -> SupervisorLink:
+def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> SupervisorLink:
     """Start a supervisor and return our end of its link, once it holds its lock.
 
-    It is no child of ours: it outlives us, and leaves us no zombie. `by` None chooses; `cgroup`
-    None is what the variable EDGECRON_CGROUP says.
+    It is no child of ours: it outlives us, and leaves us no zombie. `by` None chooses.
     Raises SupervisorUnavailable where it can't be started, or the state folder is not usable.
     """
     folder = files.prepare_state_dir(state_dir)
@@ -63,9 +58,9 @@ def start(
     with contextlib.closing(theirs):
         try:
             if by is StartBy.FORK:
-                _fork(theirs, folder, key=key, clock=clock, cgroup=cgroup)
+                _fork(theirs, folder, key=key, clock=clock)
             else:
-                _exec(theirs, folder, key=key, cgroup=cgroup)
+                _exec(theirs, folder, key=key)
         except OSError as error:
             ours.close()
             raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
@@ -94,14 +89,11 @@ def _has_other_threads() -> bool:
         return False
 
 
-def _fork(
-    theirs: socket.socket, folder: Path, *, key: str, clock: Clock, cgroup: str | None
-) -> None:
+def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
     pid = os.fork()
     if pid == 0:
         # Never back into the caller's stack, whatever happens.
         try:
-            os.environ.update(_variables(cgroup))
             serve_detached(theirs, folder, key=key, clock=clock)
         finally:
             os._exit(70)
@@ -109,11 +101,7 @@ def _fork(
         os.waitpid(pid, 0)
 
 
-def _variables(cgroup: str | None) -> dict[str, str]:
-    return {} if cgroup is None else {VARIABLE: cgroup}
-
-
-def _exec(theirs: socket.socket, folder: Path, *, key: str, cgroup: str | None) -> None:
+def _exec(theirs: socket.socket, folder: Path, *, key: str) -> None:
     fd = theirs.fileno()
     start = _command(str(fd), key, os.fspath(folder))
     # Its stderr ends when the supervisor has let go of what it inherited.
@@ -124,7 +112,6 @@ def _exec(theirs: socket.socket, folder: Path, *, key: str, cgroup: str | None) 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd="/",
-        env={**os.environ, **_variables(cgroup)},
         check=False,
     )
     if ended.returncode != 0:
@@ -153,19 +140,17 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
     code = 70
     try:
         _detach(link)
-        place = find_place(os.environ)
         guarded_pid = _fork_guarded() if guardian.become_subreaper() else None
         if guarded_pid:
             # The link must close with the supervisor.
             link.close()
             _show_name("edgecron-guard")
-            root = None if place is None else supervisor_folder(place.folder, key)
-            guardian.guard(guarded_pid, folder, key=key, cgroup=root)
+            guardian.guard(guarded_pid, folder, key=key)
         else:
             if guarded_pid is not None:
                 os.setsid()
                 _reset_signals()
-            _serve(link, folder, key=key, clock=clock, place=place)
+            _serve(link, folder, key=key, clock=clock)
         code = 0
     except EdgecronError as error:
         _refuse(link, error.message)
@@ -192,36 +177,19 @@ def _fork_guarded() -> int:
         raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
 
 
-def _serve(
-    link: socket.socket, folder: Path, *, key: str, clock: Clock, place: Place | None
-) -> None:
+def _serve(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
     # Next to nothing here is a cycle, and to look for them costs a tenth of a batch of starts.
     gc.set_threshold(50_000)
     _show_name("edgecron-super")
     lock_fd = _hold_lock(files.lock_path(folder, key), above=link.fileno())
     from edgecron.supervisor.loop import Supervisor
 
-    cgroups = None if place is None else _divide(place, key)
     try:
-        supervisor = Supervisor(link, folder, key=key, clock=clock, cgroups=cgroups)
+        supervisor = Supervisor(link, folder, key=key, clock=clock)
     except OSError as error:
         raise SupervisorUnavailable(f"supervisor can't be set up: {error}") from error
     supervisor.serve()
-    if cgroups is not None:
-        cgroups.close()
     os.close(lock_fd)
-
-
-def _divide(place: Place, key: str) -> RunCgroups | None:
-    """Cgroups for runs. None where the one that was delegated to us won't have any."""
-    try:
-        return RunCgroups(supervisor_folder(place.folder, key), home=place.home)
-    except OSError as error:
-        if not place.is_asked_for:
-            return None
-        raise SupervisorUnavailable(
-            f"{VARIABLE} is '{place.folder}', and no cgroup can be used there: {error}"
-        ) from error
 
 
 def _reset_signals() -> None:

@@ -23,7 +23,6 @@ class Reactor:
     def __init__(self) -> None:
         self._poll = select.poll() if _EPOLL is None else _EPOLL()
         self._on_ready: dict[int, Callable[[], None]] = {}
-        self.turns = 0  # how many there were
 
     def watch(self, fd: int, on_ready: Callable[[], None], events: int = READ) -> None:
         self._poll.register(fd, events)
@@ -48,7 +47,6 @@ class Reactor:
         called finds nothing to read then, and leaves it.
         """
         ready = self._poll.poll(self._timeout(timeout_s))
-        self.turns += 1
         for fd, _ in ready:
             on_ready = self._on_ready.get(fd)
             if on_ready is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgecron.base.paths import list_names
-from edgecron.supervisor.cgroups import clear_away
 from edgecron.supervisor.files import (
     is_key,
     journal_path,
@@ -28,9 +27,8 @@ def find_dead(state_dir: Path) -> list[str]:
 def forget(state_dir: Path, key: str) -> bool:
     """Remove the files of a dead supervisor, once all it knew was taken over.
 
-    False, and nothing is removed, where it is alive. False too while what a run of it left on
-    purpose keeps a cgroup, and while its journal is damaged and it can't be told which files are
-    those of others: it is then found again. A traceback is left for a person to read.
+    False, and nothing is removed, if the supervisor is alive, or if its journal is damaged and
+    nobody can tell which files are those of others. A traceback stays for a person to read.
     """
     if lock_is_held(lock_path(state_dir, key)):
         return False
@@ -38,8 +36,6 @@ def forget(state_dir: Path, key: str) -> bool:
     known = read_journal(state_dir, key)
     unknown = set() if known.is_intact else _unknown_tokens(state_dir, but=key)
     if unknown is None:
-        return False
-    if known.cgroup is not None and not clear_away(known.cgroup, key):
         return False
     tokens = known.traces.keys() | unknown
     for token in tokens:

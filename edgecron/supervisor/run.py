@@ -10,10 +10,10 @@ from edgecron.base.units import format_duration_ms
 from edgecron.model.claim import Stream
 from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.flags import Flag
-from edgecron.supervisor.members import Members
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.results import result_path, take_result
+from edgecron.supervisor.run_session import RunSession
 from edgecron.supervisor.spawn import Spawned
 
 READ_BYTES = 64 * 1024
@@ -34,7 +34,7 @@ class LiveRun:
         request: StartRequest,
         spawned: Spawned,
         *,
-        members: Members,
+        session: RunSession,
         clock: Clock,
         started_ms: int,
         started_monotonic_ms: int,
@@ -57,7 +57,7 @@ class LiveRun:
         self._why: str | None = None  # what to say of our end of it, where its cause does not
         self._ended: tuple[int, int] | None = None  # finished_ms and duration_ms, once known
         self._process = spawned.process
-        self._members = members
+        self._session = session
         self._clock = clock
         self._started_monotonic_ms = started_monotonic_ms
         self._is_of_another_user = request.identity is not None
@@ -75,7 +75,6 @@ class LiveRun:
             os.close(fd)
         if self.stdin_fd is not None:
             os.close(self.stdin_fd)
-        self._members.let_go()
 
     def read_output(self, position: int) -> Part:
         """What is kept of its output from a position on, a part of it at a time."""
@@ -107,11 +106,11 @@ class LiveRun:
     def terminate(self, cause: EndCause) -> None:
         """Ask it to end, with all that it has started."""
         self.end_cause = cause
-        self._members.terminate()
+        self._session.terminate()
 
     def kill(self) -> None:
         self.flags.append(Flag.KILLED)
-        self._members.kill()
+        self._session.kill()
 
     def end_at_start(self, cause: EndCause, why: str) -> None:
         """Kill what became its command only when its start was given up already."""
@@ -141,7 +140,7 @@ class LiveRun:
             return False
         self._note_end()
         self._drain()
-        return bool(self.streams) and self._members.may_yet_end()
+        return bool(self.streams) and self._session.has_others()
 
     def reap(self) -> ExitRecord | None:
         """The record of its end, or None while the main process runs, or `is_searched`.
@@ -152,7 +151,7 @@ class LiveRun:
             # Before it is reaped, while its process id can't be anybody else's group.
             self._note_end()
             self._searches += 1
-            self.is_searched = self._members.kill() and self._searches < _MOST_SEARCHES
+            self.is_searched = self._session.kill() and self._searches < _MOST_SEARCHES
             if self.is_searched:
                 return None
         try:
@@ -179,8 +178,8 @@ class LiveRun:
             self._flag_leftovers()
         else:
             if _WAITID is None:
-                self._members.kill()
-            self.flags += self._members.flag_escaped()
+                self._session.kill()
+            self.flags += self._session.flag_escaped()
         code = None if status is None else os.waitstatus_to_exitcode(status)
         number = -code if code is not None and code < 0 else None
         if status is not None and number is not None and os.WCOREDUMP(status):
@@ -209,7 +208,7 @@ class LiveRun:
     def _flag_leftovers(self) -> None:
         if self.streams:
             self.flags.append(Flag.PIPE_HELD)
-        self.flags += self._members.flag_left()
+        self.flags += self._session.flag_left()
 
     def _message(self, status: int | None) -> str | None:
         if status is None:

@@ -5,7 +5,6 @@ What is to be another user's is begun, and starts when its process is that: see 
 
 from __future__ import annotations
 
-import errno
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,16 +13,14 @@ from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms
 from edgecron.supervisor.becomers import Becomers
 from edgecron.supervisor.becoming import NotBecome
-from edgecron.supervisor.cgroups import RunCgroup, RunCgroups
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.ledger import Ledger
-from edgecron.supervisor.looks import Looks
-from edgecron.supervisor.members import Members
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run import LiveRun
+from edgecron.supervisor.run_session import RunSession, Snapshots, find_mark
 from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
 
 # So long commands are started before the others are looked after. Longer is slower too: each
@@ -45,8 +42,7 @@ class Starter:
         clock: Clock,
         deadlines: Deadlines,
         ledger: Ledger,
-        looks: Looks,
-        cgroups: RunCgroups | None,
+        snapshots: Snapshots,
         on_started: Callable[[LiveRun], None],
         spawner: Spawner | None = None,
     ) -> None:
@@ -54,8 +50,7 @@ class Starter:
         self._clock = clock
         self._deadlines = deadlines
         self._ledger = ledger
-        self._looks = looks
-        self._cgroups = cgroups
+        self._snapshots = snapshots
         self._on_started = on_started
         self._spawner = spawner or Spawner()
         # A plain dict would look through all that it once held to find its first.
@@ -119,13 +114,7 @@ class Starter:
 
     def start_some(self) -> None:
         """Start what a short while allows."""
-        try:
-            self._start_slice(self._clock.monotonic_ms() + SLICE_MS)
-        finally:
-            if self._cgroups is not None:
-                self._cgroups.go_home()
-
-    def _start_slice(self, until_ms: int) -> None:
+        until_ms = self._clock.monotonic_ms() + SLICE_MS
         while self.is_ready:
             token, request = next(iter(self._waiting.items()))
             if not self._start(request):
@@ -204,41 +193,19 @@ class Starter:
 
     def _spawn(self, request: StartRequest) -> LiveRun:
         environment = with_result_file(request, self._state_dir)
-        cgroup = self._enter_cgroup(request.token)
         # Before: on a busy machine a short command has ended when its start returns.
         started_ms, started_monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        try:
-            spawned = self._spawner.spawn(request, env=environment)
-        except SpawnFailed:
-            if cgroup is not None:
-                cgroup.owner.go_home()
-                cgroup.let_go()
-            raise
-        members = Members(
-            spawned.pid,
-            environment=environment,
-            looks=self._looks,
-            cgroup=cgroup,
-        )
+        spawned = self._spawner.spawn(request, env=environment)
+        mark = find_mark(environment)
         return LiveRun(
             request,
             spawned,
-            members=members,
+            session=RunSession(spawned.pid, mark=mark, snapshots=self._snapshots),
             clock=self._clock,
             started_ms=started_ms,
             started_monotonic_ms=started_monotonic_ms,
             state_dir=self._state_dir,
         )
-
-    def _enter_cgroup(self, token: str) -> RunCgroup | None:
-        if self._cgroups is None:
-            return None
-        try:
-            return self._cgroups.enter(token)
-        except OSError as error:
-            code = errno.errorcode.get(error.errno or 0, "EIO")
-            message = f"the supervisor can't leave the cgroup of another run: {error.strerror}"
-            raise SpawnFailed(code, message, is_temporary=True) from error
 
     def _may_try_again(self, token: str, since_ms: int) -> bool:
         """Whether it was not tried for long enough; then it is when the loop wakes."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from edgecron.base.values import dataclass
 from edgecron.model.choices import Reason
-from edgecron.supervisor.cgroups import run_folder
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.records import ExitRecord
 
@@ -27,14 +26,12 @@ class NeverStarted:
 class Interrupted:
     """It may have run, and its end is not known.
 
-    `reason` is lost or reboot. `pid` and `start_time` are for `end_left_group`, `cgroup` is for
-    `end_left_cgroup`; all are of this boot only.
+    `reason` is lost or reboot. `pid` and `start_time`, for `end_left_group`, are of this boot only.
     """
 
     reason: Reason
     pid: int | None = None
     start_time: int | None = None
-    cgroup: Path | None = None
 
 
 Verdict = Exit | NeverStarted | Interrupted
@@ -63,5 +60,4 @@ def judge(journal: JournalState, token: str, *, boot_id: str) -> Verdict:
         reason=Reason.LOST,
         pid=known.pid,
         start_time=known.start_time,
-        cgroup=None if journal.cgroup is None else run_folder(journal.cgroup, token),
     )

@@ -71,7 +71,6 @@ def test_the_daemon_takes_its_limits_from_the_file(settings: Settings, tmp_path:
             ("--shutdown-timeout", "5"),
             "--shutdown-timeout: duration '5' is not understood",
         ),
-        ('cgroup = "/no/such/folder"\n', (), "'/no/such/folder', expected a folder of cgroup v2"),
     ],
 )
 def test_the_daemon_refuses_what_it_can_not_take(

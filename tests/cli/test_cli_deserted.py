@@ -139,11 +139,9 @@ def test_who_stops_waiting_is_told_that_the_run_goes_on(place: Place) -> None:
     assert place.client.execution(1).status is Status.RUNNING
 
 
-def test_a_run_that_can_not_be_made_here_is_not_left_for_later(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_can_not_be_made_here_is_not_left_for_later(place: Place) -> None:
     place.add("long", "@yearly", "true")
-    monkeypatch.setenv("EDGECRON_CGROUP", "/no/such/folder")
+    state_dir(place.database).symlink_to("elsewhere")
 
     waiting = program(place, "run", "long", "--wait")
     waiting.communicate(timeout=BOUND_S)

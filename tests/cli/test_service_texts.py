@@ -138,7 +138,7 @@ def test_a_unit_says_what_a_scheduler_needs() -> None:
 
     for line in (
         *("Type=notify", "WatchdogSec=5min", "KillMode=process", "OOMPolicy=continue"),
-        *("Restart=always", "Delegate=yes", "StateDirectory=edgecron", "StateDirectoryMode=0700"),
+        *("Restart=always", "StateDirectory=edgecron", "StateDirectoryMode=0700"),
         *("WantedBy=multi-user.target", "ExecStart=/bin/true daemon"),
     ):
         assert line in lines

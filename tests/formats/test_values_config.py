@@ -102,7 +102,6 @@ def test_variables_are_named_by_one_rule() -> None:
     assert variable_of("limits.burst") == "EDGECRON_LIMITS_BURST"
     assert variable_of("dashboard.keys.quit") == "EDGECRON_DASHBOARD_KEYS_QUIT"
     assert variable_of("database") == "EDGECRON_DB"
-    assert variable_of("cgroup") == "EDGECRON_CGROUP"
     assert len({variable_of(key) for key in SETTINGS}) == len(SETTINGS)
 
 

@@ -16,6 +16,7 @@ from edgecron.supervisor.ledger import WAKE_JOURNAL, Ledger
 from edgecron.supervisor.loop import _LAST_WAIT, Supervisor
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.spawn import SpawnFailed
 from edgecron.supervisor.starting import WAKE_SPAWN, Starter
 from tests.simulation.links import End, Socket
@@ -164,8 +165,7 @@ class VirtualStarter(Starter):
         super().__init__(
             machine.state_dir,
             None,  # type: ignore[arg-type]
-            looks=None,  # type: ignore[arg-type]
-            cgroups=None,
+            snapshots=None,  # type: ignore[arg-type]
             spawner=object(),  # type: ignore[arg-type]
             **parts,
         )
@@ -191,11 +191,9 @@ class Reactor:
 
     def __init__(self, supervisor: VirtualSupervisor) -> None:
         self._supervisor = supervisor
-        self.turns = 0
 
     def turn(self, timeout_s: float | None) -> None:
         self._supervisor.sleep(None if timeout_s is None else max(0, round(timeout_s * 1000)))
-        self.turns += 1
         self._supervisor.take()
 
 
@@ -231,6 +229,7 @@ class VirtualSupervisor(Supervisor):
         self._clock = clock
         self._reactor = Reactor(self)  # type: ignore[assignment]
         self._deadlines = Deadlines()
+        self._snapshots = Snapshots(clock)
         end: Any = End(socket, self._on_message)
         self._ends = [end]
         self._engine = end
@@ -240,7 +239,6 @@ class VirtualSupervisor(Supervisor):
             clock=clock,
             deadlines=self._deadlines,
             engine=end,
-            cgroup=None,
         )
         watch: Any = Watch(machine, self._deadlines, self._ledger)
         self._watch = watch

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor import cgroups, delegation
-from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, wait_empty
+from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering
 
 
 @pytest.fixture(autouse=True)
@@ -72,27 +71,3 @@ def unanswering(theirs: Path) -> Iterator[Unanswering]:
     made = Unanswering(theirs / "program")
     yield made
     made.answer()
-
-
-@pytest.fixture
-def free_cgroup() -> Iterator[Path]:
-    """A new cgroup of our own; whatever is left in it is ended."""
-    mounts = delegation.list_mounts()
-    if not mounts or not os.access(mounts[0].point, os.W_OK):
-        pytest.skip("needs a cgroup v2 file system that may be written")
-    folder = mounts[0].point / f"edgecron-test-{os.getpid()}-{os.urandom(4).hex()}"
-    try:
-        folder.mkdir()
-    except OSError as error:
-        pytest.skip(f"needs a cgroup v2 file system that may be written: {error}")
-    yield folder
-    cgroups.kill(folder)
-    wait_empty(folder)
-    assert cgroups.remove(folder)
-
-
-@pytest.fixture
-def delegated(free_cgroup: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cgroup that supervisors are told to use."""
-    monkeypatch.setenv(delegation.VARIABLE, str(free_cgroup))
-    return free_cgroup

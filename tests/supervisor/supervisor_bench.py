@@ -32,11 +32,11 @@ from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.journal import Trace
 from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.link import SupervisorLink
-from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.run import LiveRun
+from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.spawn import Spawner
 from edgecron.supervisor.starting import Starter
 
@@ -161,8 +161,7 @@ class Starting:
         self.clock = clock or FakeClock()
         self.deadlines = Deadlines()
         self.started: list[LiveRun] = []
-        self.turn = 1
-        self.looks = Looks(self.clock, turn=lambda: self.turn)
+        self.snapshots = Snapshots(self.clock)
         self._state_dir = state_dir
         ours, theirs = socket.socketpair()
         theirs.close()
@@ -175,7 +174,6 @@ class Starting:
             clock=self.clock,
             deadlines=self.deadlines,
             engine=self._engine,
-            cgroup=None,
         )
         self.starter = Starter(
             state_dir,
@@ -183,8 +181,7 @@ class Starting:
             clock=self.clock,
             deadlines=self.deadlines,
             ledger=self.ledger,
-            looks=self.looks,
-            cgroups=None,
+            snapshots=self.snapshots,
             spawner=self._spawner,
             on_started=self.started.append,
         )
@@ -313,21 +310,6 @@ def is_running(pid: int) -> bool:
     has_ended = poller.poll(0)
     os.close(pidfd)
     return not has_ended
-
-
-def wait_empty(cgroup: Path) -> None:
-    """Until no process is left in a cgroup and below it."""
-    try:
-        events_fd = os.open(cgroup / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        poller = select.poll()
-        poller.register(events_fd, select.POLLPRI)
-        while b"populated 1" in os.pread(events_fd, 4096, 0):
-            assert poller.poll(BOUND_MS), f"somebody stays in {cgroup}"
-    finally:
-        os.close(events_fd)
 
 
 def escaping(line: str) -> str:

@@ -92,7 +92,7 @@ class Held:
     def reap(self) -> ExitRecord:
         """The record of its end, where it has started."""
         os.waitid(os.P_PID, self.run.pid, os.WEXITED | os.WNOWAIT)
-        self.starting.turn += 1
+        self.starting.snapshots.begin_turn()
         record = self.run.reap()
         assert record is not None
         return record

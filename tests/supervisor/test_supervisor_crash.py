@@ -27,9 +27,9 @@ from edgecron.supervisor import (
     verdict,
 )
 from edgecron.supervisor.groups import read_start_time
-from edgecron.supervisor.looks import end_unrecorded
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.process import StartBy
+from edgecron.supervisor.run_session import end_unrecorded
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 from tests.support.accounts import as_root, identity
 

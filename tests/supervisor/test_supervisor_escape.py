@@ -1,4 +1,4 @@
-"""What gets out of a run's process group where there are no cgroups: ended, or at least flagged."""
+"""What gets out of a run's process group or of its session: ended, or flagged."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
 from edgecron.supervisor.groups import Process, list_processes, read_start_time, signal_session
-from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
-from edgecron.supervisor.members import find_mark
+from edgecron.supervisor.run_session import REST_FACTOR, Orphan, Snapshot, Snapshots, find_mark
 from tests.supervisor.supervisor_bench import (
     Bell,
     Bench,
@@ -70,7 +69,7 @@ def test_another_group_that_came_after_a_look_at_the_session_is_ended_as_well(
     starting.start(bench.request("/bin/sh", "-c", line))
     [run] = starting.started
     read_pids(bell, 1)
-    starting.looks.look()  # as another run has it done in this turn
+    starting.snapshots.take()  # as another run has it done in this turn
     gate.open()
     [late] = read_pids(bell, 1)
     gate.open()
@@ -78,7 +77,9 @@ def test_another_group_that_came_after_a_look_at_the_session_is_ended_as_well(
 
     run.end_cause = EndCause.CANCELLED
     records = []
-    for starting.turn in (1, 1, 2, 3):  # It may be asked more than once in a turn.
+    for is_new_turn in (False, False, True, True):  # It may be asked more than once in a turn.
+        if is_new_turn:
+            starting.snapshots.begin_turn()
         records.append(run.reap())
     wait_gone(late)
     starting.close()
@@ -204,7 +205,7 @@ def test_a_run_is_known_by_the_file_of_its_result_or_by_its_id() -> None:
 
 
 def test_what_escaped_is_told_by_the_session_and_the_mark() -> None:
-    look = Look(
+    snapshot = Snapshot(
         processes=(process(10, session=10), process(11, session=10), process(20, session=20)),
         orphans=(
             Orphan(session=10, variables=frozenset({b"EDGECRON_RUN_ID=1"})),
@@ -212,42 +213,42 @@ def test_what_escaped_is_told_by_the_session_and_the_mark() -> None:
         ),
     )
 
-    assert look.session(10) == [11]
-    assert not look.has_escaped(10, b"EDGECRON_RUN_ID=1")
-    assert look.has_escaped(10, b"EDGECRON_RUN_ID=2")
-    assert not look.has_escaped(10, b"EDGECRON_RUN_ID=22")
+    assert snapshot.session(10) == [11]
+    assert not snapshot.has_escaped(10, b"EDGECRON_RUN_ID=1")
+    assert snapshot.has_escaped(10, b"EDGECRON_RUN_ID=2")
+    assert not snapshot.has_escaped(10, b"EDGECRON_RUN_ID=22")
 
 
 def process(pid: int, *, session: int) -> Process:
     return Process(pid=pid, parent=1, session=session, start_time=1, is_zombie=False)
 
 
-def test_a_look_is_shared_within_a_turn_and_rests_after_it() -> None:
-    clock, turns = FakeClock(), [1]
-    looks = Looks(clock, turn=lambda: turns[-1])
+def test_a_snapshot_is_shared_within_a_turn_and_rests_after_it() -> None:
+    clock = FakeClock()
+    snapshots = Snapshots(clock)
 
-    first = looks.look_if_rested()
+    first = snapshots.take_if_rested()
     assert first is not None
-    assert looks.look() is first
-    assert looks.look_if_rested() is first
+    assert snapshots.take() is first
+    assert snapshots.take_if_rested() is first
 
-    turns.append(2)
-    assert looks.look_if_rested() is None
-    clock.advance_ms(RESTS)
-    third = looks.look_if_rested()
+    snapshots.begin_turn()
+    assert snapshots.take_if_rested() is None
+    clock.advance_ms(REST_FACTOR)
+    third = snapshots.take_if_rested()
     assert third is not None
     assert third is not first
 
-    turns.append(3)
-    assert looks.look_if_rested() is None
-    assert looks.look() is not third
+    snapshots.begin_turn()
+    assert snapshots.take_if_rested() is None
+    assert snapshots.take() is not third
 
 
-def test_a_look_sees_what_lives_and_no_zombies() -> None:
+def test_a_snapshot_has_what_lives_and_no_zombies() -> None:
     ended = subprocess.Popen(["/bin/true"])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
 
-    seen = {found.pid for found in Looks(FakeClock(), turn=lambda: 1).look().processes}
+    seen = {found.pid for found in Snapshots(FakeClock()).take().processes}
 
     assert os.getpid() in seen
     assert ended.pid not in seen

@@ -27,7 +27,7 @@ from edgecron.supervisor import (
 )
 from edgecron.supervisor.files import journal_path
 from edgecron.supervisor.groups import Process
-from edgecron.supervisor.guardian import find_doomed, find_doomed_cgroups
+from edgecron.supervisor.guardian import find_doomed
 from edgecron.supervisor.records import ExitRecord
 from tests.supervisor.supervisor_bench import (
     Bell,
@@ -261,23 +261,6 @@ def test_what_is_doomed_is_told_by_the_journal_and_by_who_is_a_child() -> None:
     assert doomed(known) == {6, 10, 20, 70}
     assert doomed({**known, "on its way": Trace()}) == {6, 10, 20, 50, 70}
     assert doomed({}, is_intact=False) == {6, 10, 50, 70}
-
-
-def test_the_cgroups_that_are_doomed_are_those_of_runs_without_an_end() -> None:
-    ended = ExitRecord(token="ended", cause=EndCause.EXIT, finished_ms=1, exit_code=0)
-    traces = {
-        "live": Trace(pid=10, start_time=1),
-        "on its way": Trace(),
-        "ended": Trace(exit=ended),
-    }
-    folders = [Path(f"run-{token}") for token in ("live", "on its way", "ended", "dropped")]
-
-    def doomed(*, is_intact: bool) -> list[Path]:
-        journal = JournalState(is_intact=is_intact, boot_id="boot", traces=traces)
-        return find_doomed_cgroups(journal, folders)
-
-    assert doomed(is_intact=True) == folders[:2]
-    assert doomed(is_intact=False) == [*folders[:2], folders[3]]
 
 
 def process(pid: int, *, parent: int, session: int | None = None, start_time: int = 7) -> Process:

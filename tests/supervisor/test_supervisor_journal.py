@@ -18,7 +18,6 @@ from edgecron.supervisor import (
     JournalState,
     NeverStarted,
     forget,
-    judge,
     lock_path,
     read_journal,
     verdict,
@@ -232,24 +231,6 @@ def test_a_journal_that_nobody_needs_is_emptied_and_stays_intact(
 
     assert state.is_intact
     assert list(state.traces) == ["b"]
-
-
-def test_a_journal_says_where_the_cgroups_of_its_runs_are_and_keeps_that(tmp_path: Path) -> None:
-    folder = Path("/cgroup/edgecron-1")
-    with_cgroups = Journal(tmp_path, "a" * 16, boot_id="boot", cgroup=folder)
-    Journal(tmp_path, "b" * 16, boot_id="boot").close()
-    with_cgroups.write_tokens(["x" * 20_000])
-    with_cgroups.shrink(set())
-    with_cgroups.write_tokens(["lost"])
-    with_cgroups.close()
-
-    state = read_journal(tmp_path, "a" * 16)
-
-    assert (state.is_intact, list(state.traces), state.cgroup) == (True, ["lost"], folder)
-    assert read_journal(tmp_path, "b" * 16) == JournalState(is_intact=True, boot_id="boot")
-    lost = judge(state, "lost", boot_id="boot")
-    assert lost == Interrupted(reason=Reason.LOST, cgroup=folder / "run-lost")
-    assert judge(state, "lost", boot_id="later") == Interrupted(reason=Reason.REBOOT)
 
 
 def test_a_supervisor_keeps_its_journal_short_as_ends_are_acknowledged(bench: Bench) -> None:
