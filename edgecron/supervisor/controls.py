@@ -1,4 +1,4 @@
-"""The supervisor's control socket: questions and orders of anybody of its user, engine or not."""
+"""Serve the supervisor's control socket: requests of every process of its user, engine or not."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import contextlib
 import errno
 import os
 from binascii import b2a_base64  # `base64` is much more
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from edgecron.supervisor import addresses
 from edgecron.supervisor.engine_end import EngineEnd
@@ -19,32 +19,36 @@ from edgecron.supervisor.reactor import Reactor
 MOST_CONNECTIONS = 64
 MOST_REQUEST_BYTES = 4 * 1024 * 1024
 
-Read = Callable[[str, int], tuple[Phase, Part]]
+
+class Controlled(Protocol):
+    """What a control socket asks of a supervisor."""
+
+    def status(self) -> list[Any]: ...
+
+    def cancel(self, tokens: list[str]) -> dict[str, Phase]: ...
+
+    def revoke(self, tokens: list[str]) -> dict[str, Phase]: ...
+
+    def read_output(self, token: str, position: int) -> tuple[Phase, Part]: ...
+
+    def adopt(self, end: EngineEnd) -> str | None: ...
 
 
 class Controls:
-    """Listens, answers, and tells followers what a run prints.
-
-    `answers` maps a request's kind to what answers its body; `read` gives the phase of a token
-    and its output from a position on; `adopt` takes a connection over, or says why not.
-    """
+    """Listens on the control socket, answers requests, and sends followers what a run prints."""
 
     def __init__(
         self,
         path: Path,
         reactor: Reactor,
         *,
+        supervisor: Controlled,
         hello: Mapping[str, Any],
-        answers: Mapping[Kind, Callable[[Any], Any]],
-        read: Read,
-        adopt: Callable[[EngineEnd], str | None],
     ) -> None:
         self._path = path
         self._reactor = reactor
+        self._supervisor = supervisor
         self._hello = hello
-        self._answers = answers
-        self._read = read
-        self._adopt = adopt
         self._connections: set[EngineEnd] = set()
         self._followers: dict[EngineEnd, tuple[str, int]] = {}  # token and position
         self._spare_fd: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -114,13 +118,19 @@ class Controls:
         if kind is Kind.OUTPUT:
             self._on_output(end, body)
         elif kind is Kind.ADOPT:
-            refusal = self._adopt(end)
+            refusal = self._supervisor.adopt(end)
             if refusal is None:
                 self._forget(end)
             else:
                 end.send(Kind.REFUSED, refusal)
+        elif kind is Kind.STATUS:
+            end.send(kind, self._supervisor.status())
+        elif kind is Kind.CANCEL:
+            end.send(kind, self._supervisor.cancel(body))
+        elif kind is Kind.REVOKE:
+            end.send(kind, self._supervisor.revoke(body))
         else:
-            end.send(kind, self._answers[kind](body))
+            raise ValueError(f"a control socket can't answer {kind}")
 
     def _on_output(self, end: EngineEnd, body: Mapping[str, Any]) -> None:
         token, position = str(body["token"]), int(body["position"])
@@ -132,7 +142,7 @@ class Controls:
             self._tell(end, token, position, is_asked=True)
 
     def _tell(self, end: EngineEnd, token: str, position: int, *, is_asked: bool) -> bool:
-        phase, part = self._read(token, position)
+        phase, part = self._supervisor.read_output(token, position)
         is_over = phase not in (Phase.WAITING, Phase.RUNNING)
         if not (is_asked or is_over or part.chunks):
             return False

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from edgecron.base.values import dataclass
 
-_FORKED_ONLY = 0x40  # PF_FORKNOEXEC of Linux: exec takes it away before it closes anything
-
 
 class LeftGroup(StrEnum):
     ENDED = "ended"  # its main process was alive: the whole group got KILL
@@ -45,15 +43,6 @@ def read_start_time(pid: int) -> int | None:
     """When a process started, in the kernel's ticks since boot; None where that can't be known."""
     fields = _read_stat(pid)
     return int(fields[19]) if fields else None
-
-
-def is_still_a_fork(pid: int) -> bool:
-    """Whether a process has not come to run a program since its fork, also once it has ended.
-
-    It must not be reaped. False where that can't be known.
-    """
-    fields = _read_stat(pid)
-    return fields is not None and bool(int(fields[6]) & _FORKED_ONLY)
 
 
 def _look_at(pid: int) -> Process | None:

@@ -5,8 +5,7 @@ the boot and the supervisor:
 
     ["edgecron-journal", 2, boot_id, key]
     ["token", [token, ...]]                         about to be started, one write for a batch
-    ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null;
-                                                    pid null: it failed, and is tried again
+    ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null
     ["exit", {record}]                              an ExitRecord, short output included
     ["revoked", [token, ...]]                       on record before, and will never start
 
@@ -67,10 +66,8 @@ class Journal:
         self.write_backlog()
         self._append(encode_line(["token", list(tokens)]))
 
-    def add_start(
-        self, token: str, *, pid: int | None, start_time: int | None, started_ms: int
-    ) -> None:
-        """Keep a start for the next write; `pid` None where it has failed, and is tried again."""
+    def add_start(self, token: str, *, pid: int, start_time: int | None, started_ms: int) -> None:
+        """Keep a start for the next write."""
         self._backlog.append(encode_line(["start", token, pid, start_time, started_ms]))
 
     def add_exit(self, record: Mapping[str, Any]) -> None:

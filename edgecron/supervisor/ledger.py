@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import ExitRecord
-from edgecron.supervisor.run import LiveRun
 
 WAKE_JOURNAL = "journal"  # the deadline at which `retry` is called
 RETRY_MS = 1_000
@@ -89,24 +88,10 @@ class Ledger:
         """
         return self._journal.find_exits(self._unacknowledged.keys())
 
-    def record_starts(self, runs: Iterable[LiveRun]) -> None:
-        """Put what was started or begun in this turn on record, with the next `flush`.
-
-        What has ended already needs none: its end follows. To ask when it started would cost a
-        short command a tenth of its time.
-        """
-        for run in runs:
-            if not run.has_ended():
-                self._journal.add_start(
-                    run.token,
-                    pid=run.pid,
-                    start_time=read_start_time(run.pid),
-                    started_ms=run.started_ms,
-                )
-
-    def record_failed_start(self, token: str) -> None:
-        """Put on record, with the next `flush`, that its process is gone: another one may come."""
-        self._journal.add_start(token, pid=None, start_time=None, started_ms=self._clock.now_ms())
+    def record_start(self, token: str, *, pid: int, started_ms: int) -> None:
+        """Record a start with the next `flush`."""
+        start_time = read_start_time(pid)
+        self._journal.add_start(token, pid=pid, start_time=start_time, started_ms=started_ms)
 
     def record_exit(self, record: ExitRecord) -> None:
         """Put an end on record, and before the engine, with the next `flush`."""

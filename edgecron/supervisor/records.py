@@ -72,6 +72,11 @@ class StartRequest:
         if TOKEN.fullmatch(self.token) is None:
             raise ValueError(f"token {self.token!r} is not 1 to 64 of A-Z a-z 0-9 _ -")
 
+    @property
+    def needs_fork(self) -> bool:
+        """Whether code must run in the new process before its command."""
+        return self.identity is not None
+
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {
             "token": self.token,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import dataclass
@@ -102,7 +103,7 @@ class RunSession:
     def terminate(self) -> None:
         """Ask all processes to end, also stopped ones."""
         for number in (signal.SIGTERM, signal.SIGCONT):
-            signal_group(self._leader, number)
+            self._signal_group(number)
             signal_session(self._others(), number, leader=self._leader)
 
     def kill(self) -> bool:
@@ -110,7 +111,7 @@ class RunSession:
 
         The main process must not be reaped yet, or its number could be in use again.
         """
-        signal_group(self._leader, signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
         others = set(self._others())
         signal_session(others, signal.SIGKILL, leader=self._leader)
         if not others <= self._killed:
@@ -140,6 +141,11 @@ class RunSession:
         if self._mark and self._snapshots.take().has_escaped(self._leader, self._mark):
             return [Flag.ESCAPED]
         return []
+
+    def _signal_group(self, number: int) -> None:
+        if not signal_group(self._leader, number):
+            with suppress(ProcessLookupError):  # a fork that has no group of its own yet
+                os.kill(self._leader, number)
 
     def _others(self) -> list[int]:
         return self._snapshots.take().session(self._leader)

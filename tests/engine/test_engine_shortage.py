@@ -76,7 +76,7 @@ def test_a_run_for_which_no_process_is_left_at_first_is_started_later(
     place: Place, make_group: MakeGroup, tmp_path: Path
 ) -> None:
     # As patient as the test, however busy the machine is meanwhile.
-    patience = Edit(function="PATIENCE_MS", old="5000", new="600000")
+    patience = Edit(function="RETRY_LIMIT_MS", old="5000", new="600000")
     daemon, supervisor = at_the_gate(place, program=copied_program(tmp_path, patience))
     group = make_group("pids.max", 1)
     group.add(supervisor)

@@ -21,7 +21,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I3", "17"),
         edits=(
             Edit(
-                function="Supervisor._on_start",
+                function="Supervisor._start",
                 old=("del fresh[token]\n        self._ledger.refuse([token],"),
                 new="self._ledger.refuse([token],",
             ),
@@ -38,9 +38,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I3", "17"),
         edits=(
             Edit(
-                function="Supervisor._revoke",
-                old="self._starter.drop(token)]",
-                new="token in self._starter]",
+                function="Supervisor.revoke",
+                old="self._queue.remove(token)]",
+                new="token in self._queue]",
             ),
         ),
         hunt=Hunt(
@@ -54,7 +54,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I3",),
         edits=(
             Edit(
-                function="Supervisor._on_start",
+                function="Supervisor._start",
                 old="requests if not self._is_known(request.token)}",
                 new="requests}",
             ),

@@ -158,17 +158,17 @@ class Question:
         """Nothing is held."""
 
     def revoke(self, tokens: Sequence[str]) -> dict[str, Phase]:
-        found: dict[str, Phase] = self._ask(lambda one: one._revoke(list(tokens)))
+        found: dict[str, Phase] = self._ask(lambda one: one.revoke(list(tokens)))
         return found
 
     def cancel(self, tokens: Sequence[str]) -> dict[str, Phase]:
-        found: dict[str, Phase] = self._ask(lambda one: one._cancel(list(tokens)))
+        found: dict[str, Phase] = self._ask(lambda one: one.cancel(list(tokens)))
         return found
 
     def adopt(self) -> Link:
         socket = Socket()
         try:
-            refusal = self._ask(lambda one: one.adopt(socket))
+            refusal = self._ask(lambda one: one.adopt_socket(socket))
         except BaseException:
             socket.is_open_at_engine = False
             raise

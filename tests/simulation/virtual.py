@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.flags import Flag
-from edgecron.supervisor.ledger import WAKE_JOURNAL, Ledger
-from edgecron.supervisor.loop import _LAST_WAIT, Supervisor
-from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind
+from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.loop import Supervisor
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.run_session import Snapshots
-from edgecron.supervisor.spawn import SpawnFailed
-from edgecron.supervisor.starting import WAKE_SPAWN, Starter
+from edgecron.supervisor.spawn_failure import SpawnFailed
+from edgecron.supervisor.start_queue import StartQueue
 from tests.simulation.links import End, Socket
 from tests.simulation.points import Point
 
@@ -60,7 +59,6 @@ class Run:
     kill_grace_ms: int
     end_cause: EndCause | None = None
     flags: list[str] = field(default_factory=list)
-    becoming: None = None
 
     @property
     def token(self) -> str:
@@ -93,7 +91,7 @@ class Run:
         )
 
 
-class Watch:
+class LiveRuns:
     """The live runs of a supervisor: the face of the real one."""
 
     def __init__(self, machine: Machine, deadlines: Deadlines, ledger: Ledger) -> None:
@@ -101,10 +99,10 @@ class Watch:
         self._deadlines = deadlines
         self._ledger = ledger
         self._reaped: list[Body] = []  # whose ends were not seen on record yet
-        self.live: dict[str, Run] = {}
+        self.by_token: dict[str, Run] = {}
 
     def add(self, run: Run) -> None:
-        self.live[run.token] = run
+        self.by_token[run.token] = run
         if run.timeout_ms is not None:
             self._set_deadline(run, run.timeout_ms)
 
@@ -120,7 +118,7 @@ class Watch:
         self._set_deadline(run, run.kill_grace_ms)
 
     def on_deadline(self, key: str) -> None:
-        run = self.live.get(key.removeprefix("run "))
+        run = self.by_token.get(key.removeprefix("run "))
         if run is None:
             return
         if run.end_cause is None:
@@ -130,13 +128,13 @@ class Watch:
             self._machine.end_body(run.body, run.end_cause)
 
     def reap_ended(self) -> None:
-        for run in list(self.live.values()):
+        for run in list(self.by_token.values()):
             if run.has_ended():
                 self._reap(run)
 
     def next_end_ms(self) -> int | None:
         """When the next one ends by itself, by the clock that truly counts."""
-        return min([run.body.ends_at_ms for run in self.live.values()], default=None)
+        return min([run.body.ends_at_ms for run in self.by_token.values()], default=None)
 
     def note_records(self) -> None:
         """Before it sleeps: what it has put down of ends is in its journal, unless that is full."""
@@ -145,11 +143,11 @@ class Watch:
                 body.is_on_record = True
             self._reaped.clear()
 
-    def reap_unwatched(self) -> None:
+    def reap_without_pidfd(self) -> None:
         raise AssertionError("there is a descriptor for each process")
 
     def _reap(self, run: Run) -> None:
-        del self.live[run.token]
+        del self.by_token[run.token]
         self._deadlines.clear(f"run {run.token}")
         self._ledger.record_exit(run.record())
         self._reaped.append(run.body)
@@ -158,13 +156,12 @@ class Watch:
         self._deadlines.set(f"run {run.token}", self._machine.clock.monotonic_ms() + after_ms)
 
 
-class VirtualStarter(Starter):
+class VirtualQueue(StartQueue):
     """The real queue of starts, over virtual commands."""
 
     def __init__(self, machine: Machine, key: str, **parts: Any) -> None:
         super().__init__(
             machine.state_dir,
-            None,  # type: ignore[arg-type]
             snapshots=None,  # type: ignore[arg-type]
             spawner=object(),  # type: ignore[arg-type]
             **parts,
@@ -240,34 +237,20 @@ class VirtualSupervisor(Supervisor):
             deadlines=self._deadlines,
             engine=end,
         )
-        watch: Any = Watch(machine, self._deadlines, self._ledger)
-        self._watch = watch
-        self._starter = VirtualStarter(
+        runs: Any = LiveRuns(machine, self._deadlines, self._ledger)
+        self._runs = runs
+        self._queue = VirtualQueue(
             machine,
             key,
             clock=clock,
             deadlines=self._deadlines,
             ledger=self._ledger,
-            on_started=self._on_started,
         )
-        self._hello = {"version": PROTOCOL_VERSION, "pid": 0, "boot_id": clock.boot_id()}
         controls: Any = Controls()
         self._controls = controls
         self._revoked = set()
-        self._started = []
         self._is_stopping = False
         self._leave_at_ms = None
-        self._messages = {
-            Kind.START: self._on_start,
-            Kind.CANCEL: lambda tokens: self._end(tokens, EndCause.CANCELLED),
-            Kind.STOP_ALL: lambda cause: self._end(self._busy, EndCause(cause)),
-            Kind.ACK: lambda tokens: self._ledger.acknowledge(tokens, busy=set(self._busy)),
-        }
-        self._wakes = {
-            WAKE_SPAWN: lambda: None,
-            WAKE_JOURNAL: self._ledger.retry,
-            _LAST_WAIT: lambda: None,
-        }
 
     @property
     def journal_fd(self) -> int:
@@ -287,11 +270,11 @@ class VirtualSupervisor(Supervisor):
         """Until a message, a question, the end of a command, or so long."""
         machine, clock = self._machine, self._clock
         until_ms = None if timeout_ms is None else clock.monotonic_ms() + timeout_ms
-        watch: Any = self._watch
-        watch.note_records()
+        runs: Any = self._runs
+        runs.note_records()
 
         def waits_ms() -> list[int]:
-            end_ms = watch.next_end_ms()
+            end_ms = runs.next_end_ms()
             waits = [] if end_ms is None else [end_ms - machine.true_ms]
             return waits if until_ms is None else [*waits, until_ms - clock.monotonic_ms()]
 
@@ -303,7 +286,7 @@ class VirtualSupervisor(Supervisor):
             )
             if has_news or (until_ms is not None and until_ms <= clock.monotonic_ms()):
                 return True
-            end_ms = watch.next_end_ms()
+            end_ms = runs.next_end_ms()
             return end_ms is not None and end_ms <= machine.true_ms
 
         machine.sleep(is_due, lambda: min(waits_ms(), default=None))
@@ -315,13 +298,13 @@ class VirtualSupervisor(Supervisor):
             self._machine.random.shuffle(heard)  # The kernel tells of both at once.
         for take in heard:
             take()
-        watch: Any = self._watch
-        watch.reap_ended()
+        runs: Any = self._runs
+        runs.reap_ended()
 
-    def adopt(self, socket: Socket) -> str | None:
+    def adopt_socket(self, socket: Socket) -> str | None:
         """What the control socket is asked for by who wants to be its engine."""
         end: Any = End(socket, self._on_message)
-        return self._be_adopted(end)
+        return self.adopt(end)
 
     def _watch_signals(self) -> None:
         """A virtual supervisor is killed, or goes."""

@@ -32,13 +32,13 @@ from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.journal import Trace
 from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.live_runs import LiveRun
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.reactor import Reactor
-from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.spawn import Spawner
-from edgecron.supervisor.starting import Starter
+from edgecron.supervisor.start_queue import StartQueue
 
 BOUND_MS = 20_000
 _KEY = "deadbeef"
@@ -175,22 +175,20 @@ class Starting:
             deadlines=self.deadlines,
             engine=self._engine,
         )
-        self.starter = Starter(
+        self.queue = StartQueue(
             state_dir,
-            self._reactor,
             clock=self.clock,
             deadlines=self.deadlines,
             ledger=self.ledger,
             snapshots=self.snapshots,
             spawner=self._spawner,
-            on_started=self.started.append,
         )
 
     def start(self, *requests: StartRequest) -> None:
         """Put their tokens on record, and begin to start them."""
         assert self.ledger.open_tokens([request.token for request in requests])
-        self.starter.add(requests)
-        self.starter.start_some()
+        self.queue.add(requests)
+        self.started += self.queue.start_some()
 
     def traces(self) -> dict[str, Trace]:
         """What is on record of each token."""

@@ -13,7 +13,8 @@ from edgecron.supervisor import EndCause, Flag, Identity, StartBy, StartRequest,
 from edgecron.supervisor.command_results import split_result
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.results import result_path
-from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed
+from edgecron.supervisor.spawn import Spawned, Spawner
+from edgecron.supervisor.spawn_failure import SpawnFailed
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
 from tests.support.accounts import as_root, identity
 from tests.support.clock import FakeClock
@@ -232,27 +233,26 @@ class NoProcessLeft(Spawner):
 
 @as_root
 @pytest.mark.failure(40)
-@pytest.mark.parametrize("how", ["withdraw", "drop"])
+@pytest.mark.parametrize("how", ["cancel", "remove"])
 def test_the_result_file_of_a_start_that_is_given_up_between_its_tries_is_gone(
     tmp_path: Path, bench: Bench, how: str
 ) -> None:
     request = bench.request("true", identity=NOBODY)
     place = result_path(request.token, tmp_path, of_another_user=True)
     starting = Starting(tmp_path, spawner=NoProcessLeft())
-    starter = starting.starter
+    queue = starting.queue
     starting.start(request)
     was_there = place.exists()
 
-    if how == "drop":
-        starter.drop(request.token)
+    if how == "remove":
+        queue.remove(request.token)
     else:
-        starter.withdraw(request.token, EndCause.CANCELLED)
-        starter.start_some()
+        queue.cancel(request.token, EndCause.CANCELLED)
     starting.close()
 
     assert was_there
     assert not place.exists()
-    assert not starter
+    assert not queue
 
 
 def test_a_result_that_comes_after_the_end_is_cleared_away_with_the_supervisor(

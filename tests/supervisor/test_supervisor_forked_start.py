@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor import EndCause, becoming, forget, lock_is_held, lock_path
-from edgecron.supervisor.becoming import Becoming, NotBecome
+from edgecron.supervisor import EndCause, forget, forked_start, live_runs, lock_is_held, lock_path
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.records import ExitRecord, Identity, StartRequest
 from edgecron.supervisor.results import result_path
-from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
 from tests.supervisor.supervisor_bench import (
     BOUND_MS,
     Bell,
@@ -271,7 +267,7 @@ def test_what_has_begun_to_start_is_as_good_as_running(
 def test_who_is_held_up_for_too_long_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unanswering: Unanswering, is_cancelled: bool
 ) -> None:
-    monkeypatch.setattr(becoming, "PATIENCE_MS", 300)
+    monkeypatch.setattr(live_runs, "START_LIMIT_MS", 300)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     held = bench.start(unanswering.path, identity=identity())
     bench.run("/bin/true")
@@ -290,7 +286,6 @@ def test_who_is_held_up_for_too_long_is_not_waited_for(
     expected = (EndCause.CANCELLED, None) if is_cancelled else (EndCause.SPAWN, "ETIMEDOUT")
     assert (record.cause, record.error_code) == expected
     assert is_cancelled or "user 'nobody' or a folder of theirs held" in (record.error_msg or "")
-    assert record.started_ms is None
     assert left == []
     assert (was_made, result.exists()) == (True, False)
 
@@ -332,20 +327,6 @@ def test_what_is_held_up_does_not_hold_the_lock_of_a_supervisor_that_has_died(
     assert forget(bench.state_dir, bench.link.supervisor_id)
 
 
-def test_who_is_looked_at_with_nothing_to_hear_has_not_gone() -> None:
-    """The reactor may call for what was just closed, or has another's number by then."""
-    heard_fd, told_fd = os.pipe()
-    os.set_blocking(heard_fd, False)
-    who = Identity(name="bob", uid=7, gid=8, groups=())
-    process = Becoming(os.getpid(), heard_fd, who)
-
-    has_gone, has_become = process.has_gone(), process.hear()
-    os.close(told_fd)
-    os.close(heard_fd)
-
-    assert (has_gone, has_become) == (False, False)
-
-
 @as_root
 @pytest.mark.failure(18)
 def test_what_has_begun_to_start_ends_with_its_supervisor(
@@ -364,79 +345,53 @@ def test_what_has_begun_to_start_ends_with_its_supervisor(
     assert not result_path(held, bench.state_dir, of_another_user=True).exists()
 
 
-def request_as(who: Identity) -> StartRequest:
-    return StartRequest(
-        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=who
-    )
+@pytest.fixture
+def refused_as_nobody(tmp_path: Path) -> Iterator[Callable[[], ExitRecord]]:
+    """Start a command as nobody by a supervisor that is forked with what a test has patched."""
+    benches: list[Bench] = []
 
+    def run() -> ExitRecord:
+        benches.append(Bench(tmp_path / "forked", by=StartBy.FORK))
+        return benches[0].run("/bin/true", identity=identity())
 
-@contextmanager
-def begun(request: StartRequest) -> Iterator[Becoming]:
-    """A process on its way to be a command, that nobody listens to yet."""
-    with closing(Spawner()) as spawner:
-        spawned = spawner.spawn(request, env={})
-    process = spawned.becoming
-    assert process is not None
-    yield process
-    for fd in (spawned.stdout_fd, spawned.stderr_fd, process.heard_fd):
-        os.close(fd)
-
-
-def refusal(who: Identity) -> SpawnFailed:
-    """Why a command did not start as another user."""
-    request = request_as(who)
-    with begun(request) as process:
-        poller = select.poll()
-        poller.register(process.heard_fd, select.POLLIN)
-        try:
-            while not process.hear():
-                assert poller.poll(BOUND_MS)
-        except NotBecome as refused:
-            return explain_refused(refused, request)
-    raise AssertionError("it has started")
+    yield run
+    for bench in benches:
+        bench.close()
 
 
 @as_root
-def test_a_user_who_is_not_changed_whole_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_is_not_changed_whole_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, refused_as_nobody: Callable[[], ExitRecord]
+) -> None:
     """As where capabilities outlive a change of user."""
-    monkeypatch.setattr(becoming, "_has_way_back", lambda: True)
+    monkeypatch.setattr(forked_start, "_can_become_root", lambda: True)
 
-    refused = refusal(identity())
+    refused = refused_as_nobody()
 
-    assert "root's rights could be had back" in refused.message
-    assert refused.code == "EPERM"
+    assert (refused.cause, refused.error_code) == (EndCause.SPAWN, "EPERM")
+    assert "root's rights could be had back" in str(refused.error_msg)
 
 
 @as_root
-def test_who_is_killed_on_the_way_to_the_command_has_not_started(
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str
+)
+def test_a_signal_on_the_way_to_the_command_ends_a_start_and_no_command(
     monkeypatch: pytest.MonkeyPatch,
+    refused_as_nobody: Callable[[], ExitRecord],
+    number: signal.Signals,
 ) -> None:
     """As by its user, whose process it is already, or where the memory runs out."""
-    monkeypatch.setattr(becoming, "_enter", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(forked_start, "_enter_folder", lambda _: os.kill(os.getpid(), number))
 
-    refused = refusal(identity())
+    refused = refused_as_nobody()
 
-    assert (refused.code, refused.is_temporary) == ("EINTR", False)
-    assert refused.message == (
+    assert (refused.cause, refused.error_code) == (EndCause.SPAWN, "EINTR")
+    assert refused.started_ms is None
+    assert refused.error_msg == (
         "command '/bin/true' can't run as user 'nobody':"
-        " its process was ended by signal 9 before it was the command"
+        f" its process was ended by signal {number} before it was the command"
     )
-
-
-@as_root
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_on_the_way_to_the_command_ends_a_start_and_no_command(
-    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    """It waits until signals may come through, and comes before the word that tells of exec."""
-    monkeypatch.setattr(becoming, "_enter", lambda _: os.kill(os.getpid(), number))
-    with begun(request_as(identity())) as process:
-        wait_gone(process.pid)
-        told = os.read(process.heard_fd, 4096)
-
-        assert told == b""
-        with pytest.raises(NotBecome, match=f"ended by signal {number} before it was the command"):
-            process.hear()
 
 
 @as_root

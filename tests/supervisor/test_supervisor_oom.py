@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor.sparing import PLACE, Sparing
+from edgecron.supervisor.spawn import OOM_SCORE, unprotected_from_oom
 from tests.supervisor.supervisor_bench import Bench
 from tests.support.accounts import as_root, identity
 
@@ -19,9 +19,8 @@ def test_only_what_is_spared_itself_sets_that_aside(
 ) -> None:
     place = tmp_path / "oom_score_adj"
     place.write_text(f"{own}\n")
-    sparing = Sparing(str(place))
 
-    with sparing.set_aside():
+    with unprotected_from_oom(str(place)):
         during = int(place.read_text())
 
     assert during == meanwhile
@@ -29,7 +28,7 @@ def test_only_what_is_spared_itself_sets_that_aside(
 
 
 def test_a_system_that_spares_nobody_is_left_alone(tmp_path: Path) -> None:
-    with Sparing(str(tmp_path / "none")).set_aside():
+    with unprotected_from_oom(str(tmp_path / "none")):
         pass
 
     assert list(tmp_path.iterdir()) == []
@@ -38,7 +37,7 @@ def test_a_system_that_spares_nobody_is_left_alone(tmp_path: Path) -> None:
 @as_root
 @pytest.mark.failure(21)
 def test_no_command_is_spared_with_its_supervisor(tmp_path: Path) -> None:
-    before = Path(PLACE).read_text()
+    before = Path(OOM_SCORE).read_text()
     # As the service manager does it. In a container this may be refused, and nobody is spared.
     pid = os.fork()
     if pid == 0:
@@ -50,18 +49,18 @@ def test_no_command_is_spared_with_its_supervisor(tmp_path: Path) -> None:
     _, status = os.waitpid(pid, 0)
 
     assert os.waitstatus_to_exitcode(status) == 0
-    assert Path(PLACE).read_text() == before
+    assert Path(OOM_SCORE).read_text() == before
 
 
 def _commands_are_as_everybody(tmp_path: Path) -> int:
     try:
-        Path(PLACE).write_text("-500")
+        Path(OOM_SCORE).write_text("-500")
     except PermissionError:
-        Path(PLACE).write_text("0")
+        Path(OOM_SCORE).write_text("0")
     bench = Bench(tmp_path / "state")
     line = "cat /proc/self/oom_score_adj"
     own, other = bench.run_shell(line), bench.run_shell(line, identity=identity())
     watching = Path(f"/proc/{bench.link.pid}/oom_score_adj").read_text()
     bench.close()
     printed = [int(bench.printed(record)) for record in (own, other)]
-    return 0 if printed == [0, 0] and watching == Path(PLACE).read_text() else 1
+    return 0 if printed == [0, 0] and watching == Path(OOM_SCORE).read_text() else 1

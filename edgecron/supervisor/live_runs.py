@@ -1,0 +1,415 @@
+"""Live runs: their pipes, time-outs and ends, and the record of each end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+from edgecron.base.clock import Clock
+from edgecron.base.units import format_duration_ms
+from edgecron.model.claim import Stream
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.files import spool_name
+from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.forked_start import START_LIMIT_MS
+from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.output import OutputKeeper, Part
+from edgecron.supervisor.reactor import WRITE, Reactor
+from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.results import result_path, take_result
+from edgecron.supervisor.run_session import RunSession
+from edgecron.supervisor.spawn import Spawned
+from edgecron.supervisor.spawn_failure import SpawnFailed
+
+READ_BYTES = 64 * 1024
+# The most that a pipe holds for a user without privileges. More means that a process still writes.
+DRAIN_BYTES = 1024 * 1024
+MOST_HELD_PIPES = 256
+SAVE_MS = 200  # output is in a file this long after it was printed; shorter runs need none
+WAKE_REAP = "reap"  # the deadline at which `reap_without_pidfd` is called
+
+# Each search kills all that it finds. Only a run that forks faster than that needs so many.
+_MOST_SEARCHES = 100
+
+_WAITID = getattr(os, "waitid", None)  # macOS has it from Python 3.13 on
+
+
+class LiveRun:
+    """A started command. It carries out its end; `LiveRuns` decides when."""
+
+    def __init__(
+        self,
+        request: StartRequest,
+        spawned: Spawned,
+        *,
+        session: RunSession,
+        clock: Clock,
+        started_ms: int,
+        started_monotonic_ms: int,
+        state_dir: Path,
+    ) -> None:
+        self.token = request.token
+        self.pid = spawned.pid
+        self.started_ms = started_ms
+        self.timeout_ms = request.timeout_ms
+        self.kill_grace_ms = request.kill_grace_ms
+        self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}
+        self.stdin_fd = spawned.stdin_fd
+        self.report = spawned.report  # of a fork that is not its command yet
+        self.ended_fds: list[int] = []  # pipes that ended while they were drained
+        self.pidfd: int | None = None
+        self.end_cause: EndCause | None = None  # why we end it; None if we do not
+        self.flags: list[Flag] = []
+        self.is_searched = False  # `kill` found new processes: reap it in the next turn
+        self._searches = 0
+        self._late_message: str | None = None  # why a fork was killed before it was its command
+        self._ended: tuple[int, int] | None = None  # finished_ms and duration_ms, once known
+        self._session = session
+        self._clock = clock
+        self._started_monotonic_ms = started_monotonic_ms
+        self._is_of_another_user = request.identity is not None
+        self._result_path = result_path(
+            self.token, state_dir, of_another_user=self._is_of_another_user
+        )
+        self._unfed = memoryview((request.stdin or "").encode("utf-8", "surrogateescape"))
+        self._keeper = OutputKeeper(
+            cap_bytes=request.output_cap_bytes, spool=state_dir / spool_name(self.token)
+        )
+
+    @property
+    def has_unsaved_output(self) -> bool:
+        return not self._keeper.is_saved
+
+    def save_output(self) -> None:
+        """Save the output in a file, for the case that the supervisor is killed."""
+        self._keeper.save()
+
+    def read_output(self, position: int) -> Part:
+        """Return a part of the kept output, from a position on."""
+        return self._keeper.read(position)
+
+    def read(self, fd: int) -> bool:
+        """Read a pipe once; False at its end."""
+        return self._read(fd) != 0
+
+    def feed(self) -> bool:
+        """Write more of the stdin text; False if no more is to be written."""
+        assert self.stdin_fd is not None
+        try:
+            self._unfed = self._unfed[os.write(self.stdin_fd, self._unfed) :]
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            return False  # the command does not read the rest, as a filter may
+        return bool(self._unfed)
+
+    def terminate(self, cause: EndCause) -> None:
+        """Ask all processes of the run to end."""
+        self.end_cause = cause
+        self._session.terminate()
+
+    def kill(self) -> None:
+        self.flags.append(Flag.KILLED)
+        self._session.kill()
+
+    def kill_late_start(self) -> None:
+        """Kill a fork that has not become its command in time."""
+        assert self.report is not None
+        self.end_cause = self.end_cause or EndCause.SPAWN
+        self._late_message = self.report.note_late()
+        self.kill()
+
+    def has_ended(self) -> bool:
+        """Report whether the main process has ended and is not reaped; False if unknown."""
+        if _WAITID is None:
+            return False
+        try:
+            return _WAITID(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def is_lingering(self) -> bool:
+        """Report whether a run that we end has lost its main process, but not all others.
+
+        After TERM a shell ends before the program that it had started, which still cleans up and
+        holds the pipes. These processes have the rest of the grace. The main process stays
+        unreaped until then: its number must not become another process group's.
+        """
+        if self.end_cause is None or Flag.KILLED in self.flags or self.is_searched:
+            return False
+        if not self.has_ended():
+            return False
+        self._note_end()
+        self._drain()
+        return bool(self.streams) and self._session.has_others()
+
+    def reap(self) -> ExitRecord | None:
+        """Reap the main process and return the record; None while it runs, or if `is_searched`.
+
+        `streams` then has the pipes that other processes still hold.
+        """
+        if self.end_cause is not None and self.has_ended():
+            # Before it is reaped: until then no other group can have its number.
+            self._note_end()
+            self._searches += 1
+            self.is_searched = self._session.kill() and self._searches < _MOST_SEARCHES
+            if self.is_searched:
+                return None
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            return self._record(None)
+        return None if pid == 0 else self._record(status)
+
+    def _note_end(self) -> tuple[int, int]:
+        if self._ended is None:
+            elapsed_ms = self._clock.monotonic_ms() - self._started_monotonic_ms
+            self._ended = (self._clock.now_ms(), elapsed_ms)
+        return self._ended
+
+    def _record(self, status: int | None) -> ExitRecord:
+        finished_ms, duration_ms = self._note_end()
+        self._drain()
+        if self.end_cause is None:
+            if self.streams:
+                self.flags.append(Flag.PIPE_HELD)
+            self.flags += self._session.flag_left()
+        else:
+            if _WAITID is None:
+                self._session.kill()
+            self.flags += self._session.flag_escaped()
+        code = None if status is None else os.waitstatus_to_exitcode(status)
+        number = -code if code is not None and code < 0 else None
+        if status is not None and number is not None and os.WCOREDUMP(status):
+            self.flags.append(Flag.CORE_DUMPED)
+        result, result_flag = take_result(
+            self._result_path, of_another_user=self._is_of_another_user
+        )
+        output = self._keeper.finish()
+        if code is not None and self.report is not None:
+            failure = self.report.find_failure(code)
+            if failure is not None:
+                return self._start_failure_record(failure, finished_ms)
+        if result_flag is not None:
+            self.flags.append(result_flag)
+        if self._keeper.is_lost:
+            self.flags.append(Flag.OUTPUT_LOST)
+        return ExitRecord(
+            token=self.token,
+            cause=self.end_cause or (EndCause.EXIT if number is None else EndCause.SIGNAL),
+            exit_code=code if number is None else 128 + number,
+            signal=number,
+            started_ms=self.started_ms,
+            finished_ms=finished_ms,
+            duration_ms=duration_ms,
+            pid=self.pid,
+            error_code="ETIMEDOUT" if self.end_cause is EndCause.SPAWN else None,
+            error_msg=self._error_message(status),
+            flags=tuple(self.flags),
+            result=result,
+            output=output,
+        )
+
+    def _start_failure_record(self, failure: SpawnFailed, finished_ms: int) -> ExitRecord:
+        """Return the record of a fork that never became its command."""
+        cause = self.end_cause or EndCause.SPAWN
+        is_failure = cause is EndCause.SPAWN
+        return ExitRecord(
+            token=self.token,
+            cause=cause,
+            finished_ms=finished_ms,
+            error_code=failure.code if is_failure else None,
+            error_msg=failure.message if is_failure else None,
+        )
+
+    def _error_message(self, status: int | None) -> str | None:
+        if status is None:
+            return "its exit code was lost: another part of the system had taken it"
+        if self.end_cause is EndCause.TIMEOUT and self.timeout_ms is not None:
+            return f"ran longer than {format_duration_ms(self.timeout_ms)}, and was ended"
+        return self._late_message
+
+    def _read(self, fd: int) -> int:
+        """Return the number of bytes read; 0 at the end of the pipe, -1 if it is empty."""
+        try:
+            content = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return -1
+        if content:
+            self._keeper.add(self.streams[fd], self._clock.now_ms(), content)
+        return len(content)
+
+    def _drain(self) -> None:
+        """Read what is in the pipes, without waiting."""
+        for fd in list(self.streams):
+            left = DRAIN_BYTES
+            while left > 0:
+                taken = self._read(fd)
+                if taken == 0:
+                    del self.streams[fd]
+                    self.ended_fds.append(fd)
+                if taken <= 0:
+                    break
+                left -= taken
+
+
+class LiveRuns:
+    """The live runs of a supervisor, by token. Reads their pipes, and ends and reaps them."""
+
+    def __init__(
+        self, reactor: Reactor, *, clock: Clock, deadlines: Deadlines, ledger: Ledger
+    ) -> None:
+        self._reactor = reactor
+        self._clock = clock
+        self._deadlines = deadlines
+        self._ledger = ledger
+        self._without_pidfd: dict[str, LiveRun] = {}  # checked on SIGCHLD
+        self._held: dict[int, None] = {}  # pipes of ended runs that other processes still hold
+        self.by_token: dict[str, LiveRun] = {}
+
+    def add(self, run: LiveRun) -> None:
+        """Watch a run that was just started."""
+        self.by_token[run.token] = run
+        for fd in run.streams:
+            self._reactor.watch(fd, partial(self._on_output, run, fd))
+        if run.stdin_fd is not None:
+            self._reactor.watch(run.stdin_fd, partial(self._on_stdin, run), WRITE)
+        if run.report is not None and run.report.fd is not None:
+            self._reactor.watch(run.report.fd, partial(self._on_report, run))
+            self._set_deadline(f"start {run.token}", START_LIMIT_MS)
+        if run.timeout_ms is not None:
+            self._set_deadline(f"run {run.token}", run.timeout_ms)
+        try:
+            run.pidfd = os.pidfd_open(run.pid)
+        except (AttributeError, OSError):  # macOS, an old kernel, or no descriptor left
+            self._without_pidfd[run.token] = run
+            signal.signal(signal.SIGCHLD, note_signal)
+            # It may have ended before the signal was asked for.
+            self._set_deadline(WAKE_REAP, 0)
+        else:
+            self._reactor.watch(run.pidfd, partial(self._reap, run))
+
+    def end(self, run: LiveRun, cause: EndCause) -> None:
+        """Send TERM to a run, and KILL after its grace. A run that is being ended stays so."""
+        if run.end_cause is not None:
+            return
+        if run.has_ended():
+            self._reap(run)  # its own end counts
+            return
+        run.terminate(cause)
+        self._set_deadline(f"run {run.token}", run.kill_grace_ms)
+
+    def on_deadline(self, key: str) -> None:
+        """Act on the deadline `save TOKEN`, `start TOKEN` or `run TOKEN`."""
+        kind, _, token = key.partition(" ")
+        run = self.by_token.get(token)
+        if run is None:
+            return
+        if kind == "save":
+            run.save_output()
+        elif kind == "start":
+            self._on_report(run)
+            if run.report is not None and run.report.fd is not None:
+                run.kill_late_start()
+        elif run.end_cause is None:
+            self.end(run, EndCause.TIMEOUT)
+        else:
+            if not run.is_searched:
+                run.kill()
+            self._reap(run)  # its main process may have ended before
+
+    def reap_without_pidfd(self) -> None:
+        for run in list(self._without_pidfd.values()):
+            self._reap(run)
+
+    def _on_output(self, run: LiveRun, fd: int) -> None:
+        if fd not in run.streams:
+            return
+        has_more = run.read(fd)
+        save = f"save {run.token}"
+        if run.token in self.by_token and run.has_unsaved_output and save not in self._deadlines:
+            self._set_deadline(save, SAVE_MS)
+        if not has_more:
+            del run.streams[fd]
+            self._reactor.close(fd)
+            if run.end_cause is not None and not run.streams:
+                self._reap(run)  # it may have lingered for this
+
+    def _on_stdin(self, run: LiveRun) -> None:
+        if run.stdin_fd is not None and not run.feed():
+            self._close_stdin(run)
+
+    def _on_report(self, run: LiveRun) -> None:
+        """Stop to watch a fork that is its command, or has ended."""
+        report = run.report
+        if report is not None and report.fd is not None and not report.read():
+            self._reactor.close(report.fd)
+            report.fd = None
+            self._deadlines.clear(f"start {run.token}")
+
+    def _set_deadline(self, key: str, after_ms: int) -> None:
+        self._deadlines.set(key, self._clock.monotonic_ms() + after_ms)
+
+    def _reap(self, run: LiveRun) -> None:
+        # Several events of one turn can report the same end.
+        if run.token not in self.by_token:
+            return
+        if run.is_lingering():
+            self._close_ended(run)
+            return
+        record = run.reap()
+        if record is None:
+            if run.is_searched:
+                self._set_deadline(f"run {run.token}", 0)
+            return
+        del self.by_token[run.token]
+        self._without_pidfd.pop(run.token, None)
+        self._deadlines.clear(f"run {run.token}")
+        self._deadlines.clear(f"save {run.token}")
+        self._on_report(run)
+        self._close_ended(run)
+        self._close_stdin(run)
+        for fd in run.streams:
+            self._hold(fd)
+        run.streams = {}
+        self._ledger.record_exit(record)
+
+    def _close_ended(self, run: LiveRun) -> None:
+        """Close descriptors that would stay ready: the ended process, and ended pipes."""
+        for fd in run.ended_fds:
+            self._reactor.close(fd)
+        run.ended_fds = []
+        if run.pidfd is not None:
+            self._reactor.close(run.pidfd)
+            run.pidfd = None
+
+    def _close_stdin(self, run: LiveRun) -> None:
+        if run.stdin_fd is not None:
+            self._reactor.close(run.stdin_fd)
+            run.stdin_fd = None
+
+    def _hold(self, fd: int) -> None:
+        """Go on reading a pipe of an ended run: without a reader, writing processes would die."""
+        if len(self._held) >= MOST_HELD_PIPES:
+            oldest = next(iter(self._held))
+            del self._held[oldest]
+            self._reactor.close(oldest)
+        self._held[fd] = None
+        self._reactor.change(fd, partial(self._discard, fd))
+
+    def _discard(self, fd: int) -> None:
+        if fd not in self._held:
+            return
+        try:
+            if os.read(fd, READ_BYTES):
+                return
+        except BlockingIOError:
+            return
+        del self._held[fd]
+        self._reactor.close(fd)
+
+
+def note_signal(number: int, frame: object) -> None:
+    """Do nothing: the wake-up descriptor tells the loop. Commands would inherit SIG_IGN."""

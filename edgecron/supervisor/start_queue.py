@@ -1,0 +1,159 @@
+"""Start queued runs: a few per turn of the loop, and again after a shortage of the system."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgecron.base.clock import Clock
+from edgecron.base.units import format_duration_ms
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.live_runs import LiveRun
+from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.results import forget_results, with_result_file
+from edgecron.supervisor.run_session import RunSession, Snapshots, find_mark
+from edgecron.supervisor.spawn import Spawner
+from edgecron.supervisor.spawn_failure import SpawnFailed
+
+# The time for starts in a turn. A longer one is slower: each start costs more while descriptors of
+# ended runs are still open.
+SLICE_MS = 4
+RETRY_LIMIT_MS = 5_000  # the time for which a start is tried during a shortage
+RETRY_PAUSE_MS = 100
+WAKE_STARTS = "starts"  # the deadline until which no start is tried
+
+
+class StartQueue:
+    """Requests whose tokens are in the journal, in the order in which they came."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        clock: Clock,
+        deadlines: Deadlines,
+        ledger: Ledger,
+        snapshots: Snapshots,
+        spawner: Spawner | None = None,
+    ) -> None:
+        self._state_dir = state_dir
+        self._clock = clock
+        self._deadlines = deadlines
+        self._ledger = ledger
+        self._snapshots = snapshots
+        self._spawner = spawner or Spawner()
+        # The first item of a plain dict is slow to find after many removals.
+        self._waiting: OrderedDict[str, StartRequest] = OrderedDict()
+        self._retried: set[str] = set()
+        self._shortage_since_ms: int | None = None
+
+    @property
+    def tokens(self) -> list[str]:
+        return list(self._waiting)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a start can be tried now."""
+        return bool(self._waiting) and WAKE_STARTS not in self._deadlines
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._waiting
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, requests: Sequence[StartRequest]) -> None:
+        self._waiting.update((request.token, request) for request in requests)
+
+    def cancel(self, token: str, cause: EndCause) -> None:
+        """End a run before its start, if it waits."""
+        if self.remove(token):
+            now_ms = self._clock.now_ms()
+            self._ledger.record_exit(ExitRecord(token=token, cause=cause, finished_ms=now_ms))
+
+    def remove(self, token: str) -> bool:
+        """Remove a run before its start; False if it does not wait."""
+        if self._waiting.pop(token, None) is None:
+            return False
+        if token in self._retried:
+            self._retried.remove(token)
+            forget_results(token, self._state_dir)
+        return True
+
+    def start_some(self) -> list[LiveRun]:
+        """Start runs for a few milliseconds. The end of a run that can't start is recorded."""
+        started = []
+        until_ms = self._clock.monotonic_ms() + SLICE_MS
+        while self.is_ready:
+            request = next(iter(self._waiting.values()))
+            try:
+                started.append(self._start(request))
+            except SpawnFailed as failure:
+                if failure.is_temporary and self._can_retry(request.token):
+                    break
+                self._record_failure(request.token, failure)
+            del self._waiting[request.token]
+            if not self._waiting:
+                self._shortage_since_ms = None
+            if self._clock.monotonic_ms() >= until_ms:
+                break
+        return started
+
+    def _start(self, request: StartRequest) -> LiveRun:
+        if request.refused is not None:
+            raise SpawnFailed(*request.refused)
+        run = self._spawn(request)
+        self._shortage_since_ms = None
+        if request.token in self._retried:
+            self._retried.remove(request.token)
+            run.flags.append(Flag.SPAWN_RETRIED)
+        return run
+
+    def _spawn(self, request: StartRequest) -> LiveRun:
+        environment = with_result_file(request, self._state_dir)
+        # Before the start: on a busy machine a short command has ended when `spawn` returns.
+        started_ms, started_monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        spawned = self._spawner.spawn(request, env=environment)
+        mark = find_mark(environment)
+        return LiveRun(
+            request,
+            spawned,
+            session=RunSession(spawned.pid, mark=mark, snapshots=self._snapshots),
+            clock=self._clock,
+            started_ms=started_ms,
+            started_monotonic_ms=started_monotonic_ms,
+            state_dir=self._state_dir,
+        )
+
+    def _can_retry(self, token: str) -> bool:
+        """Set the time of the next try; False if the shortage lasts too long.
+
+        The runs behind this one have waited as long: each of them gets one try.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if self._shortage_since_ms is None:
+            self._shortage_since_ms = now_ms
+        self._retried.add(token)
+        if now_ms - self._shortage_since_ms >= RETRY_LIMIT_MS:
+            return False
+        self._deadlines.set(WAKE_STARTS, now_ms + RETRY_PAUSE_MS)
+        return True
+
+    def _record_failure(self, token: str, failure: SpawnFailed) -> None:
+        forget_results(token, self._state_dir)
+        is_retried = token in self._retried
+        self._retried.discard(token)
+        tried = f"; tried for {format_duration_ms(RETRY_LIMIT_MS)}" if is_retried else ""
+        self._ledger.record_exit(
+            ExitRecord(
+                token=token,
+                cause=EndCause.SPAWN,
+                finished_ms=self._clock.now_ms(),
+                error_code=failure.code,
+                error_msg=failure.message + tried,
+                flags=(Flag.SPAWN_RETRIED,) if is_retried else (),
+            )
+        )
