@@ -19,7 +19,7 @@ from edgecron.formats.crontab_lines import (
     read_assignment,
 )
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
-from edgecron.model.options import Job, Policies
+from edgecron.model.options import JOB_OPTIONS, Job, Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
 
 _BOOT = "on boot"
@@ -47,6 +47,8 @@ _LOST = {
     "ok_codes": "ok_codes",
     "priority": "priority",
 }
+
+_SAYABLE_OPTIONS = ("env", "cwd", "user", "stdin", "payload")  # the payload with a comment
 
 
 class _Unsayable(Exception):
@@ -96,11 +98,13 @@ def _lines(spec: ScheduleSpec, owner: str) -> list[str]:
 
 def _need_sayable(spec: ScheduleSpec, owner: str) -> None:
     bounds = (spec.from_at, spec.until_at, spec.max_runs)
+    options = (option for option in JOB_OPTIONS if option.name not in _SAYABLE_OPTIONS)
+    unknown = [option.name for option in options if option.value_of(spec) is not None]
     names = [name for name in spec.job.env if _VARIABLE.fullmatch(name) is None]
     for is_so, why in (
         (spec.job.kind is JobKind.CALLABLE, "cron runs no function of a program"),
         (spec.job.user not in (None, owner), f"it runs as user {spec.job.user}"),
-        (spec.job.env_file is not None, "cron reads no env_file"),
+        (bool(unknown), f"cron knows no {', '.join(unknown)}"),
         (any(bound is not None for bound in bounds), "cron knows no from, until and max_runs"),
         (bool(spec.policies.needs), "cron waits for nothing that a run needs"),
         (spec.scopes != (GLOBAL_SCOPE,), "cron knows no scopes"),
