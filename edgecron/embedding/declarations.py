@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         env_file: str
         cwd: str
         user: str
+        nice: int
         stdin: str
         ok_codes: int | Sequence[int]
         payload: object

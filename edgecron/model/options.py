@@ -85,8 +85,15 @@ class Job:
     env_file: str | None = None
     cwd: str | None = None
     user: str | None = None
+    nice: int | None = None  # None: the engine's own
 
     def __post_init__(self) -> None:
+        check_range("nice", self.nice, -20, 19)
+        if self.kind is JobKind.CALLABLE and self.nice is not None:
+            raise InvalidInput(
+                f"nice is {self.nice}, but functions run with the niceness of their program",
+                hint="start that program with nice, or make the job a command",
+            )
         if not self.argv or not self.argv[0].strip():
             raise InvalidInput("the command is missing", hint="write it after --, or use --shell")
         if self.kind is not JobKind.COMMAND and len(self.argv) != 1:
@@ -298,6 +305,9 @@ OPTIONS: dict[str, Option] = {
              example='"/srv"', label="folder", has_default=True),
         _job("user", _T.USER, "run as another user (root only)", metavar="NAME",
              example='"backup"'),
+        _job("nice", _T.COUNT, "niceness, -20 to 19; below the engine's own only as root",
+             default="the engine's own", metavar="N", example="10", least=-20, most=19,
+             is_clearable=True, has_default=True),
         _job("stdin", _T.LINES, "text that the command reads from stdin", metavar="TEXT",
              example='"yes"'),
         _job("payload", _T.JSON, "JSON value that the job gets as EDGECRON_PAYLOAD",

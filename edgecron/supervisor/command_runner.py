@@ -127,6 +127,7 @@ class CommandRunner:
             env={},
             cwd="/",
             stdin=claim.job.stdin,
+            nice=claim.job.nice,
             timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
             kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
             output_cap_bytes=self._output_cap_bytes,

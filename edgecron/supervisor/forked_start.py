@@ -1,4 +1,4 @@
-"""Start a command as another user, in a fork of the supervisor.
+"""Start a command as another user or with another niceness, in a fork of the supervisor.
 
 The fork gives up root as cron does: groups, group, user. Only then it enters the folder, reads the
 file of variables and runs the command, so it reaches no more than that user may. It checks that
@@ -83,6 +83,10 @@ class StartReport:
             return SpawnFailed(code, words + reader)
         if step == "user":
             return self._refuse(code, words)
+        if step == "nice":
+            command = f"command '{self._request.argv[0]}' can't be started with nice"
+            why = f"{words}; only root can go below the engine's own"
+            return SpawnFailed(code, f"{command} {self._request.nice}: {why}")
         folder = self._request.cwd if step == "folder" else None
         failure = explain_error(OSError(number, words, folder), self._request)
         if number == errno.EAGAIN:
@@ -147,6 +151,9 @@ def _become_command(
             resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
         step = "roots_file"
         found = _read_roots_file(request.env_file)
+        step = "nice"
+        if request.nice is not None:
+            os.setpriority(os.PRIO_PROCESS, 0, request.nice)
         step = "user"
         if request.identity is not None:
             _become_user(request.identity)

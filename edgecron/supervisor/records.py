@@ -63,6 +63,7 @@ class StartRequest:
     kill_grace_ms: int = 10_000
     output_cap_bytes: int
     identity: Identity | None = None
+    nice: int | None = None
     refused: tuple[str, str] | None = None
     is_home: bool = False
     env_file: str | None = None
@@ -75,7 +76,7 @@ class StartRequest:
     @property
     def needs_fork(self) -> bool:
         """Whether code must run in the new process before its command."""
-        return self.identity is not None
+        return self.identity is not None or self.nice is not None
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -86,7 +87,7 @@ class StartRequest:
             "kill_grace_ms": self.kill_grace_ms,
             "output_cap_bytes": self.output_cap_bytes,
         }
-        for name in ("stdin", "timeout_ms", "refused", "env_file"):
+        for name in ("stdin", "timeout_ms", "nice", "refused", "env_file"):
             value = getattr(self, name)
             if value is not None:
                 body[name] = value
@@ -110,6 +111,7 @@ class StartRequest:
             kill_grace_ms=body["kill_grace_ms"],
             output_cap_bytes=body["output_cap_bytes"],
             identity=None if identity is None else Identity.from_json(identity),
+            nice=body.get("nice"),
             refused=None if refused is None else (refused[0], refused[1]),
             is_home=body.get("is_home", False),
             env_file=body.get("env_file"),

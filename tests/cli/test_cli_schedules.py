@@ -23,7 +23,7 @@ LIST_FIELDS = [
     "id", "revision", "created_at", "updated_at",
 ]  # fmt: skip
 SHOW_FIELDS = [
-    "env", "env_file", "cwd", "user", "payload", "stdin", "counts", "last_success_at",
+    "env", "env_file", "cwd", "user", "nice", "payload", "stdin", "counts", "last_success_at",
     "last_error", "upcoming", "state", "outlook",
 ]  # fmt: skip
 
@@ -540,6 +540,7 @@ def test_a_first_retry_later_than_the_latest_is_refused(
         ("--env", "A=b", "env", {}),
         ("--env-file", "/a", "env_file", None),
         ("--cwd", "/a", "cwd", None),
+        ("--nice", "-5", "nice", None),
         ("--description", "words", "description", None),
         ("--payload", "{}", "payload", None),
         ("--scope", "device:a", "scopes", [{"kind": "global", "id": ""}]),

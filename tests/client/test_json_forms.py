@@ -267,7 +267,7 @@ def test_fields_of_a_later_version_are_ignored_in_an_answer(tmp_path: Path) -> N
         client.add(make_spec("backup", timeout_s=60.0))
         outlook = client.outlook("backup")
     told = answer_object(resource_types("outlook"), outlook) | {"mood": "fine"}
-    told["schedule"] |= {"nice": 10, "weather": {"is": "new"}}
+    told["schedule"] |= {"rank": 10, "weather": {"is": "new"}}
 
     assert read_answer(resource_types("outlook"), json.dumps(told).encode()) == outlook
 

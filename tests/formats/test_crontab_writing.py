@@ -99,6 +99,7 @@ def test_other_times_are_left_out_and_told(trigger: str, why: str) -> None:
         ({"scopes": (("device", "a"),)}, "cron knows no scopes"),
         ({"job": Job(kind=JobKind.SHELL, argv=("a\nb",))}, "is one line"),
         ({"job": Job(kind=JobKind.SHELL, argv=("a",), env_file="/x")}, "no env_file"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), nice=5)}, "no nice"),
         ({"job": Job(kind=JobKind.SHELL, argv=("a",), user="root")}, "as user root"),
         ({"job": Job(kind=JobKind.SHELL, argv=("a",), env={"a-b": "c"})}, "not set a-b"),
         ({"job": Job(kind=JobKind.SHELL, argv=("a",), stdin="no newline")}, "otherwise"),

@@ -32,6 +32,7 @@ FULL = ScheduleSpec(
         env_file="/etc/env",
         cwd="/tmp",
         user="nobody",
+        nice=-5,
     ),
     timezone="Europe/Berlin",
     queue="py:app",

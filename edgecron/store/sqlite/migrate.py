@@ -59,6 +59,7 @@ SCRIPTS = (
     "0020_option_columns.sql",
     "0021_former_queues.sql",
     "0022_engine_zones.sql",
+    "0023_nice.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
