@@ -31,7 +31,7 @@ from edgecron.formats.option_texts import read_count
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.supervisor.files import lock_is_held, lock_path
+from edgecron.supervisor.state_files import lock_is_held, lock_path
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from edgecron.model.schedule import Schedule
 from edgecron.planning.corrections import ClockState, resolve_margin_ms
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
-from edgecron.supervisor.files import lock_path
 from edgecron.supervisor.runner import THREADS
+from edgecron.supervisor.state_files import lock_path
 from edgecron.views.schedule_words import behind_words, removal_words, runner_words
 from edgecron.views.times import clock_set_words
 

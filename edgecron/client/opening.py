@@ -202,7 +202,7 @@ class Engines(OpenDatabase):
 
     def is_supervised(self, execution: Execution) -> bool:
         """Return whether the supervisor of a running run is alive."""
-        from edgecron.supervisor.files import is_key, lock_is_held, lock_path
+        from edgecron.supervisor.state_files import is_key, lock_is_held, lock_path
 
         key = execution.supervisor_id
         if key is None or not is_key(key):

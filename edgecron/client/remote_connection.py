@@ -36,7 +36,7 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
-from edgecron.supervisor.addresses import connect
+from edgecron.supervisor.unix_sockets import connect
 
 CONNECT_S = 3.0
 ANSWER_S = 60.0  # between two parts of an answer

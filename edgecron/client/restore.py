@@ -54,8 +54,7 @@ from edgecron.store.sqlite.copies import (
     read_copy,
 )
 from edgecron.store.sqlite.store import SqliteStore, open_store
-from edgecron.supervisor.files import lock_is_held
-from edgecron.supervisor.holders import find_holders
+from edgecron.supervisor.state_files import find_holders, lock_is_held
 
 _CHUNK_BYTES = 1024 * 1024
 _BESIDE = ("-wal", "-shm", "-journal")

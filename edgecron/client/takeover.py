@@ -27,7 +27,7 @@ from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.state_folder import engine_lock_path, refuse_foreign, ring_engines
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.engine import EngineInfo
-from edgecron.supervisor.files import lock_is_held
+from edgecron.supervisor.state_files import lock_is_held
 
 _LAST_CHECK_S = 2.0  # whether the engine is really stalled, before it is killed
 _END_MS = 10_000  # a process that waits for a dead disk can't even be killed

@@ -22,8 +22,7 @@ from edgecron.embedding.processes import begin_child
 from edgecron.model.choices import Cause, JobKind, Reason
 from edgecron.model.claim import MOST_RESULT_BYTES, Claim
 from edgecron.model.options import Job
-from edgecron.supervisor.call_ends import failure_of
-from edgecron.supervisor.calls import Call
+from edgecron.supervisor.calls import Call, failure_of
 from edgecron.supervisor.environment import upstream_of
 
 if TYPE_CHECKING:

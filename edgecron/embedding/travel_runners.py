@@ -33,7 +33,7 @@ from edgecron.supervisor.threads import Workers
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from edgecron.supervisor.call_reports import ReadState
+    from edgecron.supervisor.calls import ReadState
 
 
 Lasts = Callable[[str], int]  # how long the runs of a schedule last, in milliseconds

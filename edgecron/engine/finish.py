@@ -13,7 +13,7 @@ from edgecron.engine.recovery import Recovery
 from edgecron.engine.runners import Runners
 from edgecron.model.claim import Outcome
 from edgecron.model.reports import Reported
-from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.records import Flag
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -29,10 +29,10 @@ from edgecron.model.choices import JobKind
 from edgecron.model.engine import EngineInfo
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
-from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.runner import THREADS
+from edgecron.supervisor.state_files import lock_is_held
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -27,9 +27,9 @@ from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
 from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
-from edgecron.supervisor.files import prepare_state_dir
-from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import Runner
+from edgecron.supervisor.state_files import prepare_state_dir
 from edgecron.triggers.zones import local_history, one_local_zone
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class EngineHost:
 
     def _start_runner(self) -> Runner:
         # Loaded for the first supervisor: `subprocess` and `socket` are not for an idle program.
-        from edgecron.supervisor.process import StartBy, start
+        from edgecron.supervisor.launch import StartBy, start
 
         by = None if self._callables is None else StartBy.EXEC
         link = start(self._state_dir, clock=self._clock, by=by)

@@ -14,7 +14,7 @@ from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome, Output
 from edgecron.model.engine import EngineInfo
 from edgecron.store.contract import Ended, Requeued, RunningRow
-from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 

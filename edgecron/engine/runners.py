@@ -17,7 +17,7 @@ from edgecron.engine.other_engines import Adoption
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
-from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS, Runner
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from pathlib import Path
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
 from edgecron.base.files import Weakness, find_weakness, has_other_users
 from edgecron.base.paths import is_root, list_names, state_dir
-from edgecron.supervisor.files import lock_is_held, prepare_state_dir, take_lock
-from edgecron.supervisor.forks import leave_in_children
+from edgecron.supervisor.forked_children import close_in_children
+from edgecron.supervisor.state_files import lock_is_held, prepare_state_dir, take_lock
 
 # Gone; without a reader (its engine is dead, recovery will remove it); a symbolic link; of another
 # user. An engine that no doorbell wakes sees the change at its next regular look.
@@ -169,9 +169,9 @@ class EngineFiles:
         except BaseException:
             self._let_go()
             raise
-        leave_in_children(self)
+        close_in_children(self)
 
-    def leave_to_parent(self) -> None:
+    def close_in_child(self) -> None:
         if (
             self._lock_fds
         ):  # Otherwise it was closed before, and the numbers mean other files by now.

@@ -20,8 +20,8 @@ from edgecron.base.tokens import MAKE
 from edgecron.base.values import NamedTuple
 from edgecron.http.access import LOOPBACK, Guard
 from edgecron.http.limits import Limits
-from edgecron.supervisor.addresses import connect, listen
-from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.state_files import prepare_state_dir
+from edgecron.supervisor.unix_sockets import connect, listen
 
 if TYPE_CHECKING:
     from edgecron.http.app import Application

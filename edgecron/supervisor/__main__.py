@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from edgecron.base.clock import SystemClock
-from edgecron.supervisor.process import serve_detached
+from edgecron.supervisor.launch import serve_detached
 
 
 def main(arguments: list[str]) -> None:

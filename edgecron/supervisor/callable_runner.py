@@ -19,17 +19,19 @@ from edgecron.base.clock import Clock
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
-from edgecron.supervisor.call_ends import (
+from edgecron.supervisor.calls import (
+    Call,
     Ended,
     Failure,
+    ProgressReports,
+    ReadState,
     failure_of,
     output_of,
+    remember_nothing,
     result_of,
     verdict_of,
 )
-from edgecron.supervisor.call_reports import ProgressReports, ReadState
-from edgecron.supervisor.calls import Call, remember_nothing
-from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.threads import Workers
 

@@ -1,24 +1,154 @@
-"""One run of a function of the program: what the function is called with."""
+"""One run of a function of the program: what the function is called with, and how the call ends."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 
+from edgecron.base.checks import is_too_deep
 from edgecron.base.clock import Clock
-from edgecron.model.choices import Reason
-from edgecron.model.claim import Claim
-from edgecron.model.reports import Progress, Reported, progress_text
-from edgecron.supervisor.call_reports import ProgressReports, ReadState, StateChanges
+from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.model.choices import Reason, Status
+from edgecron.model.claim import MOST_RESULT_BYTES, Claim, Output, OutputChunk, Stream
+from edgecron.model.reports import (
+    MOST_ALL_STATE_BYTES,
+    MOST_STATE_KEYS,
+    Progress,
+    Reported,
+    check_state_key,
+    check_state_value,
+    fits_state,
+    progress_text,
+    state_bytes,
+)
+from edgecron.supervisor.records import Flag
+
+ReadState = Callable[[int], Mapping[str, str]]  # by the id of a schedule
+
+_MOST_TRACE_BYTES = 64 * 1024
+_MOST_LETTERS = 2_000  # of what a row says about an exception; the output has all of it
 
 
 def remember_nothing(schedule_id: int) -> Mapping[str, str]:
-    """What a schedule remembers where nobody asks the database."""
+    """Return an empty state, for calls without a database."""
     return {}
 
 
+class ProgressReports:
+    """The newest progress of each run, until the engine takes it.
+
+    `ring` is called, on the thread that reports, for the first report after a time without any.
+    """
+
+    def __init__(self, *, ring: Callable[[], object]) -> None:
+        self._ring = ring
+        self._lock = threading.Lock()
+        self._newest: dict[str, str | None] = {}  # by token, of open runs
+        self._untaken: dict[str, Reported] = {}
+        self._is_awaited = False  # the engine comes back by itself
+
+    def open(self, token: str) -> None:
+        """Accept reports of a run from now on."""
+        with self._lock:
+            self._newest[token] = None
+
+    def put(self, reported: Reported) -> None:
+        """Report progress. Does nothing if it is unchanged, or the run has ended."""
+        token = reported.lease_token
+        with self._lock:
+            if token not in self._newest or self._newest[token] == reported.progress:
+                return
+            self._newest[token] = reported.progress
+            self._untaken[token] = reported
+            must_ring, self._is_awaited = not self._is_awaited, True
+        if must_ring:
+            self._ring()
+
+    def take(self) -> list[Reported]:
+        """Take the newest report of each run since the last call.
+
+        If there was one, call again later; if not, `ring` is called for the next one.
+        """
+        with self._lock:
+            taken = list(self._untaken.values())
+            self._untaken.clear()
+            self._is_awaited = bool(taken)
+        return taken
+
+    def close(self, token: str) -> str | None:
+        """Accept no more reports of a run; return its newest one, taken or not."""
+        with self._lock:
+            self._untaken.pop(token, None)
+            return self._newest.pop(token, None)
+
+
+class StateChanges:
+    """The state of a schedule as one of its runs sees and changes it: JSON texts by key.
+
+    `read` is called once, on first use. Any thread can call the methods.
+    """
+
+    def __init__(self, schedule_id: int, read: ReadState) -> None:
+        self._schedule_id = schedule_id
+        self._read = read
+        self._lock = threading.Lock()
+        self._values: dict[str, str] | None = None
+        self._changes: dict[str, str | None] = {}
+        self._is_closed = False
+
+    def values(self) -> dict[str, str]:
+        """Return the state with the run's own changes."""
+        with self._lock:
+            return dict(self._current())
+
+    def set(self, key: str, value: str) -> None:
+        """Set a value. Raises InvalidInput, and Conflict after the end of the run."""
+        check_state_key(key)
+        check_state_value(key, value)
+        with self._lock:
+            self._check_open()
+            values = self._current()
+            if key not in values and len(values) >= MOST_STATE_KEYS:
+                raise InvalidInput(
+                    f"the state has {len(values)} keys, expected at most {MOST_STATE_KEYS}",
+                    hint="delete what is not needed any more, or keep it elsewhere",
+                )
+            changed = values | {key: value}
+            if not fits_state(values, changed):
+                raise InvalidInput(
+                    f"the state would have {state_bytes(changed)} bytes,"
+                    f" expected at most {MOST_ALL_STATE_BYTES}",
+                    hint="keep what is large in a file, and its name in the state",
+                )
+            values[key] = self._changes[key] = value
+
+    def delete(self, key: str) -> None:
+        """Remove a value, if there is one. Raises as `set` does."""
+        check_state_key(key)
+        with self._lock:
+            self._check_open()
+            self._current().pop(key, None)
+            self._changes[key] = None
+
+    def close(self) -> dict[str, str | None] | None:
+        """Accept no more changes; return the changes, None if there was none."""
+        with self._lock:
+            self._is_closed = True
+            return self._changes or None
+
+    def _current(self) -> dict[str, str]:
+        if self._values is None:
+            self._values = dict(self._read(self._schedule_id))
+        return self._values
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Conflict("the run has ended, and the state with it")
+
+
 class Call:
-    """One run of a function: what the function is called with."""
+    """One run of a function: the argument of the function."""
 
     __slots__ = (
         *("_clock", "_reports", "_state", "_until_ms", "begun_ms", "claim", "on_stop"),
@@ -37,14 +167,14 @@ class Call:
         self._reports = reports
         self._state = StateChanges(claim.schedule_id, read_state)
         self.stop_reason: Reason | None = None  # why it was asked to stop
-        self.on_stop: Callable[[], object] | None = None  # ends it, where that can be done
+        self.on_stop: Callable[[], object] | None = None  # ends it, if that is possible
         self._clock = clock
         self._until_ms: int | None = None
         self.begun_ms = 0
 
     @property
     def payload(self) -> object:
-        """Its own payload, else its schedule's, as a value of JSON; None where neither has one."""
+        """The JSON value of the run's own payload, else of the schedule's, else None."""
         text = self.claim.job.payload
         return None if text is None else json.loads(text)
 
@@ -55,18 +185,18 @@ class Call:
 
     @property
     def left_ms(self) -> int | None:
-        """How much of its timeout is left, None where it has none."""
+        """The rest of its timeout; None if it has none."""
         if self._until_ms is None:
             return None
         return max(self._until_ms - self._clock.monotonic_ms(), 0)
 
     @property
     def must_stop(self) -> bool:
-        """Whether its end was asked for, or its time is over: it should end soon by itself."""
+        """Whether it should return soon: it was asked to stop, or its time is over."""
         return self.stop_reason is not None or self.is_over_time
 
     def ask_to_stop(self, reason: Reason) -> None:
-        """Say that it should end, and why; the first reason counts. From any thread."""
+        """Ask it to stop, from any thread. The first reason counts."""
         if self.stop_reason is None:
             self.stop_reason = reason
         if self.on_stop is not None:
@@ -74,26 +204,27 @@ class Call:
 
     @property
     def state(self) -> Mapping[str, str]:
-        """What its schedule remembers: texts of JSON by key, with the changes of this run."""
+        """The state of its schedule: JSON texts by key, with the changes of this run."""
         return self._state.values()
 
     def set_state(self, key: str, value: str) -> None:
-        """Have its schedule remember a text of JSON, from the end of this run on if it succeeds.
+        """Change the state of its schedule, from the end of this run on, if it succeeds.
 
-        Raises InvalidInput for a key that is not 1 to 128 printable characters, a value that is
-        no JSON or longer than 64 KiB, and for more than 1,000 keys. From any thread.
+        `value` is a JSON text. Raises InvalidInput for a key that is not 1 to 128 printable
+        characters, a value that is not JSON or is longer than 64 KiB, and for more than 1,000 keys.
+        Any thread can call this.
         """
         self._state.set(key, value)
 
     def delete_state(self, key: str) -> None:
-        """Have its schedule forget a key, in the same way."""
+        """Remove a key from the state of its schedule, in the same way."""
         self._state.delete(key)
 
     def report_progress(self, fraction: float | None, text: str = "") -> None:
-        """Say how far it is, for people: from any thread, as often as it likes; it never waits.
+        """Report how far it is, from 0 to 1, or None if that is unknown.
 
-        `fraction` is from 0 to 1, None where that can't be told. What is newest is put on record
-        once a second. Raises InvalidInput for a fraction that is none.
+        Any thread can call this, at any rate, and never waits: the newest report is recorded once a
+        second. Raises InvalidInput.
         """
         progress = progress_text(Progress(fraction=fraction, text=text))
         if self._reports is not None:
@@ -101,11 +232,97 @@ class Call:
             self._reports.put(Reported(claim.execution_id, claim.lease_token, progress))
 
     def close_state(self) -> Mapping[str, str | None] | None:
-        """Its changes of state; no more are taken then."""
+        """Accept no more changes of state, and return them."""
         return self._state.close()
 
     def begin(self, now_ms: int) -> None:
-        """Its timeout counts from now, by the monotonic clock."""
+        """Start its timeout now, by the monotonic clock."""
         self.begun_ms = now_ms
         if self.claim.policies.timeout_s is not None:
             self._until_ms = now_ms + max(1, round(self.claim.policies.timeout_s * 1000))
+
+
+class Failure:
+    """Why a function was not called, or what it raised."""
+
+    __slots__ = ("code", "message", "trace")
+
+    def __init__(self, code: str | None, message: str, trace: str | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.trace = trace
+
+
+class Ended:
+    """What a function returned, as JSON, or why it did not return."""
+
+    __slots__ = ("flags", "result", "why")
+
+    def __init__(
+        self,
+        result: str | None = None,
+        flags: tuple[str, ...] = (),
+        *,
+        why: Failure | None = None,
+    ) -> None:
+        self.result = result
+        self.flags = flags
+        self.why = why
+
+
+def verdict_of(call: Call, why: Failure | None, *, has_run: bool) -> tuple[Status, Reason | None]:
+    """Return the status and reason of a call that has ended."""
+    if not has_run:
+        if call.stop_reason is not None:
+            return Status.CANCELLED, call.stop_reason
+        return Status.FAILED, Reason.SPAWN
+    if call.is_over_time:
+        return Status.FAILED, Reason.TIMEOUT
+    if why is None:
+        return Status.SUCCESS, None  # also if it was asked to stop: it was faster
+    if call.stop_reason is not None:
+        return Status.CANCELLED, call.stop_reason
+    return Status.FAILED, Reason.EXCEPTION
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return the failure of a function that raised."""
+    import traceback  # seldom needed, and heavy
+
+    try:
+        trace = "".join(traceback.format_exception(error))
+        message = "".join(traceback.format_exception_only(error)).strip()
+    except BaseException as unprintable:  # noqa: BLE001  its own __str__ raises, or returns no text
+        name = type(unprintable).__name__
+        message = trace = f"{type(error).__name__}, which can't be printed: {name}"
+    return Failure(_storable(type(error).__name__), _storable(message), trace)
+
+
+def _storable(text: str) -> str:
+    """Cut and encode a text for a row. An end that can't be written would block all others."""
+    return text.encode("utf-8", "backslashreplace").decode()[:_MOST_LETTERS]
+
+
+def result_of(returned: object) -> tuple[str | None, tuple[str, ...]]:
+    """Return the JSON text of what a function returned, and flags."""
+    if returned is None:
+        return None, ()
+    try:
+        text = json.dumps(returned, allow_nan=False, ensure_ascii=False)
+        size_bytes = len(text.encode())
+        if size_bytes <= MOST_RESULT_BYTES and is_too_deep(text):
+            return None, (Flag.RESULT_INVALID,)
+    except Exception:  # noqa: BLE001  a value of the program can raise anything
+        return None, (Flag.RESULT_INVALID,)
+    return (None, (Flag.RESULT_TOO_BIG,)) if size_bytes > MOST_RESULT_BYTES else (text, ())
+
+
+def output_of(trace: str, now_ms: int) -> Output:
+    """Return a traceback as the output of a run; of a long one, the end."""
+    content = trace.encode("utf-8", "backslashreplace")
+    kept = content[-_MOST_TRACE_BYTES:]
+    return Output(
+        chunks=(OutputChunk(stream=Stream.STDERR, at_ms=now_ms, content=kept),),
+        stderr_bytes=len(content),
+        dropped_bytes=len(content) - len(kept),
+    )

@@ -19,7 +19,6 @@ from edgecron.supervisor.accounts import (
     identity_of,
     own_account,
 )
-from edgecron.supervisor.command_results import split_result
 from edgecron.supervisor.environment import (
     SHELL,
     base_environment,
@@ -28,10 +27,10 @@ from edgecron.supervisor.environment import (
     run_environment,
     working_folder,
 )
-from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
-from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.results import split_result
 from edgecron.supervisor.runner import Lease
 
 _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {

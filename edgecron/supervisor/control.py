@@ -11,11 +11,11 @@ from typing import Any
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import dataclass
 from edgecron.model.claim import Output, OutputChunk, Stream
-from edgecron.supervisor import addresses, protocol
-from edgecron.supervisor.files import socket_path
+from edgecron.supervisor import protocol, unix_sockets
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Kind, Phase
+from edgecron.supervisor.state_files import socket_path
 
 TIMEOUT_S = 5.0
 LIVE = frozenset({Phase.WAITING, Phase.RUNNING})  # a run of which more is to come
@@ -55,7 +55,7 @@ class Control:
         self._reader = protocol.FrameReader()
         self._messages: list[tuple[Kind, Any]] = []
         try:
-            self._link = addresses.connect(
+            self._link = unix_sockets.connect(
                 socket_path(state_dir, supervisor_id), timeout_s=timeout_s
             )
         except OSError as error:

@@ -29,7 +29,7 @@ from edgecron.model.claim import Claim, Upstream
 from edgecron.model.options import Job
 from edgecron.model.run import Execution
 from edgecron.supervisor.accounts import Account, NotRunnable
-from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
+from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHELL = "/bin/sh"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edgecron.base.files import find_weakness
-from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
+from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.records import Identity, StartRequest
 from edgecron.supervisor.spawn_failure import SpawnFailed, explain_error, explain_interpreter
 

@@ -28,9 +28,9 @@ from typing import Any
 
 from edgecron.base.files import open_private
 from edgecron.base.values import dataclass, field
-from edgecron.supervisor.files import journal_path
 from edgecron.supervisor.protocol import to_json
 from edgecron.supervisor.records import TOKEN, ExitRecord
+from edgecron.supervisor.state_files import journal_path
 
 FORMAT = "edgecron-journal"
 FORMAT_VERSION = 2

@@ -11,7 +11,7 @@ from typing import Any
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import dataclass
 from edgecron.supervisor import protocol
-from edgecron.supervisor.forks import leave_in_children
+from edgecron.supervisor.forked_children import close_in_children
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 
@@ -71,7 +71,7 @@ class SupervisorLink:
         self.is_alive = True
         self.end_message: str | None = None
         link.setblocking(False)
-        leave_in_children(self)
+        close_in_children(self)
 
     @property
     def has_unsent(self) -> bool:
@@ -155,7 +155,7 @@ class SupervisorLink:
             self._link.close()
         self.is_alive = False
 
-    def leave_to_parent(self) -> None:
+    def close_in_child(self) -> None:
         """Close our end in a child of ours: the supervisor is told nothing."""
         self._link.close()
         self.is_alive = False

@@ -10,18 +10,16 @@ from pathlib import Path
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms
 from edgecron.model.claim import Stream
-from edgecron.supervisor.deadlines import Deadlines
-from edgecron.supervisor.files import spool_name
-from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.forked_start import START_LIMIT_MS
-from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.output import OutputKeeper, Part
-from edgecron.supervisor.reactor import WRITE, Reactor
-from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.reactor import WRITE, Deadlines, Reactor
+from edgecron.supervisor.recorder import Recorder
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import result_path, take_result
 from edgecron.supervisor.run_session import RunSession
 from edgecron.supervisor.spawn import Spawned
 from edgecron.supervisor.spawn_failure import SpawnFailed
+from edgecron.supervisor.state_files import spool_name
 
 READ_BYTES = 64 * 1024
 # The most that a pipe holds for a user without privileges. More means that a process still writes.
@@ -259,12 +257,12 @@ class LiveRuns:
     """The live runs of a supervisor, by token. Reads their pipes, and ends and reaps them."""
 
     def __init__(
-        self, reactor: Reactor, *, clock: Clock, deadlines: Deadlines, ledger: Ledger
+        self, reactor: Reactor, *, clock: Clock, deadlines: Deadlines, recorder: Recorder
     ) -> None:
         self._reactor = reactor
         self._clock = clock
         self._deadlines = deadlines
-        self._ledger = ledger
+        self._recorder = recorder
         self._without_pidfd: dict[str, LiveRun] = {}  # checked on SIGCHLD
         self._held: dict[int, None] = {}  # pipes of ended runs that other processes still hold
         self.by_token: dict[str, LiveRun] = {}
@@ -374,7 +372,7 @@ class LiveRuns:
         for fd in run.streams:
             self._hold(fd)
         run.streams = {}
-        self._ledger.record_exit(record)
+        self._recorder.record_exit(record)
 
     def _close_ended(self, run: LiveRun) -> None:
         """Close descriptors that would stay ready: the ended process, and ended pipes."""

@@ -14,19 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.base.clock import Clock
-from edgecron.supervisor.controls import Controls
-from edgecron.supervisor.deadlines import Deadlines
-from edgecron.supervisor.engine_end import EngineEnd
-from edgecron.supervisor.files import socket_path
-from edgecron.supervisor.ledger import WAKE_JOURNAL, Ledger
+from edgecron.supervisor.cleanup import clear_late_results
+from edgecron.supervisor.control_server import ControlServer
 from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part
+from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind, Phase
-from edgecron.supervisor.reactor import Reactor
+from edgecron.supervisor.reactor import Deadlines, Reactor
+from edgecron.supervisor.recorder import WAKE_JOURNAL, Recorder
 from edgecron.supervisor.records import EndCause, StartRequest
-from edgecron.supervisor.remains import clear_late_results
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.start_queue import StartQueue
+from edgecron.supervisor.state_files import socket_path
 
 # After this time, drop ends that could not be written to the journal and that no engine takes.
 JOURNAL_LIMIT_MS = 600_000
@@ -43,21 +42,21 @@ class Supervisor:
         self._reactor = Reactor()
         self._deadlines = Deadlines()
         self._snapshots = Snapshots(clock)
-        self._engine = EngineEnd(link, self._reactor, on_message=self._on_message)
-        self._ledger = Ledger(
+        self._engine = Peer(link, self._reactor, on_message=self._on_message)
+        self._recorder = Recorder(
             state_dir, key=key, clock=clock, deadlines=self._deadlines, engine=self._engine
         )
         self._runs = LiveRuns(
-            self._reactor, clock=clock, deadlines=self._deadlines, ledger=self._ledger
+            self._reactor, clock=clock, deadlines=self._deadlines, recorder=self._recorder
         )
         self._queue = StartQueue(
             state_dir,
             clock=clock,
             deadlines=self._deadlines,
-            ledger=self._ledger,
+            recorder=self._recorder,
             snapshots=self._snapshots,
         )
-        self._controls = Controls(
+        self._controls = ControlServer(
             socket_path(state_dir, key), self._reactor, supervisor=self, hello=self.hello
         )
         self._revoked: set[str] = set()
@@ -86,12 +85,12 @@ class Supervisor:
                 # The journal needs no start of a run that has ended: its end follows. To read
                 # the start time from /proc takes a tenth of the time of a short command.
                 if not run.has_ended():
-                    self._ledger.record_start(run.token, pid=run.pid, started_ms=run.started_ms)
+                    self._recorder.record_start(run.token, pid=run.pid, started_ms=run.started_ms)
             if started:
                 pids = [(run.token, run.pid, run.started_ms) for run in started]
                 self._engine.send(Kind.STARTED, pids)
             # First the journal: what the engine hears must be on record.
-            self._ledger.flush()
+            self._recorder.flush()
             self._engine.flush()
             self._controls.flush()
         self._controls.close()
@@ -117,7 +116,7 @@ class Supervisor:
         phases = {token: self._phase(token) for token in tokens}
         removed = [token for token in phases if self._queue.remove(token)]
         # A living engine records this too. It has lost the lease, or is about to.
-        self._ledger.revoke(removed)
+        self._recorder.revoke(removed)
         unknown = [token for token, phase in phases.items() if phase is Phase.UNKNOWN]
         self._revoked.update(removed, unknown)
         return phases
@@ -129,7 +128,7 @@ class Supervisor:
             return self._phase(token), Part(position=position)
         return Phase.RUNNING, run.read_output(position)
 
-    def adopt(self, end: EngineEnd) -> str | None:
+    def adopt(self, end: Peer) -> str | None:
         """Serve another engine from now on; the reason if that is refused."""
         if self._engine.is_connected:
             return "the engine of this supervisor is alive"
@@ -137,11 +136,11 @@ class Supervisor:
             return "this supervisor was told to end"
         try:
             # Before any answer: an engine that does not hear of an end would wait for it for ever.
-            unacknowledged = self._ledger.find_unacknowledged()
+            unacknowledged = self._recorder.find_unacknowledged()
         except OSError as error:
             return f"its journal can't be read: {error.strerror}"
         end.become_engine(self._on_message)
-        self._engine = self._ledger.engine = end
+        self._engine = self._recorder.engine = end
         self._leave_at_ms = None
         end.send(Kind.HELLO, self.hello)
         end.send(Kind.STARTED, self.status()[0])
@@ -157,7 +156,7 @@ class Supervisor:
         if self._runs.by_token or self._queue:
             return False
         if not self._engine.is_connected:
-            return not self._ledger.has_backlog or self._has_waited(JOURNAL_LIMIT_MS)
+            return not self._recorder.has_backlog or self._has_waited(JOURNAL_LIMIT_MS)
         if self._is_stopping:
             return not self._engine.has_unsent or self._has_waited(FAREWELL_MS)
         return False
@@ -179,7 +178,7 @@ class Supervisor:
     def _on_deadline(self, key: str) -> None:
         # The queue of starts and the last wait only have to be looked at again.
         if key == WAKE_JOURNAL:
-            self._ledger.retry()
+            self._recorder.retry()
         elif key == WAKE_REAP:
             self._runs.reap_without_pidfd()
         else:
@@ -194,7 +193,7 @@ class Supervisor:
         elif kind is Kind.STOP_ALL:
             self._end(self._unended, EndCause(body))
         elif kind is Kind.ACK:
-            self._ledger.acknowledge(body, busy=set(self._unended))
+            self._recorder.acknowledge(body, busy=set(self._unended))
         else:
             raise ValueError(f"an engine can't send {kind}")
 
@@ -205,14 +204,14 @@ class Supervisor:
         }
         for token in self._revoked & fresh.keys():
             del fresh[token]
-            self._ledger.refuse([token], "ECANCELED", "it was revoked")
+            self._recorder.refuse([token], "ECANCELED", "it was revoked")
         if self._is_stopping:
-            self._ledger.refuse(list(fresh), "ESHUTDOWN", "the supervisor was told to end")
-        elif self._ledger.open_tokens(list(fresh)):
+            self._recorder.refuse(list(fresh), "ESHUTDOWN", "the supervisor was told to end")
+        elif self._recorder.open_tokens(list(fresh)):
             self._queue.add(list(fresh.values()))
 
     def _is_known(self, token: str) -> bool:
-        return token in self._runs.by_token or token in self._queue or self._ledger.knows(token)
+        return token in self._runs.by_token or token in self._queue or self._recorder.knows(token)
 
     def _end(self, tokens: list[str], cause: EndCause) -> None:
         for token in tokens:
@@ -227,7 +226,7 @@ class Supervisor:
             return Phase.RUNNING
         if token in self._queue:
             return Phase.WAITING
-        if self._ledger.knows(token):
+        if self._recorder.knows(token):
             return Phase.ENDED
         return Phase.REVOKED if token in self._revoked else Phase.UNKNOWN
 

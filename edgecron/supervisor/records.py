@@ -1,6 +1,6 @@
-"""What crosses from engine to supervisor and back: a request to start, a record of the end.
+"""Values that engine and supervisor exchange: requests to start a command, and exit records.
 
-Both are JSON objects on the link and in the journal; names are those of the fields.
+On the link and in the journal they are JSON objects, with the names of the fields as keys.
 """
 
 from __future__ import annotations
@@ -17,11 +17,27 @@ TOKEN = re.compile(r"[A-Za-z0-9_\-]{1,64}", re.ASCII)
 
 class EndCause(StrEnum):
     EXIT = "exit"  # the main process exited
-    SIGNAL = "signal"  # a signal that we did not send ended it
-    TIMEOUT = "timeout"  # it was ended for running longer than its timeout
-    CANCELLED = "cancelled"  # it was ended on request
-    STOPPED = "stopped"  # it was ended with its engine or supervisor
+    SIGNAL = "signal"  # a signal of another process ended it
+    TIMEOUT = "timeout"  # we ended it because it ran longer than its timeout
+    CANCELLED = "cancelled"  # we ended it on request
+    STOPPED = "stopped"  # we ended it with its engine or supervisor
     SPAWN = "spawn"  # it could not be started
+
+
+class Flag(StrEnum):
+    """A remark on a run, besides how it ended."""
+
+    PIPE_HELD = "pipe_held"  # another process kept stdout or stderr open when the main one ended
+    LEFT_BEHIND = "left_behind"  # its session had processes when the main one ended
+    # Checked at a bounded cost: among many short runs, some escaped processes go unnoticed.
+    ESCAPED = "escaped"  # it left processes in sessions of their own when it ended
+    OUTPUT_LOST = "output_lost"  # part of the output within the cap could not be kept (no space)
+    SPAWN_RETRIED = "spawn_retried"  # at first, the system had no process or descriptor left
+    NOT_STARTED = "not_started"  # it was never started, and can be queued again
+    KILLED = "killed"  # it did not end on TERM within its grace
+    RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
+    RESULT_INVALID = "result_invalid"  # its result is not a file of JSON
+    CORE_DUMPED = "core_dumped"  # the system wrote a core file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +62,12 @@ class Identity:
 class StartRequest:
     """All that the supervisor needs to run a command once.
 
-    `refused` is (error_code, message) where it was found that it can't be started: it is then
-    recorded like any other end, and nothing is run. `timeout_ms` None means no limit.
+    If `refused` is set, (error_code, message), nothing is run and the end is recorded like any
+    other. `timeout_ms` None means no limit, `nice` None the supervisor's own niceness.
 
-    What belongs to another user is looked at with that user's rights, by who has become it: `cwd`,
-    for which `/` will do where `is_home` and it is missing, and `env_file`, whose variables come
-    over `base_env` and below `env`.
+    For another user (`identity`), the fork that has become this user enters `cwd`, or `/` if
+    `is_home` and it is missing, and reads `env_file`. Its variables override `base_env`, and `env`
+    overrides them.
     """
 
     token: str
@@ -121,12 +137,11 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitRecord:
-    """How a run ended, as the supervisor saw it.
+    """How a run ended.
 
-    `exit_code` is 128+N where signal N (`signal`) ended it, None where it never started; then
-    `started_ms` and `duration_ms` are None too. `*_ms` instants are wall time, `duration_ms` is
-    monotonic. `result` is the JSON text that it left. `output` is what
-    `edgecron.supervisor.output.load_output` reads.
+    `exit_code` is 128+N if signal N (`signal`) ended it. If it never started, `exit_code`,
+    `started_ms` and `duration_ms` are None. Instants are wall time, `duration_ms` is monotonic.
+    `result` is the JSON text that the run left. `output.load_output` reads `output`.
     """
 
     token: str

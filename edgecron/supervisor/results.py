@@ -1,38 +1,57 @@
-"""The small JSON result that a run may leave in the file that EDGECRON_RESULT names."""
+"""Results of commands: the file that a run leaves, and what the file holds.
+
+A command leaves a small JSON value in the file that EDGECRON_RESULT names. A function that runs in
+its own process leaves `{"edgecron": {"result": ..., "state": {"key": "text of JSON" or null}}}`
+instead, with nothing beside it. `"progress": {"fraction": 1, "text": ""}` can be there too. If the
+function raised, it leaves `"error": {"code": "ValueError", "message": "ValueError: no"}` and no
+result. If its result is not JSON, it leaves `"lost": true`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from edgecron.base.checks import check_json
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import NamedTuple
 from edgecron.model.claim import MOST_RESULT_BYTES
-from edgecron.supervisor.files import result_name
-from edgecron.supervisor.flags import Flag
-from edgecron.supervisor.records import Identity, StartRequest
+from edgecron.model.reports import (
+    MOST_STATE_KEYS,
+    Progress,
+    check_state_key,
+    check_state_value,
+    progress_text,
+)
+from edgecron.supervisor.records import Flag, Identity, StartRequest
+from edgecron.supervisor.state_files import result_name
 
 VARIABLE = "EDGECRON_RESULT"
-MARKER = "edgecron"  # the only key of a result that holds more: see `runners.results`
-WITHOUT = "EDGECRON_RUN_MARK"  # in its place where there can be no such file: who it is of
-# On a disk, where the file counts as its user's own, as what that user leaves in /var/tmp. In /run,
-# which lies in memory and is otherwise root's, one job could take all the room there is.
+WITHOUT = "EDGECRON_RUN_MARK"  # identifies a run that can have no result file
+MARKER = "edgecron"  # the only key of what a function in its own process leaves
+# Results of other users lie on a disk, where the file counts as its user's own. /run lies in memory
+# and belongs to root: one job could take all its space.
 _OF_OTHERS = Path("/var/cache" if Path("/var/cache").is_dir() else "/var/run") / "edgecron"
+_PARTS = {"result", "state", "progress", "error", "lost"}
+_MOST_LETTERS = 2_000  # of what a row says about an exception
 
 
 def result_path(token: str, state_dir: Path, *, of_another_user: bool) -> Path:
-    """Where a run may leave its result. Another user can't reach the state folder."""
+    """Return the path of a run's result file. Another user can't reach the state folder."""
     return (_OF_OTHERS if of_another_user else state_dir) / result_name(token)
 
 
 def with_result_file(request: StartRequest, state_dir: Path) -> dict[str, str]:
-    """The environment of a run, with the file where it may leave a result.
+    """Return the environment of a run with the name of its result file.
 
-    For a run as another user the file is made, in a folder of root's. Where that can't be, as
-    where /var is read-only, there is no such variable, but one by which the run is known all the
-    same, should its supervisor die.
+    For another user, make the file, in a folder of root's. If that fails, for example because /var
+    is read-only, set a variable that only identifies the run, in case its supervisor dies.
     """
     environment = dict(request.env)
     who = request.identity
@@ -51,7 +70,7 @@ def _make_for(who: Identity, path: Path) -> bool:
         folder = path.parent.lstat()
         if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.geteuid():
             return False
-        # Names can't be listed or made there, but by root.
+        # Only root can list or make names there.
         path.parent.chmod(0o711)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -64,16 +83,16 @@ def _make_for(who: Identity, path: Path) -> bool:
 
 
 def forget_results(token: str, state_dir: Path) -> None:
-    """Remove what a run may have left, wherever it was."""
+    """Remove the result file of a run, as own or as another user."""
     for of_another_user in (False, True):
         remove_result(result_path(token, state_dir, of_another_user=of_another_user))
 
 
 def take_result(path: Path, *, of_another_user: bool = False) -> tuple[str | None, Flag | None]:
-    """The JSON text that a run has left, or why it can't be kept; both None where it left none.
+    """Read and remove the result file: the JSON text, or why it can't be kept.
 
-    The file is gone then. Nothing is followed or waited for that a run may have put there. What
-    another user's run has left is a result and nothing else: neither state nor progress.
+    Both are None if the run left none. A link is not followed, and a FIFO is not waited for. A run
+    of another user can only leave a result: neither state nor progress.
     """
     text, flag = _take(path)
     if of_another_user and text is not None and f'"{MARKER}"' in text:
@@ -100,7 +119,7 @@ def _take(path: Path) -> tuple[str | None, Flag | None]:
 
 
 def remove_result(path: Path) -> None:
-    """Remove what stands there, unless it is a folder: that is not ours."""
+    """Remove a file. A folder is not ours, and stays."""
     with contextlib.suppress(OSError):
         path.unlink()
 
@@ -112,7 +131,7 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
     if seen.st_size > MOST_RESULT_BYTES:
         return None, Flag.RESULT_TOO_BIG
     if seen.st_size == 0 and seen.st_uid != os.geteuid():
-        return None, None  # as it was made for another user
+        return None, None  # as it was made for the other user
     content = os.read(fd, MOST_RESULT_BYTES + 1)
     if len(content) > MOST_RESULT_BYTES:
         return None, Flag.RESULT_TOO_BIG
@@ -122,3 +141,63 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
     except ValueError:  # not UTF-8, or InvalidInput
         return None, Flag.RESULT_INVALID
     return text, None
+
+
+class Left(NamedTuple):
+    """What a result file holds: result as JSON text, changes of state, last progress."""
+
+    result: str | None = None
+    state: Mapping[str, str | None] | None = None
+    progress: str | None = None
+    error: tuple[str, str] | None = None  # the type and message of an exception
+    is_lost: bool = False  # the result is not JSON
+
+
+def split_result(text: str | None) -> Left | None:
+    """Take apart the text of a result file; None if it is marked and malformed."""
+    if text is None or f'"{MARKER}"' not in text:
+        return Left(result=text)
+    try:
+        body = json.loads(text)
+        if not isinstance(body, dict) or set(body) != {MARKER}:
+            return Left(result=text)
+        return _left(body[MARKER])
+    except (InvalidInput, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _left(parts: dict[str, Any]) -> Left:
+    if not set(parts) <= _PARTS:
+        raise ValueError("expected result, state, progress, error and lost")
+    result, state, progress = (parts.get(part) for part in ("result", "state", "progress"))
+    return Left(
+        result=None if result is None else _storable(result),
+        state=None if state is None else _changes(state),
+        progress=None if progress is None else progress_text(Progress(**progress)),
+        error=_error(parts.get("error")),
+        is_lost=parts.get("lost") is True,
+    )
+
+
+def _error(error: Any) -> tuple[str, str] | None:
+    if error is None:
+        return None
+    code, message = str(error["code"]), str(error["message"])
+    (code + message).encode()
+    return code[:_MOST_LETTERS], message[:_MOST_LETTERS]
+
+
+def _storable(result: Any) -> str:
+    text = json.dumps(result, ensure_ascii=False)
+    text.encode()  # JSON allows half a surrogate pair, a row does not.
+    return text
+
+
+def _changes(state: Any) -> dict[str, str | None] | None:
+    if not isinstance(state, dict) or len(state) > MOST_STATE_KEYS:
+        raise ValueError("expected an object of as many keys as a state may have")
+    for key, value in state.items():
+        check_state_key(key)
+        if value is not None:
+            check_state_value(key, value)
+    return state or None

@@ -17,8 +17,6 @@ from contextlib import suppress
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import dataclass
-from edgecron.supervisor.files import result_name
-from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.groups import (
     LeftGroup,
     Process,
@@ -29,7 +27,9 @@ from edgecron.supervisor.groups import (
     signal_group,
     signal_session,
 )
+from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import VARIABLE, WITHOUT
+from edgecron.supervisor.state_files import result_name
 
 REST_FACTOR = 50  # after a snapshot, wait this many times its duration before one that only flags
 _RUN_ID = "EDGECRON_RUN_ID"

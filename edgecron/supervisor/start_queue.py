@@ -8,11 +8,10 @@ from pathlib import Path
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms
-from edgecron.supervisor.deadlines import Deadlines
-from edgecron.supervisor.flags import Flag
-from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.live_runs import LiveRun
-from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.reactor import Deadlines
+from edgecron.supervisor.recorder import Recorder
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run_session import RunSession, Snapshots, find_mark
 from edgecron.supervisor.spawn import Spawner
@@ -35,14 +34,14 @@ class StartQueue:
         *,
         clock: Clock,
         deadlines: Deadlines,
-        ledger: Ledger,
+        recorder: Recorder,
         snapshots: Snapshots,
         spawner: Spawner | None = None,
     ) -> None:
         self._state_dir = state_dir
         self._clock = clock
         self._deadlines = deadlines
-        self._ledger = ledger
+        self._recorder = recorder
         self._snapshots = snapshots
         self._spawner = spawner or Spawner()
         # The first item of a plain dict is slow to find after many removals.
@@ -72,7 +71,7 @@ class StartQueue:
         """End a run before its start, if it waits."""
         if self.remove(token):
             now_ms = self._clock.now_ms()
-            self._ledger.record_exit(ExitRecord(token=token, cause=cause, finished_ms=now_ms))
+            self._recorder.record_exit(ExitRecord(token=token, cause=cause, finished_ms=now_ms))
 
     def remove(self, token: str) -> bool:
         """Remove a run before its start; False if it does not wait."""
@@ -147,7 +146,7 @@ class StartQueue:
         is_retried = token in self._retried
         self._retried.discard(token)
         tried = f"; tried for {format_duration_ms(RETRY_LIMIT_MS)}" if is_retried else ""
-        self._ledger.record_exit(
+        self._recorder.record_exit(
             ExitRecord(
                 token=token,
                 cause=EndCause.SPAWN,

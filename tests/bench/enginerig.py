@@ -20,7 +20,7 @@ from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
 from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite.store import SqliteStore, open_store
-from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
+from edgecron.supervisor.state_files import lock_path, prepare_state_dir, take_lock
 
 
 class InstantRunner:

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
 from edgecron.engine.state_folder import ring_engines
-from edgecron.supervisor import Started, StartRequest, start
-from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.launch import start
+from edgecron.supervisor.link import Started, SupervisorLink
+from edgecron.supervisor.records import StartRequest
 from tests.bench.machine import Setting
 from tests.bench.processes import (
     cpu_s_of,

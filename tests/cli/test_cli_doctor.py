@@ -19,7 +19,7 @@ from edgecron.client import Client, doctor_database
 from edgecron.client.doctor_files import Room, judge_space
 from edgecron.engine.state_folder import Doorbell
 from edgecron.store.sqlite.whole_file import find_damage_within
-from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.state_files import prepare_state_dir
 from tests.support.cli import Edgecron, Said
 from tests.support.places import small_disk
 from tests.support.processes import Daemon, Gate, ends, parent_of

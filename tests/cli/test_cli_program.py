@@ -20,7 +20,7 @@ from tests.support.program import PROGRAM
 BOUND_S = 30.0
 HEAVY = [
     "apsw.ext", "asyncio", "concurrent", "croniter", "edgecron.engine.step",
-    "edgecron.supervisor.process", "logging", "rich", "socket", "subprocess", "textual",
+    "edgecron.supervisor.launch", "logging", "rich", "socket", "subprocess", "textual",
 ]  # fmt: skip
 
 Start = Callable[..., "subprocess.Popen[bytes]"]

@@ -18,7 +18,7 @@ from edgecron.engine.host import EngineHost
 from edgecron.model.choices import Reason, Status
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.control import Control
-from edgecron.supervisor.files import lock_is_held
+from edgecron.supervisor.state_files import lock_is_held
 from tests.support.embedded import (
     BOUND_S,
     add_command,

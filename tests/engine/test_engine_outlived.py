@@ -20,9 +20,9 @@ from edgecron.engine.host import EngineHost
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Stream
 from edgecron.store.sqlite.connection import Database
-from edgecron.supervisor import lock_is_held, lock_path
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.protocol import PROTOCOL_VERSION
+from edgecron.supervisor.state_files import lock_is_held, lock_path
 from tests.support.crowd import COUNT, Crowd, name_of, printed
 from tests.support.edits import Edit
 from tests.support.engines import Place

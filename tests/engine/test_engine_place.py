@@ -11,7 +11,7 @@ import pytest
 from edgecron.base.paths import state_dir
 from edgecron.engine.state_folder import EngineFiles, engine_lock_path
 from edgecron.model.choices import Status
-from edgecron.supervisor.files import lock_is_held, lock_path, prepare_state_dir
+from edgecron.supervisor.state_files import lock_is_held, lock_path, prepare_state_dir
 from tests.support.engines import Place
 from tests.support.processes import ends
 

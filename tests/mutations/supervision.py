@@ -22,8 +22,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="Supervisor._start",
-                old=("del fresh[token]\n        self._ledger.refuse([token],"),
-                new="self._ledger.refuse([token],",
+                old=("del fresh[token]\n        self._recorder.refuse([token],"),
+                new="self._recorder.refuse([token],",
             ),
         ),
         hunt=Hunt(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from edgecron.model.choices import Reason
 from edgecron.model.claim import Stream
-from edgecron.supervisor.files import lock_path, spool_name, take_lock
+from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.journal import Journal, read_journal
 from edgecron.supervisor.output import OutputKeeper, load_output
 from edgecron.supervisor.records import EndCause, ExitRecord
-from edgecron.supervisor.remains import forget
+from edgecron.supervisor.state_files import lock_path, spool_name, take_lock
 from edgecron.supervisor.verdicts import Exit, Interrupted, judge
 from tests.simulation.world import Body, SimSupervisor
 

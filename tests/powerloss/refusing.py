@@ -18,7 +18,7 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.loop import Loop
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.state_folder import EngineFiles
-from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.state_files import prepare_state_dir
 from tests.powerloss.faults import Faults, Op
 from tests.powerloss.laboratory import DATABASE
 from tests.powerloss.recorder import Logged

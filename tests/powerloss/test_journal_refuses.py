@@ -63,12 +63,12 @@ class Life:
     def acknowledge(self, tokens: Iterable[str]) -> None:
         self.acknowledged += tokens
         needed = {*self.started} - {*self.acknowledged}
-        with suppress(OSError):  # So does the ledger: the next one tries again.
+        with suppress(OSError):  # So does the recorder: the next one tries again.
             self.journal.shrink(needed)
         self.check()
 
     def flush(self) -> None:
-        with suppress(OSError):  # So does the ledger, and tries again later.
+        with suppress(OSError):  # So does the recorder, and tries again later.
             self.journal.write_backlog()
 
     def check(self) -> None:

@@ -17,9 +17,9 @@ from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Claim, Outcome
 from edgecron.store.sqlite.store import SqliteStore
-from edgecron.supervisor.files import prepare_state_dir
-from edgecron.supervisor.flags import Flag
-from edgecron.supervisor.remains import forget
+from edgecron.supervisor.cleanup import forget
+from edgecron.supervisor.records import Flag
+from edgecron.supervisor.state_files import prepare_state_dir
 from tests.powerloss.faults import NO_FAULTS, Faults
 from tests.powerloss.journals import KnownSupervisors, WrittenJournal, remember
 from tests.powerloss.recorder import Logged, Mark, Recorder, recording

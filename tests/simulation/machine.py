@@ -15,9 +15,9 @@ from random import Random
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
-from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 from edgecron.supervisor.journal import read_journal
 from edgecron.supervisor.records import EndCause, StartRequest
+from edgecron.supervisor.state_files import lock_path, prepare_state_dir, take_lock
 from tests.simulation.links import Link, Socket
 from tests.simulation.points import CALM, STEPS_MS, Fault, Hit, Point, faults_at
 from tests.simulation.steppers import Killed, Stepper

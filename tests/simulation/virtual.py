@@ -1,4 +1,4 @@
-"""Supervisors of a virtual machine: the real one's loop, ledger and journal over virtual commands.
+"""Supervisors of a virtual machine: the real loop, recorder and journal over virtual commands.
 
 What is virtual is the system around it: sockets are queues, commands are values that end by the
 clock, a guardian is a decision. What a command did is kept in `Machine.bodies`, as its own log.
@@ -10,11 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgecron.supervisor.deadlines import Deadlines
-from edgecron.supervisor.flags import Flag
-from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.loop import Supervisor
-from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.reactor import Deadlines
+from edgecron.supervisor.recorder import Recorder
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.spawn_failure import SpawnFailed
 from edgecron.supervisor.start_queue import StartQueue
@@ -94,10 +93,10 @@ class Run:
 class LiveRuns:
     """The live runs of a supervisor: the face of the real one."""
 
-    def __init__(self, machine: Machine, deadlines: Deadlines, ledger: Ledger) -> None:
+    def __init__(self, machine: Machine, deadlines: Deadlines, recorder: Recorder) -> None:
         self._machine = machine
         self._deadlines = deadlines
-        self._ledger = ledger
+        self._recorder = recorder
         self._reaped: list[Body] = []  # whose ends were not seen on record yet
         self.by_token: dict[str, Run] = {}
 
@@ -138,7 +137,7 @@ class LiveRuns:
 
     def note_records(self) -> None:
         """Before it sleeps: what it has put down of ends is in its journal, unless that is full."""
-        if not self._ledger.has_backlog:
+        if not self._recorder.has_backlog:
             for body in self._reaped:
                 body.is_on_record = True
             self._reaped.clear()
@@ -149,7 +148,7 @@ class LiveRuns:
     def _reap(self, run: Run) -> None:
         del self.by_token[run.token]
         self._deadlines.clear(f"run {run.token}")
-        self._ledger.record_exit(run.record())
+        self._recorder.record_exit(run.record())
         self._reaped.append(run.body)
 
     def _set_deadline(self, run: Run, after_ms: int) -> None:
@@ -194,7 +193,7 @@ class Reactor:
         self._supervisor.take()
 
 
-class Controls:
+class ControlServer:
     """Questions of others, answered in the turn in which they are taken."""
 
     def __init__(self) -> None:
@@ -230,23 +229,23 @@ class VirtualSupervisor(Supervisor):
         end: Any = End(socket, self._on_message)
         self._ends = [end]
         self._engine = end
-        self._ledger = Ledger(
+        self._recorder = Recorder(
             machine.state_dir,
             key=key,
             clock=clock,
             deadlines=self._deadlines,
             engine=end,
         )
-        runs: Any = LiveRuns(machine, self._deadlines, self._ledger)
+        runs: Any = LiveRuns(machine, self._deadlines, self._recorder)
         self._runs = runs
         self._queue = VirtualQueue(
             machine,
             key,
             clock=clock,
             deadlines=self._deadlines,
-            ledger=self._ledger,
+            recorder=self._recorder,
         )
-        controls: Any = Controls()
+        controls: Any = ControlServer()
         self._controls = controls
         self._revoked = set()
         self._is_stopping = False
@@ -254,10 +253,10 @@ class VirtualSupervisor(Supervisor):
 
     @property
     def journal_fd(self) -> int:
-        return self._ledger._journal._fd
+        return self._recorder._journal._fd
 
     @property
-    def controls(self) -> Controls:
+    def controls(self) -> ControlServer:
         found: Any = self._controls
         return found
 

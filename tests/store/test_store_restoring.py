@@ -19,7 +19,7 @@ from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt, Reason, Status
 from edgecron.model.run import Execution
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
-from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
+from edgecron.supervisor.state_files import lock_path, prepare_state_dir, take_lock
 from tests.support.clock import FakeClock
 from tests.support.olddatabases import make_version_1, version_of
 from tests.support.specs import make_spec

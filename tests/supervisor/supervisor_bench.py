@@ -16,26 +16,15 @@ from typing import Any
 from edgecron.base.clock import SystemClock
 from edgecron.embedding.fake_clock import FakeClock
 from edgecron.model.claim import Output, Stream
-from edgecron.supervisor import (
-    Event,
-    Exited,
-    ExitRecord,
-    JournalState,
-    NotStarted,
-    Started,
-    StartRequest,
-    read_journal,
-    start,
-)
-from edgecron.supervisor.deadlines import Deadlines
-from edgecron.supervisor.engine_end import EngineEnd
-from edgecron.supervisor.journal import Trace
-from edgecron.supervisor.ledger import Ledger
-from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.journal import JournalState, Trace, read_journal
+from edgecron.supervisor.launch import StartBy, start
+from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
 from edgecron.supervisor.live_runs import LiveRun
 from edgecron.supervisor.output import load_output
-from edgecron.supervisor.process import StartBy
-from edgecron.supervisor.reactor import Reactor
+from edgecron.supervisor.peer import Peer
+from edgecron.supervisor.reactor import Deadlines, Reactor
+from edgecron.supervisor.recorder import Recorder
+from edgecron.supervisor.records import ExitRecord, StartRequest
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.spawn import Spawner
 from edgecron.supervisor.start_queue import StartQueue
@@ -167,8 +156,8 @@ class Starting:
         theirs.close()
         self._reactor = Reactor()
         self._spawner = spawner or Spawner()
-        self._engine = EngineEnd(ours, self._reactor, on_message=lambda kind, body: None)
-        self.ledger = Ledger(
+        self._engine = Peer(ours, self._reactor, on_message=lambda kind, body: None)
+        self.recorder = Recorder(
             state_dir,
             key=_KEY,
             clock=self.clock,
@@ -179,27 +168,27 @@ class Starting:
             state_dir,
             clock=self.clock,
             deadlines=self.deadlines,
-            ledger=self.ledger,
+            recorder=self.recorder,
             snapshots=self.snapshots,
             spawner=self._spawner,
         )
 
     def start(self, *requests: StartRequest) -> None:
         """Put their tokens on record, and begin to start them."""
-        assert self.ledger.open_tokens([request.token for request in requests])
+        assert self.recorder.open_tokens([request.token for request in requests])
         self.queue.add(requests)
         self.started += self.queue.start_some()
 
     def traces(self) -> dict[str, Trace]:
         """What is on record of each token."""
-        self.ledger.flush()
+        self.recorder.flush()
         return read_journal(self._state_dir, _KEY).traces
 
     def close(self) -> None:
         """Close all descriptors; a process that was ended on its way has gone by now."""
         self._reactor.turn(0)
         self._engine.disconnect()
-        self.ledger.close()
+        self.recorder.close()
         self._spawner.close()
         for run in self.started:
             for fd in (*run.streams, *run.ended_fds):

@@ -16,20 +16,13 @@ from edgecron.base.clock import SystemClock
 from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome
 from edgecron.model.options import Job, Policies
-from edgecron.supervisor import (
-    EndCause,
-    Exit,
-    ExitRecord,
-    Interrupted,
-    LeftGroup,
-    NeverStarted,
-    SupervisorLink,
-    end_left_group,
-    start,
-    verdict,
-)
 from edgecron.supervisor.command_runner import CommandRunner, Part, outcome_of
+from edgecron.supervisor.groups import LeftGroup, end_left_group
+from edgecron.supervisor.launch import start
+from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.runner import Runner
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, verdict
 from tests.support.accounts import as_root
 
 BOUND_MS = 20_000

@@ -9,10 +9,9 @@ import pytest
 
 from edgecron.model.choices import Status
 from edgecron.model.reports import MOST_STATE_KEYS, Progress, read_progress
-from edgecron.supervisor.command_results import Left, split_result
 from edgecron.supervisor.command_runner import outcome_of
-from edgecron.supervisor.flags import Flag
-from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.results import Left, split_result
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.claim import Stream
-from edgecron.supervisor import EndCause, Flag, Identity, StartBy
+from edgecron.supervisor.launch import StartBy
+from edgecron.supervisor.records import EndCause, Flag, Identity
 from tests.supervisor.supervisor_bench import Bell, Bench, children_of
 from tests.support.accounts import as_root
 

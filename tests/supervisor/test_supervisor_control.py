@@ -13,13 +13,16 @@ import pytest
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.model.claim import Output, OutputChunk, Stream
-from edgecron.supervisor import EndCause, Exited, Flag, StartBy, Started, addresses, protocol
+from edgecron.supervisor import protocol, unix_sockets
 from edgecron.supervisor.control import Control, rest_of
-from edgecron.supervisor.engine_end import EngineEnd
-from edgecron.supervisor.files import journal_path, socket_path
+from edgecron.supervisor.launch import StartBy
+from edgecron.supervisor.link import Exited, Started
 from edgecron.supervisor.output import OutputKeeper, Part
+from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import Kind, Phase, encode
 from edgecron.supervisor.reactor import Reactor
+from edgecron.supervisor.records import EndCause, Flag
+from edgecron.supervisor.state_files import journal_path, socket_path
 from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
@@ -76,7 +79,7 @@ def test_a_socket_can_be_reached_whatever_the_length_of_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
 ) -> None:
     if not has_proc:
-        monkeypatch.setattr("edgecron.supervisor.addresses._FDS", "/no/such/folder")
+        monkeypatch.setattr("edgecron.supervisor.unix_sockets._FDS", "/no/such/folder")
     bench = Bench(tmp_path / ("x" * 120) / ("y" * 120), by=StartBy.FORK)
 
     with Control(bench.state_dir, bench.link.supervisor_id) as control:
@@ -89,11 +92,11 @@ def test_a_socket_can_be_reached_whatever_the_length_of_its_path(
 def test_who_is_at_the_other_end_is_known() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert addresses.peer_uid(ours) == os.geteuid()
+        assert unix_sockets.peer_uid(ours) == os.geteuid()
 
 
 def test_a_stranger_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgecron.supervisor.addresses.peer_uid", lambda link: 12345)
+    monkeypatch.setattr("edgecron.supervisor.unix_sockets.peer_uid", lambda link: 12345)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     try:
         with pytest.raises(SupervisorUnavailable, match="can't be asked"):
@@ -305,7 +308,7 @@ def test_a_request_that_fails_is_told_to_who_asked_and_ends_nothing(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("edgecron.supervisor.ledger.Ledger.knows", fail)
+    monkeypatch.setattr("edgecron.supervisor.recorder.Recorder.knows", fail)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     with (
         Control(bench.state_dir, bench.link.supervisor_id) as control,
@@ -325,7 +328,7 @@ def test_an_engine_whose_message_fails_is_let_go_of_and_nothing_else() -> None:
 
     ours, theirs = socket.socketpair()
     reactor = Reactor()
-    end = EngineEnd(theirs, reactor, on_message=fail)
+    end = Peer(theirs, reactor, on_message=fail)
     with ours:
         ours.sendall(encode(Kind.CANCEL, []))
         reactor.turn(BOUND_MS / 1000)
@@ -383,7 +386,7 @@ def test_a_supervisor_of_another_version_does_all_but_be_adopted(
 )
 def test_who_talks_nonsense_is_left_alone(bench: Bench, control: Control, frame: bytes) -> None:
     path = socket_path(bench.state_dir, bench.link.supervisor_id)
-    with addresses.connect(path, timeout_s=5) as link:
+    with unix_sockets.connect(path, timeout_s=5) as link:
         link.sendall(frame)
         link.shutdown(socket.SHUT_WR)
         while link.recv(4096):
@@ -395,7 +398,7 @@ def test_who_talks_nonsense_is_left_alone(bench: Bench, control: Control, frame:
 
 def test_more_connections_than_may_be_are_closed(bench: Bench) -> None:
     path = socket_path(bench.state_dir, bench.link.supervisor_id)
-    links = [addresses.connect(path, timeout_s=5) for _ in range(70)]
+    links = [unix_sockets.connect(path, timeout_s=5) for _ in range(70)]
     greeted = [bool(link.recv(4096)) for link in links]
     for link in links:
         link.close()

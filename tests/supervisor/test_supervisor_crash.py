@@ -13,23 +13,15 @@ import pytest
 from edgecron.base.clock import SystemClock
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import Reason
-from edgecron.supervisor import (
-    EndCause,
-    Exit,
-    Interrupted,
-    LeftGroup,
-    NeverStarted,
-    end_left_group,
-    lock_is_held,
-    lock_path,
-    read_journal,
-    results,
-    verdict,
-)
-from edgecron.supervisor.groups import read_start_time
+from edgecron.supervisor import results
+from edgecron.supervisor.groups import LeftGroup, end_left_group, read_start_time
+from edgecron.supervisor.journal import read_journal
+from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.output import load_output
-from edgecron.supervisor.process import StartBy
+from edgecron.supervisor.records import EndCause
 from edgecron.supervisor.run_session import end_unrecorded
+from edgecron.supervisor.state_files import lock_is_held, lock_path
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, verdict
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 from tests.support.accounts import as_root, identity
 
@@ -37,7 +29,8 @@ ENGINE = """
 import os, sys
 from pathlib import Path
 from edgecron.base.clock import SystemClock
-from edgecron.supervisor import StartRequest, start
+from edgecron.supervisor.launch import start
+from edgecron.supervisor.records import StartRequest
 
 link = start(Path(sys.argv[1]), clock=SystemClock())
 line = sys.argv[2]

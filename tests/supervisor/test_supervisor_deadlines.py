@@ -4,34 +4,7 @@ from __future__ import annotations
 
 import random
 
-from edgecron.supervisor.deadlines import Deadlines
-
-DAY_MS = 86_400_000
-
-
-def test_what_was_cleared_before_its_time_is_not_kept_for_that_long() -> None:
-    deadlines = Deadlines()
-    deadlines.set("live", 1_000_000)
-
-    # As of a job each second with a time-out of a day, while another one runs.
-    for number in range(10_000):
-        deadlines.set(f"run {number}", DAY_MS + number * 1000)
-        deadlines.clear(f"run {number}")
-
-    assert deadlines.entry_count < 100
-    assert deadlines.pop_due(2 * DAY_MS) == ["live"]
-    assert deadlines.next_ms() is None
-
-
-def test_a_time_that_is_set_again_and_again_is_one() -> None:
-    deadlines = Deadlines()
-
-    for at_ms in range(10_000):
-        deadlines.set("again", DAY_MS - at_ms)
-
-    assert deadlines.entry_count < 100
-    assert deadlines.next_ms() == DAY_MS - 9_999
-    assert deadlines.pop_due(DAY_MS) == ["again"]
+from edgecron.supervisor.reactor import Deadlines
 
 
 def test_times_come_in_their_order_whatever_was_set_and_cleared_between() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor import EndCause, Flag, StartBy
+from edgecron.supervisor.launch import StartBy
+from edgecron.supervisor.records import EndCause, Flag
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, wait_gone
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.

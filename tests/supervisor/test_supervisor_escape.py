@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
-from edgecron.supervisor.groups import Process, list_processes, read_start_time, signal_session
+from edgecron.supervisor.groups import (
+    LeftGroup,
+    Process,
+    end_left_group,
+    list_processes,
+    read_start_time,
+    signal_session,
+)
+from edgecron.supervisor.records import EndCause, Flag, Identity
 from edgecron.supervisor.run_session import REST_FACTOR, Orphan, Snapshot, Snapshots, find_mark
 from tests.supervisor.supervisor_bench import (
     Bell,

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor import EndCause, forget, forked_start, live_runs, lock_is_held, lock_path
+from edgecron.supervisor import forked_start, live_runs
+from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.control import Control
-from edgecron.supervisor.process import StartBy
+from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.protocol import Phase
-from edgecron.supervisor.records import ExitRecord, Identity, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, Identity, StartRequest
 from edgecron.supervisor.results import result_path
+from edgecron.supervisor.state_files import lock_is_held, lock_path
 from tests.supervisor.supervisor_bench import (
     BOUND_MS,
     Bell,

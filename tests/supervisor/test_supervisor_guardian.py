@@ -14,21 +14,14 @@ import pytest
 
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import Reason
-from edgecron.supervisor import (
-    EndCause,
-    Interrupted,
-    JournalState,
-    StartBy,
-    Trace,
-    forget,
-    lock_is_held,
-    lock_path,
-    verdict,
-)
-from edgecron.supervisor.files import journal_path
+from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.groups import Process
 from edgecron.supervisor.guardian import find_doomed
-from edgecron.supervisor.records import ExitRecord
+from edgecron.supervisor.journal import JournalState, Trace
+from edgecron.supervisor.launch import StartBy
+from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.state_files import journal_path, lock_is_held, lock_path
+from edgecron.supervisor.verdicts import Interrupted, verdict
 from tests.supervisor.supervisor_bench import (
     Bell,
     Bench,

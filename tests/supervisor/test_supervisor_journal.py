@@ -10,21 +10,17 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import Reason
-from edgecron.supervisor import (
-    EndCause,
-    Exit,
-    ExitRecord,
-    Interrupted,
-    JournalState,
-    NeverStarted,
-    forget,
+from edgecron.supervisor.cleanup import find_dead, forget
+from edgecron.supervisor.journal import Journal, JournalState, encode_line, read_journal
+from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.state_files import (
+    journal_path,
     lock_path,
-    read_journal,
-    verdict,
+    result_name,
+    spool_name,
+    take_lock,
 )
-from edgecron.supervisor.files import journal_path, result_name, spool_name, take_lock
-from edgecron.supervisor.journal import Journal, encode_line
-from edgecron.supervisor.remains import find_dead
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, verdict
 from tests.supervisor.supervisor_bench import Bench
 
 KEY = "0123456789abcdef"

@@ -17,11 +17,9 @@ import pytest
 import edgecron
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import SupervisorUnavailable
-from edgecron.supervisor import lock_is_held, lock_path, start
-from edgecron.supervisor.files import take_lock
-from edgecron.supervisor.holders import find_holders
-from edgecron.supervisor.process import StartBy
+from edgecron.supervisor.launch import StartBy, start
 from edgecron.supervisor.protocol import BrokenProtocol, FrameReader, FrameWriter, Kind, encode
+from edgecron.supervisor.state_files import find_holders, lock_is_held, lock_path, take_lock
 from tests.supervisor.supervisor_bench import Bench
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
@@ -189,7 +187,7 @@ def test_a_supervisor_that_can_not_be_set_up_says_why_and_leaves_nothing(
     def fail(*arguments: object, **named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("edgecron.supervisor.ledger.Journal", fail)
+    monkeypatch.setattr("edgecron.supervisor.recorder.Journal", fail)
 
     with pytest.raises(SupervisorUnavailable, match=r"can't be set up: .* No space left"):
         start(tmp_path, clock=SystemClock(), by=StartBy.FORK)
@@ -229,7 +227,7 @@ def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(
 def test_an_executed_supervisor_that_can_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.supervisor.process._EXEC", "import no_such_module")
+    monkeypatch.setattr("edgecron.supervisor.launch._EXEC", "import no_such_module")
 
     with pytest.raises(SupervisorUnavailable, match="No module named 'no_such_module'"):
         start(tmp_path, clock=SystemClock(), by=StartBy.EXEC)
@@ -351,7 +349,7 @@ sys.path.insert(0, {str(copy)!r})
 from pathlib import Path
 import edgecron
 from edgecron.base.clock import SystemClock
-from edgecron.supervisor import StartBy, start
+from edgecron.supervisor.launch import StartBy, start
 start(Path({str(tmp_path / "state")!r}), clock=SystemClock(), by=StartBy.EXEC).close()
 """
 

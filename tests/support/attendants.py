@@ -16,9 +16,9 @@ from typing import Any, Self
 
 from edgecron.engine.state_folder import Doorbell, EngineFiles
 from edgecron.model.claim import OutputChunk
-from edgecron.supervisor import addresses, protocol
-from edgecron.supervisor.files import lock_path, prepare_state_dir, socket_path, take_lock
+from edgecron.supervisor import protocol, unix_sockets
 from edgecron.supervisor.protocol import Kind, Phase
+from edgecron.supervisor.state_files import lock_path, prepare_state_dir, socket_path, take_lock
 
 Said = Mapping[str, Sequence[OutputChunk]]
 
@@ -46,7 +46,7 @@ class Attendants:
             stack.callback(os.close, take_lock(lock))
             stack.callback(lock.unlink)
             path = socket_path(folder, self._supervisor_id)
-            listener = stack.enter_context(addresses.listen(path))
+            listener = stack.enter_context(unix_sockets.listen(path))
             stack.callback(path.unlink)
             bell = None
             if self._engine_key is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.state_files import prepare_state_dir
 
 _SCRIPT = """
 import sys

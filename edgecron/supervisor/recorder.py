@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.base.clock import Clock
-from edgecron.supervisor.deadlines import Deadlines
-from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
+from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import Kind
+from edgecron.supervisor.reactor import Deadlines
 from edgecron.supervisor.records import ExitRecord
 
 WAKE_JOURNAL = "journal"  # the deadline at which `retry` is called
@@ -22,7 +22,7 @@ RETRY_MS = 1_000
 RETRY_MOST_MS = 30_000
 
 
-class Ledger:
+class Recorder:
     """The journal, the engine's copy of it, and what was not acknowledged yet."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Ledger:
         key: str,
         clock: Clock,
         deadlines: Deadlines,
-        engine: EngineEnd,
+        engine: Peer,
     ) -> None:
         self._state_dir = state_dir
         self._clock = clock

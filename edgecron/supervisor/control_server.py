@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgecron.supervisor import addresses
-from edgecron.supervisor.engine_end import EngineEnd
+from edgecron.supervisor import unix_sockets
 from edgecron.supervisor.output import Part
+from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import Kind, Phase
 from edgecron.supervisor.reactor import Reactor
 
@@ -31,10 +31,10 @@ class Controlled(Protocol):
 
     def read_output(self, token: str, position: int) -> tuple[Phase, Part]: ...
 
-    def adopt(self, end: EngineEnd) -> str | None: ...
+    def adopt(self, end: Peer) -> str | None: ...
 
 
-class Controls:
+class ControlServer:
     """Listens on the control socket, answers requests, and sends followers what a run prints."""
 
     def __init__(
@@ -49,10 +49,10 @@ class Controls:
         self._reactor = reactor
         self._supervisor = supervisor
         self._hello = hello
-        self._connections: set[EngineEnd] = set()
-        self._followers: dict[EngineEnd, tuple[str, int]] = {}  # token and position
+        self._connections: set[Peer] = set()
+        self._followers: dict[Peer, tuple[str, int]] = {}  # token and position
         self._spare_fd: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._listener = addresses.listen(path)
+        self._listener = unix_sockets.listen(path)
         reactor.watch(self._listener.fileno(), self._on_connection)
 
     def flush(self) -> None:
@@ -81,13 +81,13 @@ class Controls:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._turn_away()
             return
-        if addresses.peer_uid(link) not in (0, os.geteuid()):
+        if unix_sockets.peer_uid(link) not in (0, os.geteuid()):
             link.close()
             return
         if len(self._connections) >= MOST_CONNECTIONS:
             link.close()
             return
-        end = EngineEnd(
+        end = Peer(
             link,
             self._reactor,
             on_message=lambda kind, body: self._on_message(end, kind, body),
@@ -106,7 +106,7 @@ class Controls:
         with contextlib.suppress(OSError):  # another process was faster: then with the next one
             self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
-    def _on_message(self, end: EngineEnd, kind: Kind, body: Any) -> None:
+    def _on_message(self, end: Peer, kind: Kind, body: Any) -> None:
         try:
             self._answer(end, kind, body)
         except Exception as error:  # noqa: BLE001 - told to who asked; what runs must not end of it
@@ -114,7 +114,7 @@ class Controls:
             end.flush()
             end.disconnect()
 
-    def _answer(self, end: EngineEnd, kind: Kind, body: Any) -> None:
+    def _answer(self, end: Peer, kind: Kind, body: Any) -> None:
         if kind is Kind.OUTPUT:
             self._on_output(end, body)
         elif kind is Kind.ADOPT:
@@ -132,7 +132,7 @@ class Controls:
         else:
             raise ValueError(f"a control socket can't answer {kind}")
 
-    def _on_output(self, end: EngineEnd, body: Mapping[str, Any]) -> None:
+    def _on_output(self, end: Peer, body: Mapping[str, Any]) -> None:
         token, position = str(body["token"]), int(body["position"])
         if position < 0:
             raise ValueError("position is below 0")
@@ -141,7 +141,7 @@ class Controls:
         else:
             self._tell(end, token, position, is_asked=True)
 
-    def _tell(self, end: EngineEnd, token: str, position: int, *, is_asked: bool) -> bool:
+    def _tell(self, end: Peer, token: str, position: int, *, is_asked: bool) -> bool:
         phase, part = self._supervisor.read_output(token, position)
         is_over = phase not in (Phase.WAITING, Phase.RUNNING)
         if not (is_asked or is_over or part.chunks):
@@ -157,6 +157,6 @@ class Controls:
             self._followers[end] = (token, part.next_position)
         return True
 
-    def _forget(self, end: EngineEnd) -> None:
+    def _forget(self, end: Peer) -> None:
         self._connections.discard(end)
         self._followers.pop(end, None)

@@ -11,7 +11,7 @@ from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.reactor import READ, WRITE, Reactor
 
 
-class EngineEnd:
+class Peer:
     """What the engine says goes to `on_message`; what it is told waits for room in the socket."""
 
     def __init__(

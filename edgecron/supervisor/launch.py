@@ -19,7 +19,7 @@ from edgecron.base.bundle import Start, find_bundle, held_fds
 from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError, SupervisorUnavailable
 from edgecron.base.files import open_private
-from edgecron.supervisor import files, guardian, protocol, remains
+from edgecron.supervisor import cleanup, guardian, protocol, state_files
 from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
@@ -47,7 +47,7 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
     It is no child of ours: it outlives us, and leaves us no zombie. `by` None chooses.
     Raises SupervisorUnavailable where it can't be started, or the state folder is not usable.
     """
-    folder = files.prepare_state_dir(state_dir)
+    folder = state_files.prepare_state_dir(state_dir)
     key = os.urandom(8).hex()
     if by is None:
         by = StartBy.EXEC if _has_other_threads() else StartBy.FORK
@@ -74,7 +74,7 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
         link.wait_closed(FAREWELL_S)
         link.close()
         with contextlib.suppress(OSError):  # what it left is of no use to anybody
-            remains.forget(folder, key)
+            cleanup.forget(folder, key)
         raise
     return link
 
@@ -181,7 +181,7 @@ def _serve(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None
     # Next to nothing here is a cycle, and to look for them costs a tenth of a batch of starts.
     gc.set_threshold(50_000)
     _show_name("edgecron-super")
-    lock_fd = _hold_lock(files.lock_path(folder, key), above=link.fileno())
+    lock_fd = _hold_lock(state_files.lock_path(folder, key), above=link.fileno())
     from edgecron.supervisor.loop import Supervisor
 
     try:
@@ -223,7 +223,7 @@ def _hold_lock(path: Path, *, above: int) -> int:
     Linux closes what a killed process leaves from the highest number down: who sees the link
     close, and then asks for the lock, finds it free.
     """
-    taken_fd = files.take_lock(path)
+    taken_fd = state_files.take_lock(path)
     lock_fd = fcntl.fcntl(taken_fd, fcntl.F_DUPFD_CLOEXEC, above + 1)
     os.close(taken_fd)
     return lock_fd
@@ -244,7 +244,7 @@ def _keep_traceback(folder: Path, key: str) -> None:
 
     with contextlib.suppress(OSError):
         crash_fd = open_private(
-            files.crash_path(folder, key), os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            state_files.crash_path(folder, key), os.O_WRONLY | os.O_CREAT | os.O_APPEND
         )
         os.write(crash_fd, traceback.format_exc().encode("utf-8", "replace"))
         os.close(crash_fd)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgecron.base.paths import list_names
-from edgecron.supervisor.files import (
+from edgecron.supervisor.journal import read_journal
+from edgecron.supervisor.results import forget_results
+from edgecron.supervisor.state_files import (
     is_key,
     journal_path,
     lock_is_held,
@@ -13,8 +15,6 @@ from edgecron.supervisor.files import (
     socket_path,
     spool_name,
 )
-from edgecron.supervisor.journal import read_journal
-from edgecron.supervisor.results import forget_results
 
 
 def find_dead(state_dir: Path) -> list[str]:
