@@ -1,4 +1,4 @@
-"""The supervisor as a program of its own: `python -m edgecron.supervisor FD KEY STATE_DIR`."""
+"""Run a supervisor as its own program: `python -m edgecron.supervisor FD KEY STATE_DIR`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgecron.supervisor.launch import serve_detached
 
 
 def main(arguments: list[str]) -> None:
-    """Serve the link that was passed as a descriptor. Does not return."""
+    """Serve the connection that is descriptor FD. Does not return."""
     fd, key, folder = arguments
     try:
         link = socket.socket(fileno=int(fd))

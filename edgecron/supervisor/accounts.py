@@ -22,7 +22,7 @@ _LEAST_FIELDS = 8  # of a line of shadow(5): up to the day on which the account 
 
 
 class NotRunnable(Exception):
-    """A job that can't be started as it is: an outcome, never an error out of the engine."""
+    """A job can't be started: this becomes the outcome of its run."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -42,12 +42,12 @@ class Account:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the engine's own user."""
+        """Whether this is the engine's own user."""
         return self.groups is None
 
 
 def own_account(environ: Mapping[str, str]) -> Account:
-    """The engine's own user, who need not be in the user database."""
+    """Return the engine's own user, who can be missing in the user database."""
     uid = os.geteuid()
     try:
         entry = pwd.getpwuid(uid)
@@ -58,11 +58,10 @@ def own_account(environ: Mapping[str, str]) -> Account:
 
 
 def find_account(user: str, *, own: Account, now_ms: int, shadow: Path = SHADOW) -> Account:
-    """The account of a user's name, as it is now.
+    """Find the account of a user's name.
 
-    Always a name: a number would go on to stand for somebody after its account is gone, and is
-    a name of its own on some systems.
-    Raises NotRunnable: unknown, not permitted, or it may run nothing.
+    Never by number: a number still means somebody after the account is gone. Raises NotRunnable if
+    the user is unknown, the engine is not root, or the account has expired.
     """
     try:
         entry = pwd.getpwnam(user)
@@ -87,7 +86,7 @@ def find_account(user: str, *, own: Account, now_ms: int, shadow: Path = SHADOW)
 
 
 def identity_of(account: Account) -> Identity | None:
-    """Who the supervisor is to become for it; None where it stays as it is."""
+    """Return the identity that the command gets; None for the engine's own user."""
     if account.groups is None:
         return None
     return Identity(
@@ -99,10 +98,10 @@ def identity_of(account: Account) -> Identity | None:
 
 
 def judge_expiry(fields: list[str], *, today: int) -> str | None:
-    """Why a line of shadow(5) lets its account run nothing; None where it does not.
+    """Return why an account can't run commands, by its line of shadow(5); None if it can.
 
-    `today` is a day since 1970; by one of 0 nobody is judged, as the clock was never set. The
-    rules are those of pam_unix for an account, by which cron refuses too.
+    `today` is in days since 1970; 0 means that the clock was never set, and refuses nobody. The
+    rules are those of pam_unix, which cron follows too.
     """
     changed, most, spare, expires = (_number(fields[at]) for at in (2, 4, 6, 7))
     if today <= 0:
@@ -124,12 +123,12 @@ def _find_expiry(name: str, shadow: Path, *, today: int) -> str | None:
     try:
         content = shadow.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
-        return None  # No such file, as on macOS: then nothing says that it has expired.
+        return None  # macOS has no such file
     for line in content.splitlines():
         fields = line.split(":")
         if fields[0] == name and len(fields) >= _LEAST_FIELDS:
             return judge_expiry(fields, today=today)
-    return None  # Of a directory server, say: that is not asked.
+    return None  # for example an account of a directory server
 
 
 def _number(text: str) -> int | None:

@@ -1,8 +1,8 @@
-"""Runs the functions that a program has registered, within the program itself.
+"""Run functions that the program has registered, in the program's own process.
 
-Functions run on threads. A thread can't be ended from outside: who is asked to stop, or is over
-its timeout, is told so by its `Call`, and runs until it returns or raises. Coroutines run on an
-event loop of the program's, and are cancelled.
+Functions run on threads. A thread can't be ended from outside: its `Call` says that it should stop
+or is over its timeout, and it runs until it returns or raises. Coroutines run on an event loop of
+the program, and are cancelled.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from edgecron.supervisor.threads import Workers
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task, TimerHandle
 
-CLOSE_MS = 10_000  # so long those that were asked to stop are waited for at the end
-_LEAST_CLOSE_MS = 1_000  # and idle threads
+CLOSE_MS = 10_000  # at the end, the time to wait for calls that were asked to stop
+_LEAST_CLOSE_MS = 1_000  # the time to wait for idle threads
 
 
 Function = Callable[[Call], object]
@@ -47,15 +47,15 @@ Coroutine = Callable[[Call], Awaitable[object]]
 
 
 class CallableRunner:
-    """Runs functions by the name that they are registered under. See Runner for the contract.
+    """Runs functions by their registered names. See Runner for the contract.
 
-    A function that returns was a success, and what it returns, as JSON, its result. One that
-    raises has failed, whatever it raises; the traceback is its output. One that returns only
-    after its timeout has failed, too. Nothing but `registry` and `coroutines` says what a name
-    means, and any other is refused: what others know of it, an engine that has offers does not
-    claim. Coroutines run on the event loop that `find_loop` gives, from any thread.
-    `read_state` finds what a schedule remembers; it is called by the functions, on their threads.
-    `close_ms`: so long those that were asked to stop are waited for at the end.
+    A function that returns has succeeded, and what it returns, as JSON, is its result. A function
+    that raises has failed, and the traceback is its output. One that returns after its timeout has
+    failed too. A name that is neither in `registry` nor in `coroutines` is refused.
+
+    `find_loop` returns the event loop for coroutines, from any thread. `read_state` reads the state
+    of a schedule, on the thread of the function. `close_ms` is the time for which `close` waits for
+    calls that were asked to stop.
     """
 
     kinds = frozenset({JobKind.CALLABLE})
@@ -85,14 +85,14 @@ class CallableRunner:
         self._tasks: set[Task[None]] = set()
         self._workers: Workers[Call] = Workers(self._run, name="edgecron-call", clock=clock)
         self._read_fd, self._write_fd = os.pipe()
-        self._bell = threading.Lock()  # between who rings and the end of the pipe
+        self._bell = threading.Lock()  # nothing may be written to a closed pipe
         self._is_open = True
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
-        self._is_told = False  # there is a byte in the pipe
+        self._is_ringing = False  # the pipe has a byte
         self._pid = os.getpid()
         self._stopped_ms: int | None = None  # when all were asked to stop
-        self._is_closing = False  # the pipe goes with the last call
+        self._is_closing = False  # close the pipe with the last call
 
     @property
     def live_count(self) -> int:
@@ -114,12 +114,12 @@ class CallableRunner:
                     self._workers.put(call)
                 else:
                     self._begin_coroutine(call, function)
-            except RuntimeError as error:  # not one thread can be had, or the loop is closed
+            except RuntimeError as error:  # no thread can be started, or the loop is closed
                 why = Failure("EAGAIN", str(error))
-                self._tell(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
+                self._add_outcome(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
 
     def collect(self) -> list[Outcome]:
-        # Before the outcomes are taken: who adds one after that tells us anew.
+        # Before the outcomes: a thread that adds one after that writes a new byte.
         self._clear_bell()
         outcomes = []
         while self._outcomes:
@@ -134,7 +134,7 @@ class CallableRunner:
         return self._reports.take()
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
-        """Nothing is kept: what this process has not put on record ends with it."""
+        """Do nothing: outcomes that are not on record end with this process."""
 
     def cancel(self, token: str) -> None:
         call = self._calls.get(token)
@@ -148,10 +148,9 @@ class CallableRunner:
             call.ask_to_stop(Reason.SHUTDOWN)
 
     def close(self) -> None:
-        """Ask all to stop, and wait a while for them.
+        """Ask all calls to stop, and wait for them for `close_ms`.
 
-        What still runs then, or was not collected, may be collected later. In a child that was
-        forked meanwhile there is nobody to wait for.
+        Outcomes can still be collected later. Does nothing in a forked child, which has no threads.
         """
         if os.getpid() != self._pid:
             return
@@ -175,7 +174,7 @@ class CallableRunner:
             self._clear_bell()
 
     def _close_pipe(self) -> None:
-        with self._bell:  # Who rings from here on would write into another's file.
+        with self._bell:
             if self._is_open:
                 self._is_open = False
                 os.close(self._read_fd)
@@ -184,49 +183,49 @@ class CallableRunner:
     def _run(self, call: Call) -> None:
         """Call the function, on a thread of the workers."""
         if call.stop_reason is not None:
-            self._tell(self._unbegun(call))
+            self._add_outcome(self._unbegun(call))
             return
         function = self._registry.get(call.claim.job.argv[0])
         if function is None:
             message = f"this program has registered no callable '{call.claim.job.argv[0]}'"
-            self._tell(self._outcome(call, why=Failure("EINVAL", message)))
+            self._add_outcome(self._outcome(call, why=Failure("EINVAL", message)))
             return
         started_ms = self._begin(call)
         try:
-            # What it returned may call code of the program's own, too, while it is written.
+            # To write what it returned can call code of the program, too.
             ended = Ended(*result_of(function(call)))
         except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
             ended = Ended(why=failure_of(error))
         self._end(call, ended, started_ms)
 
     def _begin_coroutine(self, call: Call, function: Coroutine) -> None:
-        """Have a coroutine begun on its loop. Raises RuntimeError where that is closed."""
+        """Begin a coroutine on its loop. Raises RuntimeError if the loop is closed."""
         assert self._find_loop is not None
         loop = self._find_loop()
 
         def begin() -> None:
             task = loop.create_task(self._drive(call, function, loop))
-            self._tasks.add(task)  # The loop itself would let it be collected.
+            self._tasks.add(task)  # the loop alone would let it be collected
             task.add_done_callback(self._tasks.discard)
 
         loop.call_soon_threadsafe(begin)
 
     async def _drive(self, call: Call, function: Coroutine, loop: AbstractEventLoop) -> None:
-        """Call a coroutine function, and await it; it is cancelled where it is to stop."""
+        """Call a coroutine function and await it. Cancel it when it must stop."""
         if call.stop_reason is not None:
-            self._tell(self._unbegun(call))
+            self._add_outcome(self._unbegun(call))
             return
         from asyncio import CancelledError, current_task
 
         outer = current_task()
         assert outer is not None
-        # A task of its own: whether somebody else cancelled it, the outer one knows.
+        # In a task of its own: the outer task shows whether the program cancelled it.
         task = loop.create_task(_awaited(function, call))
         started_ms = self._begin(call)
         timer: TimerHandle | None = None
 
         def end() -> None:
-            with suppress(RuntimeError):  # the loop is closed, and with it all has ended
+            with suppress(RuntimeError):  # the loop is closed: everything on it has ended
                 loop.call_soon_threadsafe(task.cancel)
 
         def expire() -> None:
@@ -240,26 +239,26 @@ class CallableRunner:
             timer = loop.call_later(call.left_ms / 1000, expire)
         call.on_stop = end
         if call.stop_reason is not None:
-            end()  # It was asked to between our look and that: nobody asks twice.
+            end()  # it was asked to stop before `on_stop` was set
         try:
             ended = await task
         except CancelledError as error:  # before it began
             ended = Ended(why=failure_of(error))
         was_cancelled = ended.why is not None and ended.why.code == "CancelledError"
         if was_cancelled and outer.cancelling() and not call.must_stop:
-            call.stop_reason = Reason.SHUTDOWN  # Its loop is being ended.
+            call.stop_reason = Reason.SHUTDOWN  # its loop is closing
         if timer is not None:
             timer.cancel()
         self._end(call, ended, started_ms)
 
     def _begin(self, call: Call) -> int:
-        """Let its timeout count from now; the wall time."""
+        """Start its timeout, and return the wall time."""
         call.begin(self._clock.monotonic_ms())
         return self._clock.now_ms()
 
     def _end(self, call: Call, ended: Ended, started_ms: int) -> None:
         took_ms = self._clock.monotonic_ms() - call.begun_ms
-        self._tell(
+        self._add_outcome(
             self._outcome(
                 call,
                 why=ended.why,
@@ -271,7 +270,10 @@ class CallableRunner:
         )
 
     def _unbegun(self, call: Call) -> Outcome:
-        """Of a call that is to stop before it began: where we end, another engine may begin it."""
+        """Return the outcome of a call that was stopped before it began.
+
+        If this engine is ending, another engine can start the run.
+        """
         is_ours = call.stop_reason is Reason.SHUTDOWN
         return self._outcome(call, flags=(Flag.NOT_STARTED,) if is_ours else ())
 
@@ -285,7 +287,7 @@ class CallableRunner:
         started_ms: int | None = None,
         took_ms: int | None = None,
     ) -> Outcome:
-        """How a call ended. `started_ms` None: its function was never called."""
+        """Return the outcome of a call. `started_ms` None: its function was never called."""
         now_ms = self._clock.now_ms()
         status, reason = verdict_of(call, why, has_run=started_ms is not None)
         is_success = status is Status.SUCCESS
@@ -310,14 +312,14 @@ class CallableRunner:
             output=None if why is None or why.trace is None else output_of(why.trace, now_ms),
         )
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _add_outcome(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
         self._ring()
 
     def _ring(self) -> None:
-        if not self._is_told:
-            self._is_told = True
-            with self._bell, suppress(BlockingIOError):  # full of bytes that tell the same
+        if not self._is_ringing:
+            self._is_ringing = True
+            with self._bell, suppress(BlockingIOError):  # the pipe is full: it is readable
                 if self._is_open:
                     os.write(self._write_fd, b"\0")
 
@@ -325,11 +327,11 @@ class CallableRunner:
         if self._is_open:
             with suppress(BlockingIOError):
                 os.read(self._read_fd, 64)
-        self._is_told = False
+        self._is_ringing = False
 
 
 async def _awaited(function: Coroutine, call: Call) -> Ended:
-    """Call a coroutine function, and await it to its end, whatever that is."""
+    """Call a coroutine function, await it, and return how it ended."""
     try:
         return Ended(*result_of(await function(call)))
     except BaseException as error:  # noqa: BLE001  SystemExit and CancelledError, too

@@ -1,4 +1,4 @@
-"""What dead supervisors leave in the state folder, and clearing it away."""
+"""Remove what dead supervisors leave in the state folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from edgecron.supervisor.state_files import (
 
 
 def find_dead(state_dir: Path) -> list[str]:
-    """The keys of supervisors that died and whose files are still there."""
-    # A lock is there before its journal; after a power cut either may be without the other.
+    """Find the keys of dead supervisors whose files are still there."""
+    # After a power cut, lock or journal can be missing.
     keys = _keys(state_dir, "lock", "journal")
     return sorted(key for key in keys if not lock_is_held(lock_path(state_dir, key)))
 
 
 def forget(state_dir: Path, key: str) -> bool:
-    """Remove the files of a dead supervisor, once all it knew was taken over.
+    """Remove the files of a dead supervisor. Call it when all its runs are on record.
 
     False, and nothing is removed, if the supervisor is alive, or if its journal is damaged and
     nobody can tell which files are those of others. A traceback stays for a person to read.
@@ -45,15 +45,15 @@ def forget(state_dir: Path, key: str) -> bool:
     journal.unlink(missing_ok=True)
     socket_path(state_dir, key).unlink(missing_ok=True)
     clear_late_results(state_dir, key)
-    # Last: whoever is interrupted here finds the lock file, and comes back to the rest.
+    # Last: after an interruption here, the lock file leads back to the rest.
     lock_path(state_dir, key).unlink(missing_ok=True)
     return True
 
 
 def clear_late_results(state_dir: Path, key: str) -> None:
-    """Remove results that came when their run had ended already, as from a background process.
+    """Remove results that a background process left after the end of its run.
 
-    `key` is of a supervisor that runs nothing any more. What others may still run is left.
+    `key` is a supervisor without runs. Results of other supervisors' runs stay.
     """
     late = _tokens_of_files(state_dir, "result")
     others = _known_to_others(state_dir, but=key) if late else None
@@ -63,7 +63,7 @@ def clear_late_results(state_dir: Path, key: str) -> None:
 
 
 def _keys(state_dir: Path, *kinds: str) -> set[str]:
-    """The supervisors that have a file of any of these kinds."""
+    """Find the supervisors that have a file of one of these kinds."""
     names = (name.partition(".") for name in list_names(state_dir))
     found = {
         stem.removeprefix("supervisor-")
@@ -74,11 +74,11 @@ def _keys(state_dir: Path, *kinds: str) -> set[str]:
 
 
 def _unknown_tokens(state_dir: Path, *, but: str) -> set[str] | None:
-    """Tokens of output and results that no journal knows but perhaps the one that is damaged.
+    """Find the tokens of files that no other journal has, so that they belong to the damaged one.
 
-    None where that can't be told.
+    None if that is unknown.
     """
-    # Files first: a token is in its journal before anything of its run is there.
+    # Files first: a token is in its journal before its run has a file.
     found = _tokens_of_files(state_dir, "*")
     others = _known_to_others(state_dir, but=but)
     return None if others is None else found - others
@@ -89,14 +89,13 @@ def _tokens_of_files(state_dir: Path, kind: str) -> set[str]:
 
 
 def _known_to_others(state_dir: Path, *, but: str) -> set[str] | None:
-    """The tokens of all journals but one.
+    """Collect the tokens of all journals but one.
 
-    None where there may be more in one than can be read: of a supervisor that is alive, or that a
-    later version has written.
+    None if a journal can have more than can be read: of a living supervisor, or a later version.
     """
     known: set[str] = set()
     for key in _keys(state_dir, "lock", "journal") - {but}:
-        # Asked first: what one that ends meanwhile has written is then read.
+        # Before the journal: one that ends meanwhile has then written everything.
         is_alive = lock_is_held(lock_path(state_dir, key))
         other = read_journal(state_dir, key)
         if not other.is_intact and (is_alive or other.is_foreign):

@@ -1,4 +1,4 @@
-"""Commands and shell lines: a claim becomes a request to the supervisor, its record an outcome."""
+"""Run commands and shell lines: claims become requests, and exit records become outcomes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
 
 
 class Part(NamedTuple):
-    """A part of the program that is run as a command: what starts it here, and what it finds."""
+    """A function that runs in its own process: its command and its environment."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -53,9 +53,8 @@ class Part(NamedTuple):
 class CommandRunner:
     """Runs commands and shell lines by a supervisor. See Runner for the contract.
 
-    `leases` are what the supervisor runs already, where it was another engine's. Where `part_of`
-    finds a claim to be of a part of the program, that is started as this program has it, in our
-    folder.
+    `leases` are the live runs of an adopted supervisor. If `part_of` returns a Part for a claim,
+    that is started instead, in this program's folder.
     """
 
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
@@ -104,7 +103,7 @@ class CommandRunner:
         return [outcome for outcome in outcomes if outcome is not None]
 
     def take_progress(self) -> list[Reported]:
-        return []  # A command has no way to say so to us: it asks the database.
+        return []  # Commands report their progress to the database.
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         self._link.acknowledge(tokens)
@@ -132,12 +131,12 @@ class CommandRunner:
             output_cap_bytes=self._output_cap_bytes,
         )
         try:
-            return self._within_its_own(request, claim)
+            return self._complete(request, claim)
         except NotRunnable as why:
             return replace(request, refused=(why.code, why.message))
 
-    def _within_its_own(self, request: StartRequest, claim: Claim) -> StartRequest:
-        """The request with who it runs as, where, and what it finds. Raises NotRunnable."""
+    def _complete(self, request: StartRequest, claim: Claim) -> StartRequest:
+        """Add user, folder and environment to a request. Raises NotRunnable."""
         job = claim.job
         if job.kind not in self.kinds:
             message = f"'{job.argv[0]}' is a {job.kind}, which no command runner can start"
@@ -164,7 +163,7 @@ class CommandRunner:
         if isinstance(event, Exited):
             lease = self._leases.pop(event.record.token, None)
             if lease is None:
-                return None  # Of a row that has ended: its former engine died before it said so.
+                return None  # Its row has ended: the former engine died before it acknowledged.
             return outcome_of(
                 event.record,
                 execution_id=lease.execution_id,
@@ -198,10 +197,10 @@ def outcome_of(
     ok_codes: Sequence[int],
     state_dir: Path,
 ) -> Outcome:
-    """The outcome of an exit record, from the link or a journal.
+    """Return the outcome of an exit record, from the link or a journal.
 
-    `state_dir` holds its longer output. An end by a signal is a success only where `ok_codes`
-    names 128+N.
+    `state_dir` holds its longer output. An end by signal N is a success only if `ok_codes` has
+    128+N.
     """
     status, reason = _ENDS[record.cause]
     is_own_end = record.cause in (EndCause.EXIT, EndCause.SIGNAL)
@@ -238,9 +237,10 @@ def outcome_of(
 def _as_another(
     request: StartRequest, claim: Claim, account: Account, base: Mapping[str, str]
 ) -> StartRequest:
-    """The request of another user: what is theirs is looked at by who becomes that user alone.
+    """Return a request as another user.
 
-    Nothing is looked at here: a folder of theirs may be on a file system that never answers.
+    Do not look at that user's files here: only the fork that becomes the user does, and a folder
+    can lie on a file system that does not answer.
     """
     job = claim.job
     cwd = account.home if job.cwd is None else resolve_path(job.cwd, home=account.home)

@@ -1,9 +1,9 @@
-"""Asking a supervisor that may not be ours, over its control socket: status, cancel, output, ..."""
+"""Ask any supervisor over its control socket: status, cancel, output, revoke, adopt."""
 
 from __future__ import annotations
 
 from binascii import a2b_base64  # `base64` is much more
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,12 +18,12 @@ from edgecron.supervisor.protocol import Kind, Phase
 from edgecron.supervisor.state_files import socket_path
 
 TIMEOUT_S = 5.0
-LIVE = frozenset({Phase.WAITING, Phase.RUNNING})  # a run of which more is to come
+LIVE = frozenset({Phase.WAITING, Phase.RUNNING})  # the phases of a run that can still print
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """A command that runs."""
+    """A running command."""
 
     token: str
     pid: int
@@ -32,7 +32,7 @@ class LiveState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorState:
-    """What a supervisor is busy with: what runs, tokens that wait, whether its engine is there."""
+    """The runs of a supervisor, the tokens that wait, and whether its engine is connected."""
 
     running: tuple[LiveState, ...]
     waiting: tuple[str, ...]
@@ -40,11 +40,10 @@ class SupervisorState:
 
 
 class Control:
-    """A connection to a supervisor. For one thread; every call waits `timeout_s` at most.
+    """A connection to a supervisor. For one thread; every call waits at most `timeout_s`.
 
-    All raise SupervisorUnavailable where the supervisor has gone or does not answer: then its
-    journal tells what became of its runs. All but `adopt` work with a supervisor of any version,
-    see `protocol`; `is_of_our_version` tells.
+    Every call raises SupervisorUnavailable if the supervisor has ended or does not answer. Every
+    call but `adopt` works with a supervisor of any version (see `protocol`).
     """
 
     def __init__(
@@ -84,11 +83,11 @@ class Control:
 
     @property
     def is_of_our_version(self) -> bool:
-        """Whether the supervisor can be adopted by an engine of this edgecron."""
+        """Whether an engine of this version of edgecron can adopt the supervisor."""
         return self.version == protocol.PROTOCOL_VERSION
 
     def fileno(self) -> int:
-        """Readable when there is something to take of what is followed."""
+        """Return the descriptor; it is readable when `take_followed` has something."""
         return self._link.fileno()
 
     def status(self) -> SupervisorState:
@@ -103,51 +102,36 @@ class Control:
         )
 
     def cancel(self, tokens: Sequence[str]) -> dict[str, Phase]:
-        """Have runs ended: TERM, grace, KILL, in due course. What each of them was before."""
+        """End runs by TERM, and by KILL after their grace. Returns the phase of each before."""
         return _phases(self._ask(Kind.CANCEL, list(tokens)))
 
     def revoke(self, tokens: Sequence[str]) -> dict[str, Phase]:
-        """Have tokens never started. What each of them was before.
+        """Keep tokens from starting. Returns the phase of each before.
 
-        What was waiting, unknown or revoked will never start; what was running or has ended is
-        as it was.
+        A waiting, unknown or revoked token will never start. A run that is running or has ended
+        stays as it is.
         """
         return _phases(self._ask(Kind.REVOKE, list(tokens)))
 
     def output(self, token: str, position: int = 0) -> tuple[Phase, Part]:
-        """The phase of a run, and while it runs a part of what is kept from a position on.
+        """Return the phase of a run and, while it runs, a part of its output from a position on.
 
-        Empty at the end. What has ended is read from its exit record: see `rest_of`.
+        The part is empty at the end. Read the output of an ended run from its exit record: see
+        `rest_of`.
         """
         body = {"token": token, "position": position, "follow": False}
         return _part(self._ask(Kind.OUTPUT, body))
 
-    def follow(
-        self, token: str, position: int = 0, *, timeout_s: float | None = None
-    ) -> Iterator[tuple[Phase, Part]]:
-        """What a run prints, as it comes, until a part that is empty: it runs no longer then.
-
-        The rest is in its exit record, from the position of that last part on: see `rest_of`.
-        `timeout_s` is how long a silence may last, None without end. While it is read nothing
-        else can be asked.
-        """
-        self.begin_follow(token, position)
-        before = self._link.gettimeout()
-        self._link.settimeout(timeout_s)
-        while True:
-            phase, part = _part(self._receive(Kind.OUTPUT))
-            if phase not in LIVE:
-                self._link.settimeout(before)
-                yield phase, part
-                return
-            yield phase, part
-
     def begin_follow(self, token: str, position: int = 0) -> None:
-        """Ask for the same, to be taken by `take_followed` whenever `fileno` is readable."""
+        """Have the output sent as it comes: call `take_followed` when `fileno` is readable.
+
+        The last part is empty, with a phase that is not LIVE. `rest_of` gives the rest, from the
+        position of that part on. Until then, ask nothing else.
+        """
         self._send(Kind.OUTPUT, {"token": token, "position": position, "follow": True})
 
     def take_followed(self) -> list[tuple[Phase, Part]]:
-        """What has come of it since, without waiting: some of it, where that is much."""
+        """Return what has come of the followed output, without waiting."""
         before = self._link.gettimeout()
         self._link.settimeout(0)
         try:
@@ -159,11 +143,11 @@ class Control:
         return [_part(self._body_of(message, Kind.OUTPUT)) for message in messages]
 
     def adopt(self) -> SupervisorLink:
-        """Become its engine, where its own has gone. The link then has all that is not settled:
-        a start for each run, an end for each that was not acknowledged: `receive` at once.
+        """Become the engine of a supervisor whose own engine has gone.
 
-        This connection is the link's from then on. Raises SupervisorUnavailable with the reason
-        where the supervisor refuses, or is of another version.
+        The link then receives a start for each live run, and each end that is not acknowledged.
+        It takes this connection over. Raises SupervisorUnavailable with the reason if the
+        supervisor refuses, or has another version.
         """
         if not self.is_of_our_version:
             known = protocol.PROTOCOL_VERSION
@@ -198,7 +182,7 @@ class Control:
         return self._body_of(self._messages.pop(0), expected)
 
     def _take_messages(self) -> list[tuple[Kind, Any]]:
-        """The messages that one reading completes; BlockingIOError where it may not wait."""
+        """Read once and return the complete messages. Raises BlockingIOError instead of waiting."""
         try:
             content = self._link.recv(protocol.READ_BYTES)
             messages = self._reader.feed(content)
@@ -225,10 +209,10 @@ class Control:
 
 
 def rest_of(output: Output, position: int) -> Part:
-    """What a run printed from a position on, of the output of its exit record.
+    """Return a part of the output of an exit record, from a position on.
 
-    One stretch: ask again from its end on, until it is empty. It starts later than asked for
-    where that was dropped.
+    Call again from the end of the part until it is empty. If bytes were dropped, the part starts
+    after them.
     """
     kept: list[OutputChunk] = []
     at = first = 0

@@ -56,10 +56,10 @@ class ControlServer:
         reactor.watch(self._listener.fileno(), self._on_connection)
 
     def flush(self) -> None:
-        """Tell followers what is new, and give each socket what it takes now."""
+        """Send new output to followers, and send what each socket takes now."""
         for end, (token, position) in list(self._followers.items()):
-            # As much as the socket takes: who does not read costs no memory.
-            while not end.has_unsent and self._tell(end, token, position, is_asked=False):
+            # Only what the socket takes: a follower that does not read costs no memory.
+            while not end.has_unsent and self._send_output(end, token, position, is_asked=False):
                 if end not in self._followers:
                     break
                 position = self._followers[end][1]
@@ -70,7 +70,7 @@ class ControlServer:
                 self._forget(end)
 
     def close(self) -> None:
-        """Say what there still is to say, and remove the socket."""
+        """Send the rest, and remove the socket."""
         self.flush()
         self._path.unlink(missing_ok=True)
 
@@ -79,7 +79,7 @@ class ControlServer:
             link, _ = self._listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._turn_away()
+                self._refuse_connection()
             return
         if unix_sockets.peer_uid(link) not in (0, os.geteuid()):
             link.close()
@@ -96,20 +96,20 @@ class ControlServer:
         self._connections.add(end)
         end.send(Kind.HELLO, self._hello)
 
-    def _turn_away(self) -> None:
-        # It would stay ready for ever, and keep this process from sleeping.
+    def _refuse_connection(self) -> None:
+        # Without a descriptor for it, the listener would stay ready and keep us from sleeping.
         if self._spare_fd is not None:
             os.close(self._spare_fd)
             self._spare_fd = None
         with contextlib.suppress(OSError):
             self._listener.accept()[0].close()
-        with contextlib.suppress(OSError):  # another process was faster: then with the next one
+        with contextlib.suppress(OSError):  # another process was faster: the next call tries again
             self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _on_message(self, end: Peer, kind: Kind, body: Any) -> None:
         try:
             self._answer(end, kind, body)
-        except Exception as error:  # noqa: BLE001 - told to who asked; what runs must not end of it
+        except Exception as error:  # noqa: BLE001 - a bad request must not end the runs
             end.send(Kind.REFUSED, f"{kind} failed: {error!r}")
             end.flush()
             end.disconnect()
@@ -139,9 +139,9 @@ class ControlServer:
         if body["follow"]:
             self._followers[end] = (token, position)
         else:
-            self._tell(end, token, position, is_asked=True)
+            self._send_output(end, token, position, is_asked=True)
 
-    def _tell(self, end: Peer, token: str, position: int, *, is_asked: bool) -> bool:
+    def _send_output(self, end: Peer, token: str, position: int, *, is_asked: bool) -> bool:
         phase, part = self._supervisor.read_output(token, position)
         is_over = phase not in (Phase.WAITING, Phase.RUNNING)
         if not (is_asked or is_over or part.chunks):

@@ -1,4 +1,4 @@
-"""A file of variables for a command: KEY=VALUE lines, where nothing is expanded."""
+"""Read a file of variables for a command: KEY=VALUE lines. Nothing is expanded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.ASCI
 
 
 class EnvFileRefused(Exception):
-    """A file of variables that can't be read, or is none."""
+    """A file of variables can't be read, or has another form."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -22,11 +22,10 @@ class EnvFileRefused(Exception):
 
 
 def read_env_file(path: str) -> dict[str, str]:
-    """The variables of a file of KEY=VALUE lines; `#` starts a comment line.
+    """Read the variables of a file, with the rights of this process. `#` starts a comment line.
 
-    A value may stand in single or double quotes, which are taken off; nothing in it is expanded.
-    It is read with the rights of the process that asks.
-    Raises EnvFileRefused with the line that can't be read.
+    Single or double quotes around a value are removed. Raises EnvFileRefused with the number of a
+    line that is not KEY=VALUE.
     """
     variables = {}
     for number, line in enumerate(_read_text(path).splitlines(), start=1):
@@ -35,7 +34,7 @@ def read_env_file(path: str) -> dict[str, str]:
             continue
         found = _ASSIGNMENT.fullmatch(text)
         if found is None or "\0" in text:
-            # The line itself may hold a secret: it is not shown.
+            # Do not show the line: it can hold a secret.
             message = f"environment file '{path}' line {number} is not KEY=VALUE"
             raise EnvFileRefused("EINVAL", message)
         name, value = found.groups()
@@ -47,7 +46,7 @@ def read_env_file(path: str) -> dict[str, str]:
 
 def _read_text(path: str) -> str:
     try:
-        # By an opener: `open` of a descriptor leaves that open if it is a folder's.
+        # Use an opener: `open` of a descriptor leaves it open if it is a folder.
         with open(path, "rb", opener=_open_at_once) as env_file:
             seen = os.fstat(env_file.fileno())
             if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
@@ -61,5 +60,5 @@ def _read_text(path: str) -> str:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a FIFO without a writer holds nobody."""
+    """Open a file, without waiting for the writer of a FIFO."""
     return os.open(path, flags | os.O_NONBLOCK)

@@ -1,18 +1,17 @@
-"""What a command finds in its environment. Nothing else leaks in.
+"""The environment of a command: only what is listed here.
 
-In this order, a later one over an earlier one:
+A later source overrides an earlier one:
 
-1. the base: PATH, TZ, LANG, LANGUAGE and LC_* of the engine; HOME, USER, LOGNAME of the user it
-   runs as; SHELL, always /bin/sh as under cron. For the engine's own user also TMPDIR,
-   XDG_RUNTIME_DIR and DBUS_SESSION_BUS_ADDRESS, so that a desktop's jobs reach the desktop; for
-   another one PATH without what lies in the engine's own home
-2. `env_file`, read when the run starts; for another user with that user's rights, unless nobody
-   but root could have put it there
+1. the base: PATH, TZ, LANG, LANGUAGE and LC_* of the engine; HOME, USER and LOGNAME of the user;
+   SHELL, always /bin/sh as under cron. The engine's own user also gets TMPDIR, XDG_RUNTIME_DIR and
+   DBUS_SESSION_BUS_ADDRESS, so that jobs reach the desktop. Another user gets PATH without folders
+   in the engine's home
+2. `env_file`, read when the run starts; for another user with that user's rights, unless only root
+   can have written it
 3. the schedule's own variables
-4. EDGECRON_*: what runs, and why. The supervisor adds EDGECRON_RESULT, the file where the run may
-   leave a small JSON result
+4. EDGECRON_*: about the run. The supervisor adds EDGECRON_RESULT, the name of the result file
 
-So LD_LIBRARY_PATH of a bundled program, NOTIFY_SOCKET, INVOCATION_ID and the like stay outside.
+So LD_LIBRARY_PATH of a bundled program, NOTIFY_SOCKET and INVOCATION_ID stay outside.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Protocol
 
 from edgecron.base.units import format_ms, to_ms
 from edgecron.base.values import NamedTuple
@@ -39,35 +37,8 @@ _MOST_ERROR_LETTERS = 4096
 INHERITED_BY_OWN_USER = ("TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
-class Attempt(Protocol):
-    """What a run is told of: a claim, or a row of history."""
-
-    @property
-    def execution_id(self) -> int: ...
-    @property
-    def schedule_id(self) -> int: ...
-    @property
-    def schedule(self) -> str: ...
-    @property
-    def plan_ms(self) -> int: ...
-    @property
-    def fire_key(self) -> str: ...
-    @property
-    def cause(self) -> Cause: ...
-    @property
-    def attempt(self) -> int: ...
-    @property
-    def scope_kind(self) -> str: ...
-    @property
-    def scope_id(self) -> str: ...
-    @property
-    def fence(self) -> int: ...
-    @property
-    def upstream(self) -> Upstream | None: ...
-
-
-class _Told(NamedTuple):
-    """An Attempt of a row of history."""
+class PastRun(NamedTuple):
+    """A run of history, with the fields of a claim that its environment needs."""
 
     execution_id: int
     schedule_id: int
@@ -82,8 +53,11 @@ class _Told(NamedTuple):
     upstream: Upstream | None
 
 
+Attempt = Claim | PastRun
+
+
 def base_environment(environ: Mapping[str, str], account: Account) -> dict[str, str]:
-    """The allow-listed variables of the engine's environment, and those of the account."""
+    """Return the base: the listed variables of the engine, and those of the account."""
     base = {
         "PATH": _path(environ, account),
         "HOME": account.home,
@@ -102,7 +76,7 @@ def base_environment(environ: Mapping[str, str], account: Account) -> dict[str, 
 
 
 def _path(environ: Mapping[str, str], account: Account) -> str:
-    """The engine's PATH; for another user without what lies in the engine's own home."""
+    """Return the engine's PATH; for another user without folders in the engine's home."""
     folders = environ.get("PATH", "").split(":")
     home = environ.get("HOME", "").rstrip("/")
     if not account.is_own and home:
@@ -111,7 +85,7 @@ def _path(environ: Mapping[str, str], account: Account) -> str:
 
 
 def run_environment(claim: Claim, base: Mapping[str, str], *, home: str) -> dict[str, str]:
-    """All that the command of a claim finds. Raises NotRunnable where `env_file` can't be read."""
+    """Return the environment of a claim's command. Raises NotRunnable if `env_file` fails."""
     environment = dict(base)
     if claim.job.env_file is not None:
         try:
@@ -124,8 +98,8 @@ def run_environment(claim: Claim, base: Mapping[str, str], *, home: str) -> dict
 
 
 def given_variables(run: Execution, job: Job) -> dict[str, str]:
-    """What a run was given beside the base and `env_file`, where `job` is what it ran."""
-    told = _Told(
+    """Return the variables that a past run of `job` had besides the base and `env_file`."""
+    past = PastRun(
         execution_id=run.id,
         schedule_id=run.schedule_id,
         schedule=run.schedule,
@@ -139,11 +113,11 @@ def given_variables(run: Execution, job: Job) -> dict[str, str]:
         upstream=None,
     )
     payload = job.payload if run.payload is None else run.payload
-    return {**job.env, **own_variables(told, payload=payload)}
+    return {**job.env, **own_variables(past, payload=payload)}
 
 
 def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:
-    """What a run is told of itself: all of EDGECRON_* but what its supervisor adds."""
+    """Return the EDGECRON_* variables of a run, without EDGECRON_RESULT."""
     variables = {
         "EDGECRON_SCHEDULE": attempt.schedule,
         "EDGECRON_RUN_ID": str(attempt.execution_id),
@@ -154,7 +128,7 @@ def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:
         "EDGECRON_SCOPE_ID": attempt.scope_id,
         "EDGECRON_IDEMPOTENCY_KEY": idempotency_key(attempt),
     }
-    if attempt.fence:  # A run that was never claimed has none.
+    if attempt.fence:  # a run that was never claimed has none
         variables["EDGECRON_FENCE"] = str(attempt.fence)
     if attempt.upstream is not None:
         variables.update(_upstream_variables(attempt.upstream))
@@ -164,7 +138,7 @@ def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:
 
 
 def _upstream_variables(upstream: Upstream) -> dict[str, str]:
-    """What a follow-up learns of the run before it. An unknown value is an empty text."""
+    """Return what a follow-up learns of the run before it; unknown values are empty."""
     error = (upstream.error or "").replace("\0", "")[:_MOST_ERROR_LETTERS]
     return {
         "EDGECRON_UPSTREAM_NAME": upstream.name,
@@ -179,7 +153,7 @@ def _upstream_variables(upstream: Upstream) -> dict[str, str]:
 
 
 def upstream_of(variables: Mapping[str, str]) -> Upstream | None:
-    """The run before a follow-up, from the variables of the follow-up; None if it has none."""
+    """Return the run before a follow-up, from its variables; None if it has none."""
     if "EDGECRON_UPSTREAM_NAME" not in variables:
         return None
     exit_code = variables["EDGECRON_UPSTREAM_EXIT_CODE"]
@@ -194,9 +168,9 @@ def upstream_of(variables: Mapping[str, str]) -> Upstream | None:
 
 
 def without_run(variables: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what only some runs are told of themselves.
+    """Remove variables that only some runs have.
 
-    A program that is itself a job of edgecron has such variables, which are not for its own runs.
+    A program that is itself a job of edgecron has them, and its own runs must not.
     """
     own = ("EDGECRON_FENCE", "EDGECRON_PAYLOAD")
     return {
@@ -207,9 +181,9 @@ def without_run(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def idempotency_key(attempt: Attempt) -> str:
-    """32 hexadecimal digits, the same for every attempt of one fire and for no other fire.
+    """Return 32 hexadecimal digits: the same for every attempt of one fire, and only for this fire.
 
-    Also where an attempt is made by another version of edgecron: how it is computed never changes.
+    Never change how it is computed: another version of edgecron can make the next attempt.
     """
     identity = (
         attempt.schedule_id,

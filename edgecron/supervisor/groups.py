@@ -1,4 +1,4 @@
-"""Process groups of commands: whose they are, and the end of those that nobody watches any more."""
+"""Processes and their groups: read /proc, send signals, end what a dead supervisor left."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from edgecron.base.values import dataclass
 class LeftGroup(StrEnum):
     ENDED = "ended"  # its main process was alive: the whole group got KILL
     GONE = "gone"  # its main process has ended
-    RECYCLED = "recycled"  # the process of that id is another one, and was left alone
-    UNKNOWN = "unknown"  # the system does not tell which process it is: left alone
+    RECYCLED = "recycled"  # another process has that id now: left alone
+    UNKNOWN = "unknown"  # the system does not say which process it is: left alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process as the kernel shows it. `start_time` is in its ticks since boot."""
+    """A process as the kernel shows it. `start_time` is in ticks since boot."""
 
     pid: int
     parent: int
@@ -31,21 +31,21 @@ class Process:
 
 
 def list_processes() -> list[Process]:
-    """All processes that can be seen; none where the system has no /proc."""
+    """List all visible processes; none if the system has no /proc."""
     try:
         names = os.listdir("/proc")
     except OSError:
         return []
-    return [seen for name in names if name.isdecimal() and (seen := _look_at(int(name)))]
+    return [seen for name in names if name.isdecimal() and (seen := _read_process(int(name)))]
 
 
 def read_start_time(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks since boot; None where that can't be known."""
+    """Read when a process started, in ticks since boot; None if that is unknown."""
     fields = _read_stat(pid)
     return int(fields[19]) if fields else None
 
 
-def _look_at(pid: int) -> Process | None:
+def _read_process(pid: int) -> Process | None:
     fields = _read_stat(pid)
     if not fields:
         return None
@@ -59,7 +59,7 @@ def _look_at(pid: int) -> Process | None:
 
 
 def _read_stat(pid: int) -> list[bytes] | None:
-    """The fields of a process from the third on: state, parent, group, session, ..."""
+    """Read the fields of /proc/PID/stat from the third on: state, parent, group, session, ..."""
     try:
         stat_fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -70,15 +70,15 @@ def _read_stat(pid: int) -> list[bytes] | None:
         return None
     finally:
         os.close(stat_fd)
-    # Field 2 is the name in parentheses, and may hold anything; field 3 follows the last one.
+    # Field 2 is the name in parentheses, and can hold parentheses.
     fields = shown[shown.rfind(b")") + 2 :].split()
     return fields if len(fields) > 19 else None
 
 
 def end_left_group(pid: int, start_time: int | None) -> LeftGroup:
-    """Kill the process group of a command whose supervisor died, where it surely is that command.
+    """Kill the process group of a command whose supervisor died.
 
-    `start_time` is what the journal says. A process id that is in use again is never touched.
+    The process must have the journal's `start_time`: an id that is in use again is left alone.
     """
     if not Path("/proc/self/stat").exists():
         return LeftGroup.UNKNOWN
@@ -101,21 +101,21 @@ def end_left_group(pid: int, start_time: int | None) -> LeftGroup:
 
 
 def signal_group(pgid: int, number: int) -> bool:
-    """Send a signal to a process group of ours; False where nobody is left in it."""
+    """Send a signal to a process group; False if it has no process."""
     try:
         os.killpg(pgid, number)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # macOS: only processes that are not ours any more, or a zombie, are left
+        return True  # macOS: only a zombie, or processes of other users
     return True
 
 
 def signal_session(pids: Iterable[int], number: int, *, leader: int) -> None:
-    """Send a signal to those of a run's session that are not in its own group.
+    """Send a signal to processes of a run's session that are in another group.
 
-    As a shell's are after `set -m`. Since they were seen they may have ended, and a number be in
-    use again: only who is in the session now is meant.
+    A shell has such groups after `set -m`. A process can have ended since the snapshot, and its
+    number can be in use again: check that it is still in the session.
     """
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -124,7 +124,7 @@ def signal_session(pids: Iterable[int], number: int, *, leader: int) -> None:
 
 
 def sessions_of(pids: Iterable[int]) -> set[int]:
-    """The sessions that processes are in; those that are gone are in none."""
+    """Return the sessions of processes that are still there."""
     found = set()
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -133,5 +133,5 @@ def sessions_of(pids: Iterable[int]) -> set[int]:
 
 
 def group_has_members(pgid: int) -> bool:
-    """Whether a process is left in the group. The main one must have been reaped."""
+    """Return whether a group has a process. Reap the main one first."""
     return signal_group(pgid, 0)

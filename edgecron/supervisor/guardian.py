@@ -1,9 +1,8 @@
-"""The parent of a supervisor: when that dies, what it had started does not live on unwatched.
+"""The guardian: the parent of a supervisor, which ends the commands of a dead one.
 
-It is a subreaper: whatever loses its parent below it becomes its child, the commands of a dead
-supervisor included. It sleeps until a child ends, reaps what runs left behind, and holds nothing
-open. Systems without subreapers (all but Linux) have no guardian: there the next recovery ends
-what is left, by the journal alone.
+It is a subreaper: a process below it that loses its parent becomes its child, also the commands of
+a dead supervisor. It sleeps until a child ends, reaps orphans, and holds no descriptor open. Only
+Linux has subreapers. On other systems the next recovery ends what is left, by the journal.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _WAKING = frozenset({signal.SIGCHLD, signal.SIGTERM})
 
 
 def become_subreaper() -> bool:
-    """Have orphans below this process become its children; False where the system can't."""
+    """Make this process the parent of orphans below it; False if the system can't."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -36,11 +35,11 @@ def become_subreaper() -> bool:
 
 
 def fork_guarded() -> int:
-    """Fork. 0 in the child, which is to be guarded, with every signal blocked; its pid in us.
+    """Fork the supervisor. Returns 0 in the child, in which every signal is blocked, else its pid.
 
     Raises OSError.
     """
-    # SIGCHLD needs a disposition that is not "ignore", and to be blocked before there is a child.
+    # SIGCHLD must not be ignored, and must be blocked before there is a child.
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     return os.fork()
@@ -48,12 +47,12 @@ def fork_guarded() -> int:
 
 def guard(supervisor_pid: int, state_dir: Path, *, key: str) -> None:
     """Wait for the end of the supervisor. If it crashed, end and reap its runs."""
-    gc.disable()  # To collect would copy the pages that are shared with the supervisor.
+    gc.disable()  # A collection would copy the pages that are shared with the supervisor.
     while not _has_ended(supervisor_pid):
         if signal.sigwait(_WAKING) == signal.SIGTERM:
             os.kill(supervisor_pid, signal.SIGTERM)
         _reap_orphans(supervisor_pid)
-    # Its number must stay its own until here: TERM may have been on its way to it.
+    # Reap it only here: until now, TERM could be on its way to its number.
     _, status = os.waitpid(supervisor_pid, 0)
     if status != 0:
         journal = _read_journal(state_dir, key)
@@ -73,35 +72,35 @@ def find_doomed(
     guardian_pid: int,
     supervisor_pid: int,
 ) -> set[int]:
-    """The sessions of runs that have no end on record, after the supervisor has died.
+    """Find the sessions of runs without a recorded end, after the supervisor has died.
 
-    A run is the leader of its session, and was the supervisor's child, so it is now the
-    guardian's. Starts go on record once per turn of the loop: while a token has none, every leader
-    counts as that run, even what an ended one left behind. To leave it alive could run it twice.
+    A run leads its session. It was a child of the supervisor, and is now one of the guardian. The
+    supervisor records starts once per turn: if a token has none, every session leader counts as
+    this run, even one that an ended run left. To leave the run alive could run it twice.
     """
     unended = [trace for trace in journal.traces.values() if trace.exit is None]
     leaders = {seen.pid: seen for seen in processes if seen.pid == seen.session}
     doomed = set()
     for trace in unended:
         leader = None if trace.pid is None else leaders.get(trace.pid)
-        # Without its leader a session keeps its number as long as anybody is left in it.
+        # Without its leader, a session keeps its number while it has a process.
         is_same = leader is None or leader.start_time == trace.start_time
         if trace.pid is not None and is_same:
             doomed.add(trace.pid)
     if not journal.is_intact or any(trace.pid is None for trace in unended):
         doomed |= {leader.pid for leader in leaders.values() if leader.parent == guardian_pid}
-    # Caught on its way from the fork to a session of its own, which has its number.
+    # A fork that has no session of its own yet.
     doomed |= {seen.pid for seen in processes if seen.session == supervisor_pid}
     return doomed | {supervisor_pid}
 
 
 def end_sessions(sessions: set[int]) -> None:
-    """Kill all that descends from us and is in one of the sessions, and reap what is ours of it."""
+    """Kill all our descendants in these sessions, and reap our children among them."""
     own_pid = os.getpid()
     signalled: set[tuple[int, int]] = set()
     refused: set[int] = set()
     for session in sessions & {seen.session for seen in _descendants(own_pid)}:
-        # All at once, so that none of them starts another one meanwhile.
+        # The whole group at once, so that no process starts another one meanwhile.
         signal_group(session, signal.SIGKILL)
     while True:
         members = [seen for seen in _descendants(own_pid) if seen.session in sessions]
@@ -115,9 +114,9 @@ def end_sessions(sessions: set[int]) -> None:
             try:
                 os.kill(seen.pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it was faster
+                pass  # it has ended
             except PermissionError:
-                refused.add(seen.pid)  # another user's by now, and not ours to wait for
+                refused.add(seen.pid)  # it belongs to another user: do not wait for it
         ours = [seen for seen in members if seen.parent == own_pid and seen.pid not in refused]
         if not fresh and not ours:
             return
@@ -130,7 +129,7 @@ def _read_journal(state_dir: Path, key: str) -> JournalState:
     try:
         return read_journal(state_dir, key)
     except OSError:
-        return JournalState(is_intact=False)  # Its runs are ended all the same, by whose they are.
+        return JournalState(is_intact=False)  # End every run.
 
 
 def _has_ended(pid: int) -> bool:
@@ -138,14 +137,14 @@ def _has_ended(pid: int) -> bool:
 
 
 def _reap_orphans(supervisor_pid: int) -> None:
-    """Reap what runs left behind, as long as the supervisor lives."""
+    """Reap orphans while the supervisor lives."""
     while True:
         try:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        # Asked after that: once it is dead, what has ended may be one of its runs, whose number
-        # must not become anybody else's before its session was ended.
+        # Check the supervisor after that. If it is dead, the ended process can be one of its runs,
+        # whose number must not be in use again before its session has ended.
         if ended is None or _has_ended(supervisor_pid):
             return
         os.waitpid(ended.si_pid, 0)

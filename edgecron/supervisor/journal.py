@@ -1,19 +1,19 @@
-"""The journal of a supervisor: tokens before they start, starts, exits. Append-only, checksummed.
+"""The journal of a supervisor: tokens before they start, starts, and exits.
 
-A line is eight hexadecimal digits of CRC-32, a space and a JSON array. The first names the format,
-the boot and the supervisor:
+The file only grows. A line is eight hexadecimal digits of CRC-32, a space and a JSON array. The
+first line names the format, the boot and the supervisor:
 
     ["edgecron-journal", 2, boot_id, key]
-    ["token", [token, ...]]                         about to be started, one write for a batch
+    ["token", [token, ...]]                         about to be started, one line for a batch
     ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null
     ["exit", {record}]                              an ExitRecord, short output included
-    ["revoked", [token, ...]]                       on record before, and will never start
+    ["revoked", [token, ...]]                       will never start after all
 
-Version 1 knew of no `revoked`. A reader takes what it knows, and says of the rest
-that it is another version's: whoever adds a kind of entry raises the version.
+Version 1 had no `revoked`. A reader uses the lines that it knows and reports the others as foreign:
+if you add a kind of line, raise the version.
 
-Nothing is synced to the disk: a record outlives the process once the kernel has it, and a power
-cut means another boot, after which whatever has no exit on record is `interrupted` anyway.
+Nothing is synced to the disk: a line outlives the process once the kernel has it. A power cut means
+another boot, and then a run without an exit in the journal is `interrupted` anyway.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ _DAMAGED = "the journal was damaged by somebody else"
 
 
 class Journal:
-    """Writes one supervisor's journal. Starts and exits that find no space wait in memory."""
+    """Writes the journal of one supervisor. Starts and exits wait in memory if the disk is full."""
 
     def __init__(self, state_dir: Path, key: str, *, boot_id: str) -> None:
         self._path = journal_path(state_dir, key)
         self._header = encode_line([FORMAT, FORMAT_VERSION, boot_id, key])
         self._backlog: list[bytes] = []
         self._size = 0
-        self._is_torn = False  # a part of a line follows what counts, and could not be cut off
+        self._is_torn = False  # it ends with a part of a line that could not be cut off
         self._rotate_at = ROTATE_BYTES
         self._fd = open_private(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         self._append(self._header)
 
     @property
     def has_backlog(self) -> bool:
-        """Whether something waits to be written, or to be cut off."""
+        """Whether something must still be written or cut off."""
         return self._is_torn or bool(self._backlog)
 
     def close(self) -> None:
         os.close(self._fd)
 
     def write_tokens(self, tokens: Sequence[str]) -> None:
-        """Put tokens on record before they start. Raises OSError: then none of them is there."""
+        """Write tokens before they start. Raises OSError if none of them was written."""
         self.write_backlog()
         self._append(encode_line(["token", list(tokens)]))
 
@@ -75,11 +75,11 @@ class Journal:
         self._backlog.append(encode_line(["exit", record]))
 
     def add_revoked(self, tokens: Sequence[str]) -> None:
-        """Keep for the next write that tokens which are on record will never start."""
+        """Keep for the next write that tokens in the journal will never start."""
         self._backlog.append(encode_line(["revoked", list(tokens)]))
 
     def write_backlog(self) -> None:
-        """Write what waits, all at once. Raises OSError where there is no space: it waits on."""
+        """Write what waits, in one piece. Raises OSError if there is no space."""
         if self._is_torn:
             self._cut_back()
         if self._backlog:
@@ -87,9 +87,9 @@ class Journal:
             self._backlog.clear()
 
     def find_exits(self, tokens: Collection[str]) -> list[dict[str, Any]]:
-        """The JSON of the ExitRecords of these tokens, those that wait included.
+        """Return the JSON of the ExitRecords of these tokens, written or waiting.
 
-        Raises OSError where one of them can't be read.
+        Raises OSError if one can't be read.
         """
         if not tokens:
             return []
@@ -102,10 +102,10 @@ class Journal:
         return found
 
     def shrink(self, needed: Collection[str]) -> None:
-        """Drop what nobody needs any more, where that is worth a write.
+        """Drop lines of other tokens than the `needed` ones, if that is worth a write.
 
-        `needed` are the tokens that are live, or whose end was not acknowledged.
-        Raises OSError where it can't be written: then the journal is as before.
+        `needed` are the live tokens, and those whose end is not acknowledged. Raises OSError if
+        the journal can't be written; it is then as before.
         """
         if self._backlog:
             return
@@ -138,8 +138,10 @@ class Journal:
         self._rotate_at = max(ROTATE_BYTES, 2 * self._size)
 
     def _read_content(self) -> bytes:
-        """All that was written, by the descriptor that is open: its name may be gone, and a
-        process that has no descriptor left can read it too."""
+        """Read the journal by its open descriptor.
+
+        The name can be gone, and the process can have no descriptor left.
+        """
         content = bytearray()
         while part := os.pread(self._fd, self._size - len(content), len(content)):
             content += part
@@ -154,15 +156,15 @@ class Journal:
         self._size += written
 
     def _cut_back(self) -> None:
-        # A torn line would make everything after it unreadable. A disk that took only a part of
-        # it may refuse this too, for a while: then nothing is written until it lets us.
+        # A torn line would make everything after it unreadable. If the disk refuses this too,
+        # nothing is written until it succeeds.
         os.ftruncate(self._fd, self._size)
         self._is_torn = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a journal knows of a token: about to start, then `pid`, then `exit`."""
+    """What a journal has of a token: nothing else, then `pid`, then `exit`."""
 
     pid: int | None = None
     start_time: int | None = None
@@ -171,9 +173,9 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
-    """A journal as it was found. Not intact: missing, damaged from some place on, or foreign.
+    """The content of a journal. Not intact: it is missing, damaged from some line on, or foreign.
 
-    `is_foreign`: another version of edgecron has written it, and can read more of it.
+    If `is_foreign`, another version of edgecron wrote it and can read more of it.
     """
 
     is_intact: bool
@@ -183,7 +185,7 @@ class JournalState:
 
 
 def read_journal(state_dir: Path, key: str) -> JournalState:
-    """The journal of a supervisor, alive or dead; what lies before a damage is used."""
+    """Read the journal of a supervisor, alive or dead, up to the first damage."""
     try:
         journal_fd = open_private(journal_path(state_dir, key), os.O_RDONLY)
     except FileNotFoundError:
@@ -196,7 +198,7 @@ def read_journal(state_dir: Path, key: str) -> JournalState:
         return JournalState(is_intact=False, is_foreign=bool(header))
     if header[3:4] != [key]:
         return JournalState(is_intact=False)
-    # What follows the last newline is a line that was torn.
+    # A torn line has no newline.
     is_intact = lines[-1] == b""
     is_foreign = False
     traces: dict[str, Trace] = {}
@@ -207,7 +209,7 @@ def read_journal(state_dir: Path, key: str) -> JournalState:
         try:
             _note(entry, traces)
         except (ValueError, TypeError, KeyError, IndexError):
-            is_intact, is_foreign = False, True  # It is whole, and says what we do not know.
+            is_intact, is_foreign = False, True  # The line is whole, but unknown.
             break
     return JournalState(
         is_intact=is_intact,
@@ -223,7 +225,7 @@ def encode_line(entry: list[Any]) -> bytes:
 
 
 def decode_line(line: bytes) -> list[Any] | None:
-    """The entry of a line without its newline; None where it is damaged."""
+    """Decode a line without its newline; None if it is damaged."""
     checksum, _, text = line.partition(b" ")
     if checksum != b"%08x" % zlib.crc32(text):
         return None
@@ -250,7 +252,7 @@ def _note(entry: list[Any], traces: dict[str, Trace]) -> None:
 
 
 def _checked(token: str) -> str:
-    """A token, which names files too. Raises ValueError or TypeError for what is none."""
+    """Return a token, which names files too. Raises ValueError or TypeError."""
     if TOKEN.fullmatch(token) is None:
         raise ValueError(f"token {token!r} is not 1 to 64 of A-Z a-z 0-9 _ -")
     return token

@@ -1,4 +1,4 @@
-"""How the supervisor comes to be: forked or exec'ed, below a guardian, holding its lock."""
+"""Start a supervisor: fork or exec it, below a guardian, with its lock held."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from edgecron.supervisor import cleanup, guardian, protocol, state_files
 from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
-FAREWELL_S = 2.0  # so long one that failed may take to let go of its lock
+FAREWELL_S = 2.0  # the time for a supervisor that failed to release its lock
 _EXEC = (
-    # This very package, whichever is installed; its folder must not stand before other modules.
+    # Import this very package, also if another one is installed. Its folder comes last in the path,
+    # so that nothing beside the package hides a module of the standard library.
     "import sys; from importlib import util; home = sys.argv[1];"
     "spec = util.spec_from_file_location("
     "'edgecron', home + '/edgecron/__init__.py',"
@@ -37,15 +38,15 @@ _EXEC = (
 
 
 class StartBy(StrEnum):
-    FORK = "fork"  # cheap, and shares memory; only where the host has no other thread
+    FORK = "fork"  # cheap, and shares memory; only if this process has no other thread
     EXEC = "exec"  # a fresh interpreter
 
 
 def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> SupervisorLink:
-    """Start a supervisor and return our end of its link, once it holds its lock.
+    """Start a supervisor and connect to it, once it holds its lock.
 
-    It is no child of ours: it outlives us, and leaves us no zombie. `by` None chooses.
-    Raises SupervisorUnavailable where it can't be started, or the state folder is not usable.
+    It is not our child: it outlives us and leaves no zombie. `by` None chooses. Raises
+    SupervisorUnavailable if it can't be started or the state folder is not usable.
     """
     folder = state_files.prepare_state_dir(state_dir)
     key = os.urandom(8).hex()
@@ -73,14 +74,14 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
     except EdgecronError:
         link.wait_closed(FAREWELL_S)
         link.close()
-        with contextlib.suppress(OSError):  # what it left is of no use to anybody
+        with contextlib.suppress(OSError):  # an empty journal and a lock do no harm
             cleanup.forget(folder, key)
         raise
     return link
 
 
 def _has_other_threads() -> bool:
-    """Whether a thread besides this one runs, started by Python or, where that shows, by others."""
+    """Return whether another thread is running, also one that Python did not start (Linux)."""
     if threading.active_count() > 1:
         return True
     try:
@@ -92,7 +93,7 @@ def _has_other_threads() -> bool:
 def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
     pid = os.fork()
     if pid == 0:
-        # Never back into the caller's stack, whatever happens.
+        # Never return to the caller's code.
         try:
             serve_detached(theirs, folder, key=key, clock=clock)
         finally:
@@ -104,7 +105,7 @@ def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> Non
 def _exec(theirs: socket.socket, folder: Path, *, key: str) -> None:
     fd = theirs.fileno()
     start = _command(str(fd), key, os.fspath(folder))
-    # Its stderr ends when the supervisor has let go of what it inherited.
+    # Its stderr ends when the supervisor has closed what it inherited.
     ended = subprocess.run(
         start.argv,
         executable=start.executable,
@@ -126,7 +127,7 @@ def _command(*words: str) -> Start:
     if bundle is not None:
         return bundle.start(":supervisor", *words)
     package_parent = str(Path(__file__).resolve().parents[2])
-    # -P: the folder we happen to be in must not stand in for a module.
+    # -P: the current folder must not hide a module.
     return Start([sys.executable, "-P", "-c", _EXEC, package_parent, *words], ())
 
 
@@ -134,15 +135,15 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
     """Become the guardian and the supervisor below it, and end this process. Does not return."""
     if os.fork() != 0:
         os._exit(0)
-    # What the host left in memory must not be collected: its destructors close descriptors,
-    # whose numbers are ours by then.
+    # Do not collect objects of the host: their destructors would close descriptors whose numbers
+    # are ours by then.
     gc.freeze()
     code = 70
     try:
         _detach(link)
         guarded_pid = _fork_guarded() if guardian.become_subreaper() else None
         if guarded_pid:
-            # The link must close with the supervisor.
+            # The connection must close with the supervisor.
             link.close()
             _show_name("edgecron-guard")
             guardian.guard(guarded_pid, folder, key=key)
@@ -154,7 +155,7 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
         code = 0
     except EdgecronError as error:
         _refuse(link, error.message)
-    except BaseException:  # noqa: BLE001 - nothing may unwind further; it is told and kept
+    except BaseException:  # noqa: BLE001 - nothing may return to the host's code
         _refuse(link, f"supervisor failed: {sys.exc_info()[1]!r}")
         _keep_traceback(folder, key)
     finally:
@@ -162,7 +163,7 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
 
 
 def _detach(link: socket.socket) -> None:
-    """Let go of all that is the host's."""
+    """Give up the session, signals, descriptors and folder of the host."""
     os.setsid()
     _reset_signals()
     _close_inherited(keep={link.fileno(), *held_fds()})
@@ -178,7 +179,7 @@ def _fork_guarded() -> int:
 
 
 def _serve(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
-    # Next to nothing here is a cycle, and to look for them costs a tenth of a batch of starts.
+    # Few objects here are cycles, and collections cost a tenth of a batch of starts.
     gc.set_threshold(50_000)
     _show_name("edgecron-super")
     lock_fd = _hold_lock(state_files.lock_path(folder, key), above=link.fileno())
@@ -197,10 +198,10 @@ def _reset_signals() -> None:
         # Some numbers belong to the C library, and macOS keeps others.
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
-    # Writing to an engine or a command that has gone is an error here, not the end. Commands get
-    # the default back: `subprocess` restores these two, and no other is ignored.
+    # A write to an engine or a command that has gone must be an error, not our end. `subprocess`
+    # restores these two signals for commands.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # likewise: a limit of file sizes, as ulimit -f
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a limit of file sizes (ulimit -f)
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -218,10 +219,10 @@ def _close_inherited(*, keep: Set[int]) -> None:
 
 
 def _hold_lock(path: Path, *, above: int) -> int:
-    """Take the lock, at a number above that of the link.
+    """Take the lock, with a descriptor above that of the connection.
 
-    Linux closes what a killed process leaves from the highest number down: who sees the link
-    close, and then asks for the lock, finds it free.
+    Linux closes the descriptors of a killed process from the highest down. An engine that sees the
+    connection close then finds the lock free.
     """
     taken_fd = state_files.take_lock(path)
     lock_fd = fcntl.fcntl(taken_fd, fcntl.F_DUPFD_CLOEXEC, above + 1)
@@ -240,7 +241,7 @@ def _refuse(link: socket.socket, message: str) -> None:
 
 
 def _keep_traceback(folder: Path, key: str) -> None:
-    import traceback  # of a defect alone
+    import traceback  # only after a defect
 
     with contextlib.suppress(OSError):
         crash_fd = open_private(

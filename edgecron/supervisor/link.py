@@ -1,4 +1,4 @@
-"""The engine's end of the link to its supervisor."""
+"""The engine's side of the connection to its supervisor: requests out, events in."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from edgecron.supervisor.forked_children import close_in_children
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 
-BATCH = 64  # requests in a message: their tokens are journalled at once, and the first start early
+BATCH = 64  # requests per message: one write to the journal, and the first ones start early
 SEND_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A command runs."""
+    """A command was started."""
 
     token: str
     pid: int
@@ -30,7 +30,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotStarted:
-    """Surely not started, and not on record: it may be queued again."""
+    """A command was not started, and is not in the journal: it can be queued again."""
 
     token: str
     error_code: str
@@ -39,7 +39,7 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
-    """A run has ended; its record stays in the journal until it is acknowledged."""
+    """A run has ended. Its record stays in the journal until it is acknowledged."""
 
     record: ExitRecord
 
@@ -48,10 +48,10 @@ Event = Started | NotStarted | Exited
 
 
 class SupervisorLink:
-    """Requests out, events in. For one thread; `fileno()` is readable when `receive` has something.
+    """Sends requests and receives events. For one thread.
 
-    `is_alive` turns False when the supervisor has gone: the journal tells what became of the rest.
-    `end_message` is then what it said last, where it failed.
+    `fileno()` is readable when `receive` has something. `is_alive` turns False when the supervisor
+    has ended; its journal then has the other ends. `end_message` is its error message, if any.
     """
 
     def __init__(self, link: socket.socket, state_dir: Path, *, supervisor_id: str) -> None:
@@ -64,7 +64,7 @@ class SupervisorLink:
             Kind.EXITED: _read_exited,
             Kind.REFUSED: self._read_refused,
         }
-        self._early: list[tuple[Kind, Any]] = []  # what came together with the hello
+        self._early: list[tuple[Kind, Any]] = []  # messages that came with the hello
         self.state_dir = state_dir
         self.supervisor_id = supervisor_id
         self.pid = 0
@@ -75,14 +75,14 @@ class SupervisorLink:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether something waits for room: poll `fileno()` for writing too, then `flush`."""
+        """Whether messages wait for room: poll `fileno()` for writing too, then `flush`."""
         return bool(self._writer)
 
     def fileno(self) -> int:
         return self._link.fileno()
 
     def wait_hello(self, timeout_s: float) -> None:
-        """Wait for the supervisor to serve. Raises SupervisorUnavailable with its own reason."""
+        """Wait until the supervisor serves. Raises SupervisorUnavailable with its reason."""
         while True:
             messages = self._receive_messages() if self._poll(select.POLLIN, timeout_s) else []
             if not messages:
@@ -98,13 +98,13 @@ class SupervisorLink:
             )
 
     def wait_closed(self, timeout_s: float) -> bool:
-        """Wait for the supervisor to go, dropping what it says; False after so long a silence."""
+        """Wait for the end of the supervisor; False if it stays silent for this time."""
         while self.is_alive and self._poll(select.POLLIN, timeout_s):
             self._receive_messages()
         return not self.is_alive
 
     def start(self, requests: Sequence[StartRequest]) -> None:
-        """Have commands started, each token once."""
+        """Start commands. Each token starts once."""
         for first in range(0, len(requests), BATCH):
             batch = [request.to_json() for request in requests[first : first + BATCH]]
             self._writer.put(protocol.encode(Kind.START, batch))
@@ -112,20 +112,20 @@ class SupervisorLink:
         self._push()
 
     def cancel(self, tokens: Sequence[str]) -> None:
-        """Have runs ended: TERM to the group, KILL after the grace, reported as cancelled."""
-        self._say(Kind.CANCEL, list(tokens))
+        """End runs by TERM, and by KILL after their grace; their cause is `cancelled`."""
+        self._send(Kind.CANCEL, list(tokens))
 
     def stop_all(self, cause: EndCause = EndCause.STOPPED) -> None:
-        """Have every run ended, those that wait to be started included."""
-        self._say(Kind.STOP_ALL, cause)
+        """End every run, also those that wait to be started."""
+        self._send(Kind.STOP_ALL, cause)
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
-        """Say that these ends are on record here: the supervisor may forget them."""
+        """Report that these ends are on record: the supervisor can forget them."""
         if tokens:
-            self._say(Kind.ACK, list(tokens))
+            self._send(Kind.ACK, list(tokens))
 
     def receive(self) -> list[Event]:
-        """What has happened since, without waiting."""
+        """Return the events since the last call, without waiting."""
         events: list[Event] = []
         early, self._early = self._early, []
         for kind, body in [*early, *self._receive_messages()]:
@@ -136,38 +136,38 @@ class SupervisorLink:
         return events
 
     def flush(self) -> None:
-        """Give the socket what it takes now."""
+        """Send what the socket takes now."""
         while self._writer:
             try:
                 sent = self._link.send(self._writer.next_bytes(), protocol.SEND_FLAGS)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
-                # It has gone. `is_alive` stays until all that it said before was received.
+                # It has ended. `is_alive` stays until all its messages are received.
                 self._writer.clear()
                 return
             self._writer.sent(sent)
 
     def close(self) -> None:
-        """Let go of the supervisor: it ends with its last run. What waits to be sent is sent."""
+        """Send the rest and disconnect. The supervisor ends with its last run."""
         if self._link.fileno() >= 0:
             self._push()
             self._link.close()
         self.is_alive = False
 
     def close_in_child(self) -> None:
-        """Close our end in a child of ours: the supervisor is told nothing."""
+        """Close the descriptor in a forked child; the supervisor does not notice."""
         self._link.close()
         self.is_alive = False
 
-    def _say(self, kind: Kind, body: Any) -> None:
+    def _send(self, kind: Kind, body: Any) -> None:
         self._writer.put(protocol.encode(kind, body))
         self._push()
 
     def _push(self) -> None:
-        """Send all, waiting for room while the supervisor reads on.
+        """Send everything, and wait for room while the supervisor reads.
 
-        It always does unless it is stopped; what is left then goes out with a later call.
+        A stopped supervisor does not read: a later call then sends the rest.
         """
         self.flush()
         while self._writer and self._poll(select.POLLOUT, SEND_TIMEOUT_S):

@@ -1,10 +1,10 @@
-"""What a run prints, kept within its cap in flat memory: a head, a tail, and a count of the rest.
+"""Keep what a run prints, within its cap and in little memory: head, tail, and a count of the rest.
 
-Bytes are kept as records (stream, time, length, content) in three regions: the head, and two
-segments of the tail that take turns as a ring, so that the last half of the cap is always whole.
-The regions lie in memory while they are small, then in one spool file in the state folder.
-`save` copies small regions to the file, too. The file begins with an index of its regions, so that
-an engine can read it after the supervisor was killed.
+Output is kept as records (stream, time, length, content) in three regions: the head, and two
+segments of the tail that are filled in turn, so that the last half of the cap is always complete.
+The regions lie in memory while they are small, then in one spool file in the state folder. `save`
+copies small regions to the file too. The file begins with an index of its regions, so that an
+engine can read it after the supervisor was killed.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from edgecron.model.claim import Output, OutputChunk, Stream
 MEMORY_BYTES = 16 * 1024
 PENDING_BYTES = 4 * 1024
 COALESCE_MS = 100
-PART_BYTES = 64 * 1024  # about so much is read at once while a run lives
-MAX_CHUNKS = 4096  # of a region: two streams that alternate byte by byte stay bounded too
+PART_BYTES = 64 * 1024  # about the size of a part that a live run returns
+MAX_CHUNKS = 4096  # per region: bounds two streams that alternate byte by byte
 
 _HEADER = struct.Struct("<BqI")  # stream, milliseconds since 1970, bytes of content
 # Magic, bytes of stdout, of stderr, limit of the tail; of each region its base, size, checksum.
 _INDEX = struct.Struct("<8s3Q3Q3Q3I")
-_INDEX_BYTES = _INDEX.size + 4  # with its own checksum: sizes that are not sure are not used
+_INDEX_BYTES = _INDEX.size + 4  # with a checksum of its own
 _MAGIC = b"ECSPOOL1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A stretch of output. Positions count the bytes that a run printed, on both streams.
+    """A part of the output. Positions count the bytes that a run printed, on both streams.
 
-    It starts behind what was asked for where that was dropped, or could not be kept.
+    It starts after the requested position if bytes were dropped there.
     """
 
     position: int
@@ -52,11 +52,11 @@ class Part:
 
 
 class _Region:
-    """Records one after the other, in memory or in the spool file from `base` on.
+    """Records in sequence, in memory or in the spool file from `base` on.
 
-    `checksum` is that of all of them: a power cut may take any part of what lies in a file.
-    `marks` are places to read from: bytes of content before them, bytes of records before them.
-    Between two of them nothing is missing.
+    `checksum` covers all of them: a power cut can take any part of a file. `marks` are places to
+    read from, as bytes of content and bytes of records before them. Nothing is missing between two
+    marks.
     """
 
     __slots__ = (
@@ -81,14 +81,14 @@ class _Region:
         self.size = self.content_bytes = self.count = self.checksum = 0
 
     def mark(self) -> None:
-        """The next record can be read without those before it."""
+        """Mark the place of the next record as one to read from."""
         if self.marks[-1][1] == self.size:
             self.marks.pop()
         self.marks.append((self.content_bytes, self.size))
 
 
 class OutputKeeper:
-    """Takes what a run prints, and at its end tells what was kept and where."""
+    """Takes what a run prints, and returns at its end what was kept, and where."""
 
     def __init__(self, *, cap_bytes: int, spool: Path) -> None:
         head_limit = cap_bytes // 2
@@ -97,7 +97,7 @@ class OutputKeeper:
         tail_base = _INDEX_BYTES + head_limit + overhead
         self._spool = spool
         self._spool_fd: int | None = None
-        self._is_spilled = False  # the regions lie in the file; else it has at most a copy
+        self._is_spilled = False  # the regions lie in the file; else the file has at most a copy
         self._is_saved = True  # nothing was printed since the last `save`
         self._spill_failed = False
         self._tail_limit = tail_limit
@@ -105,14 +105,14 @@ class OutputKeeper:
         self._older = _Region(base=tail_base, limit=tail_limit)
         self._newer = _Region(base=tail_base + tail_limit + overhead, limit=tail_limit)
         self._printed = {Stream.STDOUT: 0, Stream.STDERR: 0}
-        self._passed_bytes = 0  # of what was printed: all but what is pending
+        self._passed_bytes = 0  # printed, without the pending bytes
         self._pending = bytearray()
         self._pending_stream = Stream.STDOUT
         self._pending_ms = 0
         self.is_lost = False  # something within the cap could not be kept
 
     def add(self, stream: Stream, at_ms: int, content: bytes) -> None:
-        """Bytes that were read from a stream at that time (milliseconds since 1970)."""
+        """Add bytes that were read from a stream at a time (milliseconds since 1970)."""
         self._printed[stream] += len(content)
         self._is_saved = False
         if (
@@ -133,13 +133,13 @@ class OutputKeeper:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the file has all that was printed, as far as it could be written."""
+        """Whether the file has everything that was printed, as far as it could be written."""
         return self._is_saved
 
     def save(self) -> None:
-        """Write everything so far to the file, for the case that the supervisor is killed.
+        """Write everything to the file, for the case that the supervisor is killed.
 
-        The memory stays the truth while the output is small: a full disk loses nothing of it.
+        Small output stays in memory too: a full disk loses nothing of it.
         """
         self._flush()
         self._is_saved = True
@@ -148,11 +148,11 @@ class OutputKeeper:
 
     @property
     def end_position(self) -> int:
-        """Behind the last byte that was printed."""
+        """The position after the last printed byte."""
         return self._passed_bytes + len(self._pending)
 
     def read(self, position: int) -> Part:
-        """What is kept from a position on, a part of it at a time; empty at the end."""
+        """Return a part of what is kept, from a position on; empty at the end."""
         end = self._passed_bytes
         head, older, newer = self._head, self._older, self._newer
         newer_at = end - newer.content_bytes
@@ -177,7 +177,7 @@ class OutputKeeper:
         return Part(position=position, chunks=(chunk,))
 
     def _load(self, region: _Region, offset: int) -> tuple[int, tuple[OutputChunk, ...]]:
-        """Content of a region up to its next mark; where that is lost, the place of the mark."""
+        """Load a region up to its next mark. If it can't be read, return the place of the mark."""
         index = bisect_right(region.marks, offset, key=lambda mark: mark[0])
         content_at, first = region.marks[index - 1]
         is_last = index == len(region.marks)
@@ -192,10 +192,10 @@ class OutputKeeper:
         try:
             return os.pread(self._spool_fd, last - first, region.base + first)
         except OSError:
-            return b""  # told to a person by a gap
+            return b""  # people see a gap
 
     def finish(self) -> dict[str, Any]:
-        """What was kept, as JSON: inline where it is small, else by the spool's name."""
+        """Return what was kept as JSON: inline if it is small, else the name of the spool."""
         self._flush()
         regions = self._regions
         told: dict[str, Any] = {
@@ -206,7 +206,7 @@ class OutputKeeper:
         if self._spool_fd is not None:
             os.close(self._spool_fd)
             self._spool_fd = None
-            told["spool"] = self._spool.name  # of a copy, too: whoever acknowledges removes it
+            told["spool"] = self._spool.name  # also of a copy: the acknowledgement removes it
         if self._is_spilled:
             told["regions"] = [[region.base, region.size] for region in regions]
             told["checksums"] = [region.checksum for region in regions]
@@ -237,7 +237,7 @@ class OutputKeeper:
             self._write_index()
 
     def _keep_in_tail(self, stream: Stream, at_ms: int, content: memoryview) -> None:
-        # What is longer than the whole tail would only push itself out again.
+        # Only the end of what is longer than the whole tail stays.
         content = content[-self._tail_limit :]
         while content:
             room = self._newer.room
@@ -270,7 +270,7 @@ class OutputKeeper:
         region.count += 1
 
     def _lose(self, region: _Region, content: memoryview) -> None:
-        # Counted as taken: a head that can't be written must still give way to the tail.
+        # Count it: a head that can't be written must still end, so that the tail begins.
         region.content_bytes += len(content)
         region.mark()
         self.is_lost = True
@@ -280,7 +280,7 @@ class OutputKeeper:
         return kept + more <= MEMORY_BYTES
 
     def _spill(self) -> None:
-        """Move all that is in memory to the spool; without space, go on with what memory holds."""
+        """Move the memory to the spool. Without space, continue with what memory holds."""
         if self._spill_failed:
             return
         if self._copy_memory():
@@ -288,15 +288,15 @@ class OutputKeeper:
             for region in self._regions:
                 region.memory = bytearray()
             return
-        self._spill_failed = True  # told to a person by is_lost
+        self._spill_failed = True  # people see it by `is_lost`
         if self._spool_fd is not None:
             os.close(self._spool_fd)
             self._spool_fd = None
-            with contextlib.suppress(OSError):  # What refused the write may refuse this as well.
+            with contextlib.suppress(OSError):  # the disk can refuse this too
                 self._spool.unlink()
 
     def _copy_memory(self) -> bool:
-        """Write all that is in memory to the file; whether that could be done."""
+        """Write the memory to the file; False if that failed."""
         if self._spool_fd is None:
             try:
                 self._spool_fd = open_private(self._spool, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -308,7 +308,7 @@ class OutputKeeper:
         )
 
     def _write_index(self) -> bool:
-        # What is pending is not in the file: it does not count as printed there.
+        # Pending bytes are not in the file, and do not count as printed there.
         printed = {**self._printed}
         printed[self._pending_stream] -= len(self._pending)
         regions = self._regions
@@ -332,7 +332,7 @@ class OutputKeeper:
 
 
 def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]:
-    """The output of an exit record, and whether it is whole (False: its spool can't be read)."""
+    """Load the output of an exit record; False with it if the spool can't be read completely."""
     regions, is_whole = _load_regions(told, state_dir)
     parsed = [_chunks(region) for region in regions]
     is_whole = is_whole and all(is_parsed for _, is_parsed in parsed)
@@ -342,7 +342,7 @@ def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]
     stderr_bytes = int(told.get("stderr_bytes", 0))
     dropped_bytes = stdout_bytes + stderr_bytes - _content_bytes(head) - _content_bytes(tail)
     if dropped_bytes < 0:
-        # More than was printed: a power cut left what was never written, and none of it is sure.
+        # More than was printed: after a power cut, the file has bytes that were never written.
         head, tail, is_whole = [], [], False
         dropped_bytes = stdout_bytes + stderr_bytes
     return (
@@ -358,7 +358,7 @@ def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]
 
 
 def load_saved_output(spool: Path) -> tuple[Output, bool] | None:
-    """The output in the file of a run whose supervisor was killed, and whether it is whole.
+    """Load the output file of a run whose supervisor was killed, and whether it is complete.
 
     None if there is no such file, or an earlier version wrote it, without an index.
     """
@@ -404,13 +404,13 @@ def _load_regions(told: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes]
         os.close(spool_fd)
     sizes = [size for _, size in told["regions"]]
     is_whole = [len(region) for region in regions] == sizes
-    if "checksums" in told:  # Earlier supervisors told none.
+    if "checksums" in told:  # earlier supervisors wrote none
         is_whole = is_whole and [zlib.crc32(region) for region in regions] == told["checksums"]
     return regions, is_whole
 
 
 def _chunks(region: bytes) -> tuple[list[OutputChunk], bool]:
-    """The chunks of a region, and whether it consists of nothing else."""
+    """Decode the chunks of a region; False with them if it has anything else."""
     chunks = []
     position = 0
     while position + _HEADER.size <= len(region):

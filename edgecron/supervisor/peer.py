@@ -1,4 +1,4 @@
-"""The supervisor's end of a link: frames in and out of a socket, never waiting for the other."""
+"""The supervisor's side of a connection: frames in and out of a socket, without waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgecron.supervisor.reactor import READ, WRITE, Reactor
 
 
 class Peer:
-    """What the engine says goes to `on_message`; what it is told waits for room in the socket."""
+    """Calls `on_message` for each message, and queues messages until the socket has room."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Peer:
         self._reader = protocol.FrameReader(most_bytes=most_bytes)
         self._writer = protocol.FrameWriter()
         self._waits_for_room = False
-        self._is_heard = True
+        self._can_send = True
         self.is_connected = True
         link.setblocking(False)
         reactor.watch(link.fileno(), self._on_event)
@@ -38,25 +38,25 @@ class Peer:
         return bool(self._writer)
 
     def become_engine(self, on_message: Callable[[Kind, Any], None]) -> None:
-        """Whoever is at the other end is the engine from now on."""
+        """Treat the other side as the engine from now on."""
         self.on_message = on_message
         self._reader.most_bytes = protocol.MAX_FRAME_BYTES
 
     def send(self, kind: Kind, body: Any) -> None:
-        """Queue a message, or drop it where the engine has gone: the journal has it then."""
-        if self._is_heard:
+        """Queue a message. It is dropped if the other side has gone: the journal has every end."""
+        if self._can_send:
             self._writer.put(protocol.encode(kind, body))
 
     def flush(self) -> None:
-        """Give the socket what it takes now."""
+        """Send what the socket takes now."""
         while self._writer:
             try:
                 self._writer.sent(self._link.send(self._writer.next_bytes(), protocol.SEND_FLAGS))
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:
-                # It reads no more. What it said before is still to be taken, up to its end.
-                self._is_heard = False
+                # It reads no more. Its earlier messages are still to be read, up to the end.
+                self._can_send = False
                 self._writer.clear()
         waits = bool(self._writer)
         if self.is_connected and waits is not self._waits_for_room:
@@ -81,12 +81,12 @@ class Peer:
                 if self.is_connected:
                     self.on_message(kind, body)
         except (protocol.BrokenProtocol, KeyError, TypeError, ValueError, OSError):
-            # The engine sees its link close; its runs go on, and the journal tells their ends.
+            # The engine sees the connection close. Its runs continue, and the journal has the ends.
             self.disconnect()
 
     def disconnect(self) -> None:
-        """Let go of the other side. What it was not sent yet is dropped."""
+        """Close the connection, and drop what was not sent yet."""
         if self.is_connected:
-            self.is_connected = self._is_heard = False
+            self.is_connected = self._can_send = False
             self._writer.clear()
             self._reactor.close(self._link.detach())

@@ -1,14 +1,14 @@
-"""What engine and supervisor say to each other: length-prefixed JSON frames on a stream socket.
+"""The protocol of engine and supervisor: JSON frames on a stream socket.
 
-A frame is four bytes of length, most significant first, then a JSON array `[kind, body]`. The
-first frame is the supervisor's hello, which names the protocol version. Text may hold lone
-surrogates (bytes that are not UTF-8): JSON escapes carry them.
+A frame is four bytes of length, most significant first, then a JSON array `[kind, body]`. The first
+frame is the supervisor's hello, which names the protocol version. Text can hold lone surrogates
+(bytes that are not UTF-8); JSON escapes carry them.
 
-An upgrade leaves supervisors of before with their runs, and who asks may be older than the
-supervisor, too. So `hello`, `status`, `cancel`, `revoke` and `output`, as the control socket has
-them, the frames and the phases are frozen: every version answers them as they are written here,
-and may only add fields to hello and items at the end of an answer. `refused` may answer any of
-them. All else may change with the version, and only who adopts must be of the same.
+After an upgrade, supervisors of the former version live on with their runs, and an older program
+can ask a newer supervisor. So the frames, the phases, and `hello`, `status`, `cancel`, `revoke` and
+`output` on the control socket never change. A version may only add fields to hello, and items at
+the end of an answer. `refused` can answer any of them. Everything else can change with the version:
+an engine adopts only a supervisor of its own version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_FRAME_BYTES = 256 * 1024 * 1024
 READ_BYTES = 256 * 1024
 SEND_BYTES = 32 * 1024
 
-# Without it a link that has closed would be a deadly signal where SIGPIPE is not ignored.
+# Without it, a closed connection kills a process that does not ignore SIGPIPE.
 SEND_FLAGS = getattr(socket, "MSG_NOSIGNAL", 0)
 
 # Made once: `json.dumps` with separators makes one for each call.
@@ -35,38 +35,38 @@ _LENGTH = struct.Struct(">I")
 
 
 class Kind(StrEnum):
-    START = "start"  # to the supervisor: requests, all their tokens journalled in one write
+    START = "start"  # to the supervisor: requests; one write puts their tokens in the journal
     CANCEL = "cancel"  # to the supervisor: tokens to end
-    STOP_ALL = "stop_all"  # to the supervisor: end every run, whose cause is then the one given
+    STOP_ALL = "stop_all"  # to the supervisor: end every run, for this cause
     ACK = "ack"  # to the supervisor: tokens whose end is on record elsewhere
-    HELLO = "hello"  # to who connects: version, pid; the lock is held from here on
-    REFUSED = "refused"  # instead of hello or of an answer: why it can't be
+    HELLO = "hello"  # to each connection: version, pid; the supervisor holds its lock by then
+    REFUSED = "refused"  # instead of hello or an answer: the reason
     STARTED = "started"  # to the engine: (token, pid, started_ms) of each command started
-    NOT_STARTED = "not_started"  # to the engine: (token, error_code, message), nothing was run
+    NOT_STARTED = "not_started"  # to the engine: (token, error_code, message) of each
     EXITED = "exited"  # to the engine: one exit record
-    # On the control socket, `cancel` and these; the answer to each is of its own kind.
+    # On the control socket: `cancel` and these. An answer has the kind of its request.
     STATUS = "status"  # null -> runs as (token, pid, started_ms), tokens that wait, has_engine
     OUTPUT = "output"  # token, position, follow -> phase, position, chunks as (stream, ms, base64)
-    REVOKE = "revoke"  # tokens -> what each of them was, by token
-    ADOPT = "adopt"  # null -> this connection is the engine's link, from a hello on; or refused
+    REVOKE = "revoke"  # tokens -> the phase of each before, by token
+    ADOPT = "adopt"  # null -> hello, and this connection is the engine's from then on
 
 
 class Phase(StrEnum):
-    """Where a token is, as the supervisor knows it."""
+    """The state of a token in the supervisor."""
 
-    UNKNOWN = "unknown"  # never heard of, or its end was acknowledged long ago
+    UNKNOWN = "unknown"  # never seen, or its end was acknowledged
     WAITING = "waiting"  # to be started
     RUNNING = "running"
-    ENDED = "ended"  # its end is on record, and was not acknowledged yet
+    ENDED = "ended"  # its end is on record and not acknowledged
     REVOKED = "revoked"  # it will never start
 
 
 class BrokenProtocol(Exception):
-    """The other side sent what is no frame of this protocol."""
+    """The other side sent something that is not a frame of this protocol."""
 
 
 def encode(kind: Kind, body: Any) -> bytes:
-    """The frame of a message."""
+    """Encode a message as a frame."""
     text = to_json([kind, body]).encode("ascii")
     if len(text) > MAX_FRAME_BYTES:
         raise BrokenProtocol(f"frame is {len(text)} bytes, at most {MAX_FRAME_BYTES} can be sent")
@@ -74,14 +74,14 @@ def encode(kind: Kind, body: Any) -> bytes:
 
 
 class FrameReader:
-    """Bytes in, messages out; keeps what is not complete yet."""
+    """Bytes in, messages out. Keeps an incomplete frame."""
 
     def __init__(self, *, most_bytes: int = MAX_FRAME_BYTES) -> None:
         self.most_bytes = most_bytes
         self._buffer = bytearray()
 
     def feed(self, content: bytes) -> list[tuple[Kind, Any]]:
-        """The messages that are complete now. Raises BrokenProtocol."""
+        """Return the messages that are complete now. Raises BrokenProtocol."""
         self._buffer += content
         messages = []
         position = 0
@@ -100,7 +100,7 @@ class FrameReader:
 
 
 class FrameWriter:
-    """Frames that wait for room in a socket. Never blocks; memory is what the caller queued."""
+    """Frames that wait for room in a socket."""
 
     def __init__(self) -> None:
         self._frames: deque[memoryview] = deque()
@@ -115,7 +115,7 @@ class FrameWriter:
         self._frames.clear()
 
     def next_bytes(self) -> memoryview:
-        """What to send next: small frames together, as each send wakes the other side."""
+        """Return what to send next; small frames together, as each send wakes the other side."""
         if len(self._frames) > 1 and len(self._frames[0]) < SEND_BYTES:
             together = []
             size = 0
@@ -126,7 +126,7 @@ class FrameWriter:
         return self._frames[0]
 
     def sent(self, count: int) -> None:
-        """The first `count` bytes of `next_bytes()` are gone."""
+        """Remove the first `count` bytes of `next_bytes()`, which were sent."""
         frame = self._frames.popleft()
         if count < len(frame):
             self._frames.appendleft(frame[count:])

@@ -1,5 +1,4 @@
-"""What the supervisor owes an account of: each end, in the journal and to the engine, until it is
-acknowledged."""
+"""Record starts and ends: in the journal, then with the engine until it acknowledges them."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ RETRY_MOST_MS = 30_000
 
 
 class Recorder:
-    """The journal, the engine's copy of it, and what was not acknowledged yet."""
+    """Writes the journal, reports to the engine, and knows the ends that are not acknowledged."""
 
     def __init__(
         self,
@@ -39,23 +38,23 @@ class Recorder:
         self._deadlines = deadlines
         self.engine = engine
         self._journal = Journal(state_dir, key, boot_id=clock.boot_id())
-        self._pause_ms = RETRY_MS
-        self._unacknowledged: dict[str, str | None] = {}  # token: its spool
+        self._retry_ms = RETRY_MS
+        self._unacknowledged: dict[str, str | None] = {}  # the spool of each token
 
     @property
     def has_backlog(self) -> bool:
         return self._journal.has_backlog
 
     def close(self) -> None:
-        """Close the journal; what waits to be written is not."""
+        """Close the journal without writing the backlog."""
         self._journal.close()
 
     def knows(self, token: str) -> bool:
-        """Whether it has ended, and that was not acknowledged yet."""
+        """Return whether a run has ended and its end is not acknowledged."""
         return token in self._unacknowledged
 
     def open_tokens(self, tokens: Sequence[str]) -> bool:
-        """Put tokens on record before they start; False where that failed, and they must not."""
+        """Record tokens before they start. False if that failed: they must not start."""
         if not tokens:
             return True
         try:
@@ -69,23 +68,20 @@ class Recorder:
         return True
 
     def refuse(self, tokens: Sequence[str], code: str, message: str) -> None:
-        """Tell the engine of tokens that were not started, and are not on record."""
+        """Report tokens to the engine that were not started, and are not on record."""
         self.engine.send(Kind.NOT_STARTED, [[token, code, message] for token in tokens])
 
     def revoke(self, tokens: Sequence[str]) -> None:
-        """Put on record, with the next `flush`, that tokens which were open will never start.
+        """Record with the next `flush` that open tokens will never start, and report it.
 
-        Where their supervisor dies they may then be queued again. The engine is told.
+        They can then be queued again, even if the supervisor dies.
         """
         if tokens:
             self._journal.add_revoked(tokens)
             self.refuse(tokens, "ECANCELED", "it was revoked before its start")
 
     def find_unacknowledged(self) -> list[dict[str, Any]]:
-        """The JSON of all ends that were not acknowledged, for an engine that takes over.
-
-        Raises OSError where the journal can't be read.
-        """
+        """Return the JSON of all ends that are not acknowledged. Raises OSError."""
         return self._journal.find_exits(self._unacknowledged.keys())
 
     def record_start(self, token: str, *, pid: int, started_ms: int) -> None:
@@ -94,33 +90,33 @@ class Recorder:
         self._journal.add_start(token, pid=pid, start_time=start_time, started_ms=started_ms)
 
     def record_exit(self, record: ExitRecord) -> None:
-        """Put an end on record, and before the engine, with the next `flush`."""
+        """Record an end with the next `flush`, and report it."""
         body = record.to_json()
         self._journal.add_exit(body)
         self._unacknowledged[record.token] = record.output.get("spool")
         self.engine.send(Kind.EXITED, body)
 
     def acknowledge(self, tokens: Sequence[str], *, busy: Collection[str]) -> None:
-        """The engine has these ends on record. `busy` are the tokens that have not ended."""
+        """Forget ends that the engine has on record. `busy` are the tokens that have not ended."""
         for token in tokens:
             spool = self._unacknowledged.pop(token, None)
             if spool is not None:
-                with contextlib.suppress(OSError):  # cleared away with the journal, at last
+                with contextlib.suppress(OSError):  # the cleanup of the journal removes it
                     (self._state_dir / spool).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # a long journal is no harm; the next one tries again
+        with contextlib.suppress(OSError):  # a long journal does no harm
             self._journal.shrink(busy | self._unacknowledged.keys())
 
     def flush(self) -> None:
-        """Write the ends of this turn at once, unless the disk was full a moment ago."""
+        """Write what this turn has recorded, unless the disk was full a moment ago."""
         if self._journal.has_backlog and WAKE_JOURNAL not in self._deadlines:
             self.retry()
 
     def retry(self) -> None:
-        """Write what waits, or try again later."""
+        """Write the backlog, or try again later."""
         try:
             self._journal.write_backlog()
         except OSError:
-            self._deadlines.set(WAKE_JOURNAL, self._clock.monotonic_ms() + self._pause_ms)
-            self._pause_ms = min(2 * self._pause_ms, RETRY_MOST_MS)
+            self._deadlines.set(WAKE_JOURNAL, self._clock.monotonic_ms() + self._retry_ms)
+            self._retry_ms = min(2 * self._retry_ms, RETRY_MOST_MS)
         else:
-            self._pause_ms = RETRY_MS
+            self._retry_ms = RETRY_MS

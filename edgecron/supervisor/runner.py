@@ -1,13 +1,4 @@
-"""Runners take claims and give outcomes; they never see the database.
-
-callables.py     functions of the program itself, on worker threads (threads.py) or a loop
-calls.py         what they are called with, and callends.py how that ended
-command.py       commands and shell lines, by the supervisor
-accounts.py      who it runs as
-environment.py   what a command finds in its environment
-reports.py       what functions report while they run: their progress, changes of state
-results.py       what a command has left as its result, and what may come with it
-"""
+"""Runners take claims and return outcomes. They never see the store."""
 
 from __future__ import annotations
 
@@ -19,12 +10,12 @@ from edgecron.model.choices import JobKind
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.reports import Reported
 
-THREADS = "threads"  # in the place of a supervisor's id: what runs on the engine's own threads
+THREADS = "threads"  # the supervisor id of runs on the engine's own threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A running execution that a runner answers for."""
+    """A run of which a runner owes the outcome."""
 
     execution_id: int
     lease_token: str
@@ -32,9 +23,9 @@ class Lease:
 
 
 class Runner(Protocol):
-    """What the engine asks of a runner. For one thread."""
+    """The interface of a runner. For one thread."""
 
-    supervisor_id: str  # what its runs answer to; THREADS where that is no supervisor
+    supervisor_id: str  # THREADS if it has no supervisor
 
     @property
     def kinds(self) -> frozenset[JobKind]:
@@ -42,46 +33,46 @@ class Runner(Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """False once nothing more will come: what is still live is a matter for recovery."""
+        """False once no more outcomes come: recovery then decides on the live runs."""
 
     @property
     def failure(self) -> str | None:
-        """Why it is no longer alive, where it said so."""
+        """Why it is no longer alive, if it reported that."""
 
     @property
     def live_count(self) -> int:
-        """Claims that were taken and whose outcome was not collected."""
+        """The number of started claims without a collected outcome."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable when `collect` has something, or `is_alive` has changed."""
+        """Return a descriptor that is readable when `collect` or `is_alive` has news."""
 
     def start(self, claims: Sequence[Claim]) -> None:
-        """Run these, each token once. What can't be started is an outcome like any other."""
+        """Run these claims, each token once. A start that fails is an outcome."""
 
     def collect(self) -> list[Outcome]:
-        """The runs that ended since, without waiting. Flag `not_started`: it may be queued again.
+        """Return the outcomes since the last call, without waiting.
 
-        Outcomes are kept for recovery until they are acknowledged.
+        A run with the flag `not_started` can be queued again. Outcomes are kept for recovery until
+        they are acknowledged.
         """
 
     def take_progress(self) -> list[Reported]:
-        """How far runs are that said so since the last time, the newest of each.
+        """Return the newest progress of each run that reported some since the last call.
 
-        Where there was some, the next is to be looked for; where not, `fileno` tells of it.
+        If there was some, call again later; if not, `fileno` becomes readable for the next one.
         """
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
-        """Say that the outcomes of these tokens are on record."""
+        """Report that the outcomes of these tokens are on record."""
 
     def cancel(self, token: str) -> None:
-        """Have a run ended: its outcome follows. One that has ended meanwhile is left as it is."""
+        """End a run; its outcome follows. A run that has ended stays as it is."""
 
     def stop(self) -> None:
-        """Have all runs ended: their outcomes follow, `cancelled` for `shutdown`."""
+        """End all runs; their outcomes follow, `cancelled` for `shutdown`."""
 
     def close(self) -> None:
-        """Let go: what runs goes on without us, and its end stays on record for recovery.
+        """Send the rest and disconnect. Runs continue, and recovery finds their ends.
 
-        What waits to be sent is sent. To end all first: `stop`, then collect until `live_count`
-        is 0.
+        To end them first, call `stop`, then `collect` until `live_count` is 0.
         """

@@ -1,120 +1,109 @@
-"""Worker threads that grow with what waits: one more for each that is kept busy, no more.
+"""Worker threads: as many as are busy, and one more that waits for work.
 
-One thread at a time waits for work (it holds the baton). Who gets some passes the baton on before
-the work is begun, so that work which blocks never keeps back what comes after it. While work is
-short, the thread that has the interpreter goes from one piece to the next, and nobody is woken
-or started for it: a thousand short calls take two or three threads, a thousand long ones a
-thousand.
+A thread that takes the last waiting thread's place starts another one before it works, so that work
+that blocks never delays other work. Short work is done by a few threads: a thread of its own takes
+40 microseconds more for each call.
 """
 
 from __future__ import annotations
 
 import threading
-from _queue import Empty, SimpleQueue  # `queue` has others besides, which nobody needs here
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
 from edgecron.base.clock import Clock
 
-_SPARES = 8  # so many wait for work at most; who comes back to more of them ends
+_MOST_WAITING = 8  # a thread that would wait beside that many others ends
 
 T = TypeVar("T")
 
 
 class Workers(Generic[T]):
-    """Calls `work` with each piece that is put, on threads called `name`. `work` never raises.
+    """Calls `work` with each piece, on threads called `name`. `work` never raises.
 
-    No thread exists before the first piece.
+    The first thread starts with the first piece.
     """
 
     def __init__(self, work: Callable[[T], object], *, name: str, clock: Clock) -> None:
         self._work = work
         self._name = name
         self._clock = clock
-        self._pieces: SimpleQueue[T | None] = SimpleQueue()  # None: there will be no more
-        self._baton = threading.Lock()
-        self._counts = threading.Lock()
-        self._spares = 0  # waiting for work, or on the way to it
+        self._changed = threading.Condition()  # guards everything below
+        self._pieces: deque[T] = deque()
         self._threads: set[threading.Thread] = set()
+        self._waiting = 0  # threads that wait for a piece, or are on their way to it
         self._started = 0
+        self._is_closed = False
 
     @property
     def thread_count(self) -> int:
-        """How many threads there are now."""
+        """The number of threads."""
         return len(self._threads)
 
     def put(self, piece: T) -> None:
-        """Have a piece worked on, after those that were put before it began.
+        """Have a piece worked on, after all earlier pieces were begun.
 
-        Raises RuntimeError, and nothing is put, where there is no thread and none can be started.
+        Raises RuntimeError if there is no thread and none can be started.
         """
-        if not self._threads:
-            self._grow()
-        self._pieces.put(piece)
+        with self._changed:
+            if not self._threads:
+                self._start_thread()
+            self._pieces.append(piece)
+            self._changed.notify()
 
     def close(self, *, wait_ms: int) -> int:
-        """End the threads that wait, wait so long for those that work; how many still do.
+        """Finish all pieces, end the threads, and wait for them.
 
-        What was put is worked on first.
+        Returns the number of threads that are still busy after `wait_ms`.
         """
-        self._pieces.put(None)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
         until_ms = self._clock.monotonic_ms() + wait_ms
-        while threads := self._listed():  # One of them may have started another meanwhile.
+        while threads := self._list_threads():  # a thread can have started another one
             left_ms = until_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 break
             threads[0].join(left_ms / 1000)
         return len(threads)
 
-    def _listed(self) -> list[threading.Thread]:
-        with self._counts:
+    def _list_threads(self) -> list[threading.Thread]:
+        with self._changed:
             return list(self._threads)
 
-    def _grow(self) -> None:
+    def _start_thread(self) -> None:
         self._started += 1
-        # Daemon: one that hangs must not keep the interpreter from its end. `close` joins.
+        # A daemon: a call that hangs must not keep the interpreter from its end. `close` joins.
         thread = threading.Thread(
             target=self._run, name=f"{self._name}-{self._started}", daemon=True
         )
-        # Started before anybody finds it in the list: `close` can't wait for one that was not.
-        with self._counts:
-            thread.start()
-            self._spares += 1
-            self._threads.add(thread)
+        thread.start()
+        self._waiting += 1
+        self._threads.add(thread)
 
     def _run(self) -> None:
         try:
-            while self._take_turn() and self._may_stay():
-                pass
+            while (piece := self._next_piece()) is not None:
+                self._work(piece)
+                with self._changed:
+                    self._waiting += 1
         finally:
-            with self._counts:
+            with self._changed:
                 self._threads.discard(threading.current_thread())
 
-    def _take_turn(self) -> bool:
-        """Wait for a piece, and work on until none is left. False where there will be no more."""
-        with self._baton:
-            piece = self._pieces.get()
-            with self._counts:
-                self._spares -= 1
-                is_last = not self._spares
-            if is_last and piece is not None:
-                # The next one waits for the baton, and so for us to be off to work. Where the
-                # system has no thread left, what comes waits for one of those that there are.
+    def _next_piece(self) -> T | None:
+        """Wait for a piece. None if this thread is to end."""
+        with self._changed:
+            while not self._pieces and not self._is_closed and self._waiting <= _MOST_WAITING:
+                self._changed.wait()
+            self._waiting -= 1
+            if not self._pieces:
+                return None
+            piece = self._pieces.popleft()
+            if not self._waiting:
+                # If the system has no thread left, pieces wait for one of those that exist.
                 with suppress(RuntimeError):
-                    self._grow()
-        while piece is not None:
-            self._work(piece)
-            try:
-                piece = self._pieces.get_nowait()
-            except Empty:
-                return True
-        self._pieces.put(None)  # for the next one
-        return False
-
-    def _may_stay(self) -> bool:
-        with self._counts:
-            if self._spares >= _SPARES:
-                return False
-            self._spares += 1
-            return True
+                    self._start_thread()
+            return piece

@@ -1,4 +1,4 @@
-"""Sockets in the state folder, however long its path is, and who is at their other end."""
+"""Unix sockets in the state folder, also for long paths, and the user at the other end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-# What a socket's address can hold, its final NUL included: 108 bytes on Linux, 104 elsewhere.
+# The longest address with its final NUL is 108 bytes on Linux, 104 elsewhere.
 _MOST_PATH_BYTES = 103
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 _XUCRED = struct.Struct("@IIh16I")  # version, uid, number of groups, groups
@@ -19,7 +19,7 @@ _FDS = "/proc/self/fd"
 
 
 def listen(path: Path) -> socket.socket:
-    """A listening socket, 0600, that blocks nobody. Raises OSError."""
+    """Return a listening socket of mode 0600 that does not block. Raises OSError."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _short(path) as address:
@@ -37,12 +37,12 @@ def listen(path: Path) -> socket.socket:
 
 
 def connect(path: Path, *, timeout_s: float) -> socket.socket:
-    """A connection to what listens there. Raises OSError."""
+    """Connect to a listening socket. Raises OSError."""
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # A time-out of Python's makes it non-blocking: it would fail at once where many queue up.
+    # A time-out of Python makes the socket non-blocking, and connect fails if the queue is full.
     whole_s = int(timeout_s)
-    patience = _TIMEVAL.pack(whole_s, int((timeout_s - whole_s) * 1_000_000))
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+    timeout = _TIMEVAL.pack(whole_s, int((timeout_s - whole_s) * 1_000_000))
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
     try:
         with _short(path) as address:
             link.connect(address)
@@ -54,7 +54,7 @@ def connect(path: Path, *, timeout_s: float) -> socket.socket:
 
 
 def peer_uid(link: socket.socket) -> int | None:
-    """The user at the other end; None where the system does not tell."""
+    """Return the user at the other end; None if the system does not report it."""
     try:
         if hasattr(socket, "SO_PEERCRED"):
             content = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
@@ -67,7 +67,7 @@ def peer_uid(link: socket.socket) -> int | None:
 
 @contextlib.contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """An address of the same file that is short enough, for as long as the context lasts."""
+    """Give a short enough address of the same file, while the context lasts."""
     if len(os.fsencode(path)) <= _MOST_PATH_BYTES:
         yield os.fspath(path)
         return

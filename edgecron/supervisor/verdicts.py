@@ -1,30 +1,31 @@
-"""What became of a run whose engine and supervisor are both dead: the table of the design."""
+"""Decide what became of a run whose engine and supervisor are both dead.
+
+ARCHITECTURE.md, "Who recovers what", has the table.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from edgecron.base.values import dataclass
 from edgecron.model.choices import Reason
-from edgecron.supervisor.journal import JournalState, Trace, read_journal
+from edgecron.supervisor.journal import JournalState, Trace
 from edgecron.supervisor.records import ExitRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """Its end is on record: the truth."""
+    """The journal has its end."""
 
     record: ExitRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeverStarted:
-    """It surely was not started: it may be queued again."""
+    """It was not started, and can be queued again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """It may have run, and its end is not known.
+    """It can have run, and its end is unknown.
 
     `reason` is lost or reboot. `pid` and `start_time`, for `end_left_group`, are of this boot only.
     """
@@ -37,16 +38,11 @@ class Interrupted:
 Verdict = Exit | NeverStarted | Interrupted
 
 
-def verdict(state_dir: Path, supervisor_id: str, token: str, *, boot_id: str) -> Verdict:
-    """The verdict on a token of a supervisor whose lock is free. `boot_id` is that of now.
-
-    To judge many, read the journal once and call `judge`.
-    """
-    return judge(read_journal(state_dir, supervisor_id), token, boot_id=boot_id)
-
-
 def judge(journal: JournalState, token: str, *, boot_id: str) -> Verdict:
-    """The first row of the table that fits."""
+    """Return the verdict on a token by the journal of its supervisor, whose lock is free.
+
+    `boot_id` is that of now.
+    """
     trace = journal.traces.get(token)
     is_same_boot = journal.boot_id == boot_id
     if trace is not None and trace.exit is not None:

@@ -18,8 +18,9 @@ from edgecron.model.choices import Reason
 from edgecron.supervisor.journal import ROTATE_BYTES, Journal
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.state_files import journal_path, lock_path, take_lock
-from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, verdict
+from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 from tests.powerloss.disk import SECTOR_BYTES
+from tests.support.verdicts import verdict
 
 KEY = "0123456789abcdef"
 BOOT = "boot-1"

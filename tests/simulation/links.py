@@ -56,7 +56,7 @@ class Link(SupervisorLink):
     def start(self, requests: Sequence[StartRequest]) -> None:
         for first in range(0, len(requests), BATCH):
             batch = [request.to_json() for request in requests[first : first + BATCH]]
-            self._say(Kind.START, batch)
+            self._send(Kind.START, batch)
 
     def flush(self) -> None:
         """What is said is there at once."""
@@ -81,7 +81,7 @@ class Link(SupervisorLink):
         self._socket.is_open_at_engine = False
         self.is_alive = False
 
-    def _say(self, kind: Kind, body: Any) -> None:
+    def _send(self, kind: Kind, body: Any) -> None:
         self._machine.reach(Point.TALK, f"{kind} to {self.supervisor_id}", may_fail=False)
         if self._socket.is_open_at_supervisor:
             self._socket.to_supervisor.append((kind, body))

@@ -9,19 +9,21 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgecron.base.clock import SystemClock
 from edgecron.embedding.fake_clock import FakeClock
 from edgecron.model.claim import Output, Stream
+from edgecron.supervisor.control import LIVE, Control
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.launch import StartBy, start
 from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
 from edgecron.supervisor.live_runs import LiveRun
-from edgecron.supervisor.output import load_output
+from edgecron.supervisor.output import Part, load_output
 from edgecron.supervisor.peer import Peer
+from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.reactor import Deadlines, Reactor
 from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.records import ExitRecord, StartRequest
@@ -193,6 +195,19 @@ class Starting:
         for run in self.started:
             for fd in (*run.streams, *run.ended_fds):
                 os.close(fd)
+
+
+def follow(control: Control, token: str) -> Iterator[tuple[Phase, Part]]:
+    """What a run prints, as it comes, until it has ended."""
+    control.begin_follow(token)
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    while True:
+        assert poller.poll(BOUND_MS), f"nothing came of {token}"
+        for phase, part in control.take_followed():
+            yield phase, part
+            if phase not in LIVE:
+                return
 
 
 class Bell:

@@ -22,8 +22,9 @@ from edgecron.supervisor.launch import start
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.runner import Runner
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, verdict
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted
 from tests.support.accounts import as_root
+from tests.support.verdicts import verdict
 
 BOUND_MS = 20_000
 NUMBERS = itertools.count(1)

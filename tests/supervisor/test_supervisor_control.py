@@ -23,7 +23,7 @@ from edgecron.supervisor.protocol import Kind, Phase, encode
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, Flag
 from edgecron.supervisor.state_files import journal_path, socket_path
-from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
+from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, follow, wait_gone
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -162,7 +162,7 @@ def test_what_a_run_prints_can_be_followed_to_its_end(
 
     content = b""
     phases = []
-    for phase, part in control.follow(token, timeout_s=20):
+    for phase, part in follow(control, token):
         phases.append(phase)
         content += text(part)
         if len(content) == 150_000:
@@ -365,7 +365,7 @@ def test_a_supervisor_of_another_version_does_all_but_be_adopted(
             control.adopt()
         state = control.status()
         revoked = control.revoke(["late"])
-        _, first = next(control.follow(running, timeout_s=20))
+        _, first = next(follow(control, running))
     with Control(bench.state_dir, bench.link.supervisor_id) as control:
         phase, part = control.output(running)
         cancelled = control.cancel([running])

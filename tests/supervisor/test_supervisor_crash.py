@@ -21,9 +21,10 @@ from edgecron.supervisor.output import load_output
 from edgecron.supervisor.records import EndCause
 from edgecron.supervisor.run_session import end_unrecorded
 from edgecron.supervisor.state_files import lock_is_held, lock_path
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, verdict
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 from tests.support.accounts import as_root, identity
+from tests.support.verdicts import verdict
 
 ENGINE = """
 import os, sys

@@ -21,7 +21,7 @@ from edgecron.supervisor.journal import JournalState, Trace
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.state_files import journal_path, lock_is_held, lock_path
-from edgecron.supervisor.verdicts import Interrupted, verdict
+from edgecron.supervisor.verdicts import Interrupted
 from tests.supervisor.supervisor_bench import (
     Bell,
     Bench,
@@ -33,6 +33,7 @@ from tests.supervisor.supervisor_bench import (
     wait_gone,
 )
 from tests.support.accounts import as_root, identity
+from tests.support.verdicts import verdict
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

@@ -20,8 +20,9 @@ from edgecron.supervisor.state_files import (
     spool_name,
     take_lock,
 )
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, verdict
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted
 from tests.supervisor.supervisor_bench import Bench
+from tests.support.verdicts import verdict
 
 KEY = "0123456789abcdef"
 BOOT = "boot-1"
