@@ -30,7 +30,7 @@ from edgecron.supervisor.environment import (
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
-from edgecron.supervisor.results import split_result
+from edgecron.supervisor.results import Left, split_result
 from edgecron.supervisor.runner import Lease
 
 _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
@@ -74,6 +74,7 @@ class CommandRunner:
         self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
         self._own = own_account(self._environ)
+        self._own_base = base_environment(self._environ, self._own)
         self._output_cap_bytes = output_cap_bytes
         self._part_of = part_of
         self._leases = {lease.lease_token: lease for lease in leases}
@@ -148,14 +149,14 @@ class CommandRunner:
         if part is not None and job.user is not None:
             message = f"a function runs as its program does, and not as user '{job.user}'"
             raise NotRunnable("EPERM", message)
-        if not account.is_own:
+        if account is not self._own:
             return _as_another(request, claim, account, base_environment(self._environ, account))
         if part is not None:
             environment = run_environment(claim, part.environment, home=account.home)
             return replace(request, argv=part.argv, env=environment, cwd=_our_folder())
         return replace(
             request,
-            env=run_environment(claim, base_environment(self._environ, account), home=account.home),
+            env=run_environment(claim, self._own_base, home=account.home),
             cwd=working_folder(job.cwd, home=account.home),
         )
 
@@ -209,7 +210,7 @@ def outcome_of(
     flags = record.flags
     if not is_whole and Flag.OUTPUT_LOST not in flags:
         flags = (*flags, Flag.OUTPUT_LOST)
-    left = split_result(record.result)
+    left = Left() if record.result is None else split_result(record.result)
     if left is None or left.is_lost:
         flags = (*flags, Flag.RESULT_INVALID)
     error_code, error_msg = record.error_code, record.error_msg or _end_in_words(record)
