@@ -31,6 +31,7 @@ from edgecron.cli.add import warn_of_jitter
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import (
     MOST_TOLD,
+    counted_words,
     put_kept,
     put_plan,
     say_problems,
@@ -38,6 +39,7 @@ from edgecron.cli.plans import (
 )
 from edgecron.cli.session import Session
 from edgecron.client import Client as LocalClient
+from edgecron.client.stored_plans import WHOLE, PlanMemory
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, Action, may_be_secret
 from edgecron.formats.option_texts import is_secret_name
@@ -65,6 +67,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     content = read_file(args.file, most_bytes=MOST_BYTES)
     origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
+    memory = _find_memory(cli, content, origin, is_pruned=args.prune)
+    if memory is not None and (counts := memory.recall()) is not None:
+        kept, left = counts
+        cli.say(counted_words({Action.KEEP: kept, Action.LEAVE: left}))
+        if args.dry_run:
+            cli.say(_DRY)
+        return 0
     try:
         document = _read(content)
         with _planner(cli, is_dry=args.dry_run) as planner:
@@ -73,6 +82,8 @@ def run(cli: Session, args: Namespace) -> int:
         say_problems(cli, error)
         raise
     _put(cli, steps, is_pruned=args.prune)
+    if memory is not None:
+        memory.remember(steps)
     if args.dry_run:
         cli.say(_DRY)
         return 0
@@ -88,7 +99,30 @@ def run(cli: Session, args: Namespace) -> int:
             _put_kept(cli, steps)
             _warn_of_jitter(cli, client, steps)
         cli.warn_without_engine(client)
+        _remember(cli, content, document, origin, is_pruned=args.prune)
     return 0
+
+
+def _find_memory(
+    cli: Session, content: bytes, origin: str, *, is_pruned: bool
+) -> PlanMemory | None:
+    """The memory of such plans; None if there can be none, or the whole plan must be shown."""
+    if cli.is_json or cli.remote_url() is not None or not cli.has_database():
+        return None
+
+    return PlanMemory(cli.local_client(), content, origin=origin, is_pruned=is_pruned)
+
+
+def _remember(
+    cli: Session, content: bytes, document: Document, origin: str, *, is_pruned: bool
+) -> None:
+    """Let the next apply of the same document see immediately that it changes nothing."""
+    if len(document.wanted) > WHOLE:
+        memory = _find_memory(cli, content, origin, is_pruned=is_pruned)
+        if memory is not None:
+            memory.remember(
+                cli.client().plan_document(document, origin=origin, is_pruned=is_pruned)
+            )
 
 
 @contextmanager

@@ -67,6 +67,7 @@ from edgecron.cli.engine_hosting import (
 from edgecron.cli.event_lines import as_json, logfmt, logfmt_pairs, readable
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
+from edgecron.client import Client
 from edgecron.engine.events import EventKind
 from edgecron.engine.watchdog import SOCKET
 from edgecron.formats.config_values import retention_values
@@ -171,6 +172,7 @@ def run(cli: Session, args: Namespace) -> int:
     )
     tell = _teller(cli, host.loop)
     try:
+        _finish_apply(cli)
         if files is not None:
             files.apply(report)
         if not is_json:
@@ -275,6 +277,14 @@ def _let_go_of_log() -> None:
 def _retention(cli: Session) -> Retention:
     """What the engine keeps of the past."""
     return Retention(**retention_values(cli.config()))
+
+
+def _finish_apply(cli: Session) -> None:
+    """Finish an apply whose process was killed."""
+    with Client(cli.database_path()) as client:
+        count = client.finish_apply()
+    if count:
+        cli.say_of_us(f"finished an apply of {count} schedules that was interrupted")
 
 
 def text_line(cli: Session) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,14 @@ from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput
 from edgecron.base.values import dataclass, replace
 from edgecron.client.opening import TRIES
 from edgecron.client.retiming import missed_of, retime
+from edgecron.client.stored_plans import (
+    FIRST_STEPS,
+    WHOLE,
+    apply_lock,
+    next_size,
+    step_of,
+    steps_to_json,
+)
 from edgecron.formats.document_plan import Action, compare
 from edgecron.formats.document_values import Problem, refuse
 from edgecron.formats.document_writing import TRIGGERS, spec_table
@@ -16,6 +25,7 @@ from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_needed, check_needs, parse_needs
 from edgecron.planning.next_fire import Missed, fresh_fire
 from edgecron.planning.times import check_upstreams
+from edgecron.store.sqlite.revisions import PendingApply
 from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from edgecron.formats.document_values import Document
     from edgecron.model.schedule import Schedule
     from edgecron.planning.times import CompiledSpec
+    from edgecron.store.sqlite.revisions import PendingApply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +103,12 @@ class Apply:
 
         Raises Conflict if somebody changed one of them since, and what a single change raises.
         """
+        self.finish()
         steps = [step for step in steps if step.action not in (Action.KEEP, Action.LEAVE)]
+        if len(steps) > WHOLE and not any(
+            step.wanted is not None and step.wanted.is_declared for step in steps
+        ):
+            return self._apply_in_slices(steps, origin)
         for _ in range(TRIES):
             prepared = [self._prepare(step) for step in steps]
             self._check_together(prepared)
@@ -105,6 +121,64 @@ class Apply:
                 ]
             steps = [self._reread(step) for step in steps]
         raise Conflict("these schedules are being changed by others", hint="try again")
+
+    def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
+        with apply_lock(self._database.path) as is_ours:
+            # Everything that can be refused is refused before anything is written.
+            prepared = [self._prepare(self._reread(step)) for step in steps]
+            self._check_together(prepared)
+            self._need_free_names(steps)
+            pending = PendingApply(origin, self._clock.now_ms(), steps_to_json(steps))
+            if not is_ours or not self._store.decide_apply(pending):
+                raise Conflict("another apply of many schedules is running", hint="try again")
+            self._carry_out(prepared, pending)
+        names = [step.wanted.spec.name for step in steps if step.wanted is not None]
+        return [self._store.get_schedule(name) for name in names]
+
+    def finish(self) -> int:
+        """Finish an apply whose process has died; return how many steps it had."""
+        if self._store.find_pending_apply() is None:
+            return 0
+        with apply_lock(self._database.path) as is_ours:
+            pending = self._store.find_pending_apply()  # Its process may have finished meanwhile.
+            if not is_ours or pending is None:
+                return 0
+            stored = json.loads(pending.steps)
+            steps = [step_of(one, self._store.find_schedule) for one in stored]
+            self._carry_out([self._prepare(step) for step in steps], pending)
+            return len(steps)
+
+    def _carry_out(self, prepared: Sequence[Prepared], pending: PendingApply) -> None:
+        """Write a decided apply slice by slice. Engines get the lock between two slices."""
+        stored = {one["name"]: one for one in json.loads(pending.steps)}
+        at, size, tries = 0, FIRST_STEPS, 0
+        while at < len(prepared):
+            part = prepared[at : at + size]
+            began_ms = self._clock.monotonic_ms()
+            if self._write_slice(part, pending.origin):
+                self._database.ring()
+                at, tries = at + size, 0
+                size = next_size(size, took_ms=self._clock.monotonic_ms() - began_ms)
+                continue
+            tries += 1
+            if tries > TRIES:
+                raise Conflict("these schedules are being changed by others", hint="try again")
+            again = [step_of(stored[one.step.name], self._store.find_schedule) for one in part]
+            prepared = [*prepared[:at], *map(self._prepare, again), *prepared[at + size :]]
+        self._store.finish_apply()
+        self._database.ring()
+
+    def _write_slice(self, part: Sequence[Prepared], origin: str) -> bool:
+        try:
+            return self._write(part, origin)
+        except AlreadyExists:  # It was created after the apply was decided.
+            return False
+
+    def _need_free_names(self, steps: Sequence[Step]) -> None:
+        """Raise AlreadyExists if a schedule to create exists meanwhile."""
+        for step in steps:
+            if step.schedule is None and self._store.find_schedule(step.name) is not None:
+                raise AlreadyExists(f"schedule {step.name!r} exists already")
 
     def _reread(self, step: Step) -> Step:
         """Return the step with the schedule as it is now. Raises Conflict if it was changed."""

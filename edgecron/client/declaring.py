@@ -32,6 +32,7 @@ def declare(
     schedule of another kind, and InvalidInput.
     """
     apply = Apply(database)
+    apply.finish()
     for _ in range(TRIES):
         steps = _plan_declared(database, wanted, queue=queue)
         if not steps:

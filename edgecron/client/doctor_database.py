@@ -11,6 +11,8 @@ from edgecron.base.paths import state_dir
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
+from edgecron.client.stored_plans import apply_lock
+from edgecron.formats.document_plan import APPLY
 from edgecron.model.listing import Idle, find_idle, standing_of
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
@@ -107,7 +109,8 @@ def check_schedules(
 
     `schedules` are all schedules, or those that need a check.
     """
-    broken = [
+    broken = _check_pending_apply(client, command=command)
+    broken += [
         problem(
             "schedules",
             f"{schedule.name} is broken, and does not fire: {schedule.trigger_error}",
@@ -160,6 +163,24 @@ def _judge_ailing(one: Ailing, *, now: datetime, command: Callable[[str], str]) 
     skipped = f"{one.skipped_count} skipped" if one.skipped_count else "its time has passed"
     words = f"{one.name} has never run: {skipped}"
     return warning("schedules", words, hint=f"see: {command(f'why {one.name}')}")
+
+
+def _check_pending_apply(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """Find an apply that was killed before its end."""
+    pending = client.store.find_pending_apply()
+    if pending is None:
+        return []
+    with apply_lock(client.path) as is_free:
+        if not is_free:
+            return []  # It is running.
+    return [
+        warning(
+            "schedules",
+            f"an apply was interrupted, and some of its schedules are not written yet:"
+            f" {pending.origin.removeprefix(APPLY)}",
+            hint=f"a daemon finishes it when it starts, and so does {command('apply FILE')}",
+        )
+    ]
 
 
 def _judge_idle(

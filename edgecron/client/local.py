@@ -82,6 +82,14 @@ class Client(Outlooks, Backfills):
 
         return Apply(self).carry_out(steps, origin=origin)
 
+    def finish_apply(self) -> int:
+        """Finish an apply whose process has died; return how many steps it had."""
+        if self.store.find_pending_apply() is None:
+            return 0
+        from edgecron.client.apply import Apply
+
+        return Apply(self).finish()
+
     # Statistics.
 
     def tallies(

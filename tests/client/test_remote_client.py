@@ -29,6 +29,7 @@ _HERE = {
         "ask",
         "behind",
         "repair_orphans",
+        "finish_apply",
         "measures",
         "report_progress",
         "store",

@@ -7,15 +7,16 @@ a resume and a reschedule only raise the revision, and the newest earlier snapsh
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgecron.base.errors import Unreadable
+from edgecron.base.values import NamedTuple
 from edgecron.model.choices import GLOBAL_SCOPE
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import spec_of
+from edgecron.store.sqlite.rows import SPEC_COLUMNS, spec_of
 
 
 def snapshot_of(schedule_id: str, revision: str) -> str:
@@ -178,3 +179,49 @@ def note_imported(database: Database, rows: Sequence[tuple[int, str, str]]) -> N
                 for schedule_id, source, imprint in rows
             ],
         )
+
+
+_DEFINED = ", ".join(("id", "enabled", "revision", *SPEC_COLUMNS))
+
+
+class PendingApply(NamedTuple):
+    """A decided apply. `steps` is JSON: see `client/stored_plans.py`."""
+
+    origin: str
+    decided_ms: int
+    steps: str
+
+
+def find_pending_apply(database: Database) -> PendingApply | None:
+    row = database.row("SELECT origin, decided_at, steps FROM pending_apply")
+    return None if row is None else PendingApply(*row)
+
+
+def decide_apply(database: Database, pending: PendingApply) -> bool:
+    """Decide an apply; False, and nothing is written, if another one is pending."""
+    with database.transaction():
+        changed = database.change(
+            """INSERT INTO pending_apply (id, origin, decided_at, steps)
+               VALUES (1, :origin, :decided, :steps) ON CONFLICT (id) DO NOTHING""",
+            {"origin": pending.origin, "decided": pending.decided_ms, "steps": pending.steps},
+        )
+    return changed == 1
+
+
+def finish_apply(database: Database) -> None:
+    """Record that the decided apply has been written."""
+    with database.transaction():
+        database.change("DELETE FROM pending_apply")
+
+
+def definitions(database: Database) -> Iterator[str]:
+    """Yield everything a document can define of schedules, as JSON texts in a fixed order."""
+    for select in (
+        f"""SELECT json_array({_DEFINED}) FROM schedules NOT INDEXED
+            WHERE deleted_at IS NULL ORDER BY id""",
+        """SELECT json_array(schedule_id, scope_kind, scope_id) FROM schedule_scopes
+           ORDER BY schedule_id, scope_kind, scope_id""",
+        "SELECT json_array(name, max_running) FROM groups ORDER BY name",
+    ):
+        for (text,) in database.each(select):
+            yield text

@@ -214,6 +214,10 @@ class SqliteStore(Database):
     restore_removed = schedule_changes.restore_removed
     remove_unreadable = schedule_changes.remove_unreadable
     set_group_limit = limits.set_group_limit
+    decide_apply = revisions.decide_apply
+    find_pending_apply = revisions.find_pending_apply
+    finish_apply = revisions.finish_apply
+    definitions = revisions.definitions
     find_imported = revisions.find_imported
     find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
