@@ -233,7 +233,7 @@ def test_a_run_without_a_pidfd_is_reaped_on_its_signal(
 ) -> None:
     # As on macOS: neither is there. The supervisor is forked with them gone.
     monkeypatch.delattr(os, "pidfd_open")
-    monkeypatch.setattr("edgecron.supervisor.run._WAITID", None)
+    monkeypatch.setattr("edgecron.supervisor.live_runs._WAITID", None)
     bench = Bench(tmp_path_factory.mktemp("signal") / "state", by=StartBy.FORK)
     monkeypatch.undo()
     try:

@@ -214,7 +214,7 @@ def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(
     def fail(*arguments: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("edgecron.supervisor.loop.Supervisor._on_start", fail)
+    monkeypatch.setattr("edgecron.supervisor.loop.Supervisor._start", fail)
     bench = Bench(tmp_path, by=StartBy.FORK)
     bench.start("/bin/true")
     bench.wait_for_death()
