@@ -28,7 +28,7 @@ def forget(state_dir: Path, key: str) -> bool:
     """Remove the files of a dead supervisor. Call it when all its runs are on record.
 
     False, and nothing is removed, if the supervisor is alive, or if its journal is damaged and
-    nobody can tell which files are those of others. A traceback stays for a person to read.
+    so that the files of other supervisors are unknown. A traceback stays for a person to read.
     """
     if lock_is_held(lock_path(state_dir, key)):
         return False

@@ -197,10 +197,10 @@ def idempotency_key(attempt: Attempt) -> str:
 
 
 def working_folder(cwd: str | None, *, home: str) -> str:
-    """The folder a command starts in: the one that was given, else HOME.
+    """Return the folder that a command starts in: the given one, else HOME.
 
-    Where none was given and HOME does not exist (`nobody` has none), it is `/`, as for a service
-    of systemd. One that was given and is missing stays as it is, and fails at the start.
+    If none is given and HOME does not exist, as for the user `nobody`, it is `/`, as for a service
+    of systemd. A given folder that is missing fails at the start.
     """
     if cwd is not None:
         return resolve_path(cwd, home=home)
@@ -208,7 +208,7 @@ def working_folder(cwd: str | None, *, home: str) -> str:
 
 
 def resolve_path(path: str, *, home: str) -> str:
-    """An absolute path: `~/` and relative ones start from HOME."""
+    """Return an absolute path: `~/` and relative paths start from HOME."""
     if path == "~":
         return home
     return os.path.join(home, path.removeprefix("~/"))

@@ -139,7 +139,7 @@ class OutputKeeper:
     def save(self) -> None:
         """Write everything to the file, for the case that the supervisor is killed.
 
-        Small output stays in memory too: a full disk loses nothing of it.
+        Small output stays in memory too, so that a full disk loses none.
         """
         self._flush()
         self._is_saved = True
@@ -157,7 +157,7 @@ class OutputKeeper:
         head, older, newer = self._head, self._older, self._newer
         newer_at = end - newer.content_bytes
         tail_at = max(newer_at - older.content_bytes, end - self._tail_limit)
-        # Region, where its content starts, and what of it counts as kept.
+        # Region, the position of its content, and the range of positions that counts as kept.
         spans = (
             (head, 0, 0, head.content_bytes),
             (older, newer_at - older.content_bytes, tail_at, newer_at),
@@ -198,7 +198,7 @@ class OutputKeeper:
         """Return what was kept as JSON: inline if it is small, else the name of the spool."""
         self._flush()
         regions = self._regions
-        told: dict[str, Any] = {
+        stored: dict[str, Any] = {
             "stdout_bytes": self._printed[Stream.STDOUT],
             "stderr_bytes": self._printed[Stream.STDERR],
             "tail_limit": self._tail_limit,
@@ -206,15 +206,15 @@ class OutputKeeper:
         if self._spool_fd is not None:
             os.close(self._spool_fd)
             self._spool_fd = None
-            told["spool"] = self._spool.name  # also of a copy: the acknowledgement removes it
+            stored["spool"] = self._spool.name  # also of a copy: the acknowledgement removes it
         if self._is_spilled:
-            told["regions"] = [[region.base, region.size] for region in regions]
-            told["checksums"] = [region.checksum for region in regions]
+            stored["regions"] = [[region.base, region.size] for region in regions]
+            stored["checksums"] = [region.checksum for region in regions]
         elif any(region.size for region in regions):
-            told["inline"] = [
+            stored["inline"] = [
                 b2a_base64(region.memory, newline=False).decode("ascii") for region in regions
             ]
-        return told
+        return stored
 
     @property
     def _regions(self) -> tuple[_Region, _Region, _Region]:
@@ -331,15 +331,15 @@ class OutputKeeper:
             return False
 
 
-def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]:
+def load_output(stored: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]:
     """Load the output of an exit record; False with it if the spool can't be read completely."""
-    regions, is_whole = _load_regions(told, state_dir)
+    regions, is_whole = _load_regions(stored, state_dir)
     parsed = [_chunks(region) for region in regions]
     is_whole = is_whole and all(is_parsed for _, is_parsed in parsed)
     head, older, newer = (chunks for chunks, _ in parsed)
-    tail = _last_bytes([*older, *newer], int(told.get("tail_limit", 0)))
-    stdout_bytes = int(told.get("stdout_bytes", 0))
-    stderr_bytes = int(told.get("stderr_bytes", 0))
+    tail = _last_bytes([*older, *newer], int(stored.get("tail_limit", 0)))
+    stdout_bytes = int(stored.get("stdout_bytes", 0))
+    stderr_bytes = int(stored.get("stderr_bytes", 0))
     dropped_bytes = stdout_bytes + stderr_bytes - _content_bytes(head) - _content_bytes(tail)
     if dropped_bytes < 0:
         # More than was printed: after a power cut, the file has bytes that were never written.
@@ -376,7 +376,7 @@ def load_saved_output(spool: Path) -> tuple[Output, bool] | None:
     if not index.startswith(_MAGIC) or checksum != zlib.crc32(index).to_bytes(4, "little"):
         return None
     _, stdout_bytes, stderr_bytes, tail_limit, *numbers = _INDEX.unpack(index)
-    told = {
+    stored = {
         "stdout_bytes": stdout_bytes,
         "stderr_bytes": stderr_bytes,
         "tail_limit": tail_limit,
@@ -384,28 +384,28 @@ def load_saved_output(spool: Path) -> tuple[Output, bool] | None:
         "regions": list(zip(numbers[:3], numbers[3:6], strict=True)),
         "checksums": numbers[6:],
     }
-    return load_output(told, spool.parent)
+    return load_output(stored, spool.parent)
 
 
-def _load_regions(told: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes], bool]:
-    if "inline" in told:
-        return [a2b_base64(text) for text in told["inline"]], True
-    if "spool" not in told:
+def _load_regions(stored: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes], bool]:
+    if "inline" in stored:
+        return [a2b_base64(text) for text in stored["inline"]], True
+    if "spool" not in stored:
         return [b"", b"", b""], True
     try:
-        spool_fd = open_private(state_dir / Path(told["spool"]).name, os.O_RDONLY)
+        spool_fd = open_private(state_dir / Path(stored["spool"]).name, os.O_RDONLY)
     except OSError:
         return [b"", b"", b""], False
     try:
-        regions = [os.pread(spool_fd, size, base) for base, size in told["regions"]]
+        regions = [os.pread(spool_fd, size, base) for base, size in stored["regions"]]
     except OSError:
         return [b"", b"", b""], False
     finally:
         os.close(spool_fd)
-    sizes = [size for _, size in told["regions"]]
+    sizes = [size for _, size in stored["regions"]]
     is_whole = [len(region) for region in regions] == sizes
-    if "checksums" in told:  # earlier supervisors wrote none
-        is_whole = is_whole and [zlib.crc32(region) for region in regions] == told["checksums"]
+    if "checksums" in stored:  # earlier supervisors wrote none
+        is_whole = is_whole and [zlib.crc32(region) for region in regions] == stored["checksums"]
     return regions, is_whole
 
 
