@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -11,7 +12,6 @@ from textual.containers import Container, Vertical
 from textual.timer import Timer
 
 from edgecron.base.errors import NotFound
-from edgecron.client.protocol import Client
 from edgecron.model.listing import SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
@@ -294,10 +294,10 @@ class HomeScreen(EditScreen[None]):
         if not view.clear_marks() and view.id is not None:
             self.filter_line_of(view.id).clear()
 
-    async def action_filter(self) -> None:
+    def action_filter(self) -> None:
         view = self.current_view()
         if view.id is not None:
-            await self.filter_line_of(view.id).write()
+            self.filter_line_of(view.id).write()
 
     def on_line_view_marked(self, message: LineView.Marked) -> None:
         view = message.view
@@ -347,20 +347,16 @@ class HomeScreen(EditScreen[None]):
         self._seek(name, then=lambda: self.open_schedule(name))
 
     def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
-        def find(client: Client) -> int | NotFound:
-            try:
-                return client.schedule(name).id
-            except NotFound as error:
-                return error
+        self.run_worker(partial(self._seek_schedule, name, then))
 
-        def found(key: int | NotFound) -> None:
-            if isinstance(key, NotFound):
-                self.app.show_error(key)
-                return
-            self._focus_list("schedules")
-            self.filter_line_of("schedules").clear()
-            self.query_one("#schedules", LineView).seek(key)
-            if then is not None:
-                then()
-
-        self.ask("schedule to go to", find, found)
+    async def _seek_schedule(self, name: str, then: Callable[[], None] | None) -> None:
+        try:
+            found = await self.answer_to("schedule to go to", lambda one: one.schedule(name).id)
+        except NotFound as error:
+            self.app.show_error(error)
+            return
+        self._focus_list("schedules")
+        self.filter_line_of("schedules").clear()
+        self.query_one("#schedules", LineView).seek(found)
+        if then is not None:
+            then()

@@ -1,12 +1,14 @@
-"""Screens that read the database by topic, and questions that are asked no more than they cost."""
+"""Screens that read the database by topic, and questions repeated at the rate of their cost."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from textual.screen import Screen, ScreenResultType
 
+from edgecron.base.errors import NotFound
 from edgecron.client.protocol import Client
 from edgecron.tui.database_app import DatabaseApp
 
@@ -29,7 +31,7 @@ class QueryScreen(Screen[ScreenResultType]):
         question: Callable[[Client], T],
         answer: Callable[[T], None],
         *,
-        refused: Callable[[], None] | None = None,
+        refused: Callable[[], object] | None = None,
     ) -> None:
         """Read something and pass it to `answer`.
 
@@ -46,6 +48,30 @@ class QueryScreen(Screen[ScreenResultType]):
                 refused()
 
         self.app.ask(f"{id(self)} {topic}", question, answered, refused=failed)
+
+    async def answer_to(self, topic: str, question: Callable[[Client], T]) -> T:
+        """Read something and return it, in a worker of this screen.
+
+        Raises NotFound. The application shows any other error; then the worker is cancelled.
+        """
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def find(client: Client) -> tuple[T] | NotFound:
+            try:
+                return (question(client),)
+            except NotFound as error:
+                return error
+
+        def take(found: tuple[T] | NotFound) -> None:
+            if answer.done():
+                return  # The worker was cancelled.
+            if isinstance(found, NotFound):
+                answer.set_exception(found)
+            else:
+                answer.set_result(*found)
+
+        self.ask(topic, find, take, refused=answer.cancel)
+        return await answer
 
     @property
     def _is_whole(self) -> bool:
