@@ -16,8 +16,6 @@ from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.times import short_duration
 
 BARS = "▁▂▃▄▅▆▇█"
-PLAIN_BARS = ":-=+*%#@"  # more ink is longer
-_NO_DURATION, _PLAIN_NO_DURATION = "·", "."
 # If the longest is so many times the shortest, equal steps would show all short ones alike.
 _WIDE = 50
 
@@ -28,9 +26,7 @@ _STEPS = len(BARS)  # of one line
 _WIDEST = 4  # columns from one bar to the next, if there are few
 
 
-def sparkline(
-    recent: Sequence[tuple[str, int | None]], width: int, *, is_plain: bool = False
-) -> tuple[tuple[str, str], ...]:
+def sparkline(recent: Sequence[tuple[str, int | None]], width: int) -> tuple[tuple[str, str], ...]:
     """Return `width` letters, oldest first, each with 'ok', 'failed' or 'other'.
 
     `recent` are (status, duration in milliseconds) of the last runs, newest first. The longest one
@@ -39,15 +35,11 @@ def sparkline(
     shown = recent[: max(width, 0)]
     known = [duration_ms for _, duration_ms in shown if duration_ms is not None]
     least_ms, most_ms = max(min(known, default=1), 1), max(max(known, default=1), 1)
-    bars, dot = (PLAIN_BARS, _PLAIN_NO_DURATION) if is_plain else (BARS, _NO_DURATION)
-    line = [
-        (
-            dot if ms is None else bars[bar_height(ms, least_ms=least_ms, most_ms=most_ms)],
-            _STYLES.get(status, OTHER),
-        )
-        for status, ms in reversed(shown)
-    ]
-    return tuple([(" ", OTHER)] * (width - len(line)) + line)
+    line = [(" ", OTHER)] * (width - len(shown))
+    for status, ms in reversed(shown):
+        bar = "·" if ms is None else BARS[bar_height(ms, least_ms=least_ms, most_ms=most_ms)]
+        line.append((bar, _STYLES.get(status, OTHER)))
+    return tuple(line)
 
 
 def bar_height(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = len(BARS)) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Protocol
 
 from edgecron.base.units import from_ms, to_ms
@@ -14,7 +14,7 @@ from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import resolve_wall, zone_spans
 
 MINUTE_S, HOUR_S, WEEK_S = 60, 3600, 7 * DAY_S
-PILE = 5  # starts of different schedules within a minute
+PILE = 5  # different schedules that start in the same minute
 
 # Distances of labels. Cells can also have lengths between, so that the bar is not half empty.
 _STEPS_S = (
@@ -47,7 +47,7 @@ class Tick(NamedTuple):
 
 
 class PileUp(NamedTuple):
-    """Starts of several schedules within a minute from `at`, with the first names."""
+    """Starts of several schedules in one minute, the first at `at`, with the first names."""
 
     cell: int
     at: datetime
@@ -67,27 +67,15 @@ class Change(NamedTuple):
 class Timeline:
     """A bar of cells. Cell n lasts from `edges[n]` up to `edges[n + 1]`.
 
-    A cell is `span_s` long, or as many local days. Overdue fires count in the first cell, `later`
-    ones are beyond the last.
+    A cell is `span_s` long, or as many local days. Overdue fires count in the first cell.
     """
 
     span_s: int
     edges: tuple[datetime, ...]
     counts: tuple[int, ...]
-    later: int
     ticks: tuple[Tick, ...]
     pile_ups: tuple[PileUp, ...]
     changes: tuple[Change, ...]
-
-    @property
-    def most(self) -> int:
-        """The count of the busiest cell."""
-        return max(self.counts)
-
-    def cell_of(self, instant: datetime) -> int | None:
-        """Return the cell of an instant; None outside the bar."""
-        cell = bisect_right(self.edges, instant) - 1
-        return cell if 0 <= cell < len(self.counts) else None
 
 
 def timeline(
@@ -96,32 +84,26 @@ def timeline(
     *,
     now: datetime,
     zone: str | None,
-    places: int | None = None,
 ) -> Timeline:
     """Count fires, sorted by time, in a bar of `width` cells from now.
 
     Cells are as short as possible with nearly all fires in the bar. `zone` is the name of a time
-    zone, `places` the number of runs an engine can start at once. Raises UnknownTimezone.
+    zone. Raises UnknownTimezone.
     """
     width = max(width, 1)
     span_s = _choose_span(fires, width, now=now)
     edges = _edges(span_s, width, now=now, zone=zone)
     spans = zone_spans(zone, until_s=to_ms(edges[-1]) // 1000 + DAY_S)
     counts = [0] * width
-    later = 0
     for fire in fires:
         cell = max(bisect_right(edges, fire.due_at) - 1, 0)
         if cell < width:
             counts[cell] += 1
-        else:
-            later += 1
-    least = PILE if places is None else min(PILE, places + 1)
-    piles = (_pile_up(pile, edges) for pile in _piles(fires, least=least))
+    piles = (_pile_up(pile, edges) for pile in _piles(fires))
     return Timeline(
         span_s=span_s,
         edges=edges,
         counts=tuple(counts),
-        later=later,
         ticks=tuple(_ticks(span_s, edges, spans)),
         pile_ups=tuple(pile for pile in piles if pile.cell < width),
         changes=tuple(_changes(edges, spans)),
@@ -197,31 +179,12 @@ def _wall(instant: datetime, spans: Spans) -> int:
     return instant_s + spans.offsets[spans.index_at(instant_s)]
 
 
-def _piles(fires: Sequence[TimedFire], *, least: int) -> Iterator[Sequence[TimedFire]]:
-    """Group fires of at least `least` schedules within a minute; each is in one pile only."""
-    minute = timedelta(seconds=MINUTE_S)
-    start = 0
-    names: Counter[str] = Counter()
-    for end, fire in enumerate(fires):
-        while fire.due_at - fires[start].due_at >= minute:
-            if (
-                len(names) >= least
-            ):  # The pile is complete: the next fire is more than a minute later.
-                yield fires[start:end]
-                start, names = end, Counter()
-                break
-            _take_one(names, fires[start].schedule)
-            start += 1
-        names[fire.schedule] += 1
-    if len(names) >= least:
-        yield fires[start:]
-
-
-def _take_one(names: Counter[str], name: str) -> None:
-    """Count a name once less; remove it at zero."""
-    names[name] -= 1
-    if not names[name]:
-        del names[name]
+def _piles(fires: Sequence[TimedFire]) -> Iterator[list[TimedFire]]:
+    """Group fires of at least PILE schedules in the same minute."""
+    for _, same in groupby(fires, key=lambda fire: to_ms(fire.due_at) // 1000 // MINUTE_S):
+        pile = list(same)
+        if len({fire.schedule for fire in pile}) >= PILE:
+            yield pile
 
 
 def _pile_up(pile: Sequence[TimedFire], edges: Sequence[datetime]) -> PileUp:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from edgecron.tui.durations import BARS, PLAIN_BARS, scale_words, sparkline, trend_lines
+from edgecron.tui.durations import BARS, scale_words, sparkline, trend_lines
 
 
-def letters(*durations: int | None, width: int = 8, is_plain: bool = False) -> str:
+def letters(*durations: int | None, width: int = 8) -> str:
     """Of durations from the oldest to the newest."""
     recent = [("success", ms) for ms in reversed(durations)]
-    return "".join(letter for letter, _ in sparkline(recent, width, is_plain=is_plain))
+    return "".join(letter for letter, _ in sparkline(recent, width))
 
 
 def test_bars_are_eighths_of_the_longest_with_the_oldest_on_the_left() -> None:
@@ -50,14 +50,6 @@ def test_a_style_tells_how_each_ended() -> None:
     assert [style for _, style in sparkline(recent, 6)] == [
         "other", "ok", "other", "failed", "failed", "other",
     ]  # fmt: skip
-
-
-def test_plain_letters_are_ascii_and_all_different() -> None:
-    shown = letters(None, *(100 * n for n in range(1, 9)), width=9, is_plain=True)
-
-    assert shown == "." + PLAIN_BARS
-    assert shown.isascii()
-    assert len(set(shown)) == 9
 
 
 def drawn(*durations: int | None, width: int = 20, height: int = 4) -> list[str]:
