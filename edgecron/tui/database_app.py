@@ -35,14 +35,6 @@ _LOCKED = DatabaseBusy(
 )
 
 
-class Delivered(Message):
-    """Carry a function from a database thread to the screen's thread."""
-
-    def __init__(self, deliver: Callable[[], None]) -> None:
-        super().__init__()
-        self.deliver = deliver
-
-
 class Changed(Message):
     """Tell a screen that the database changed, was replaced, or became (un)readable."""
 
@@ -146,11 +138,11 @@ class DatabaseApp(App[None]):
 
     def deliver(self, function: Callable[[], None]) -> None:
         """Call a function on the screen's thread; from any thread."""
-        self.post_message(Delivered(function))
+        self.call_later(self._take_delivery, function)
 
-    def on_delivered(self, message: Delivered) -> None:
+    def _take_delivery(self, function: Callable[[], None]) -> None:
         if self.is_running:  # Otherwise its screens are being removed.
-            message.deliver()
+            function()
 
     def ask(
         self,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
 from textual.geometry import Size
 from textual.strip import Strip
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
+from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span, first_of
 from edgecron.tui.text_line import TextLine
 from edgecron.views.phrases import display_width, folded
@@ -124,3 +128,29 @@ class Facts(TextLine):
         self._lay_out(width)
         spans = self._lines[y] if y < len(self._lines) else ()
         return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)
+
+
+class ScrolledLines(VerticalScroll):
+    """Lines that are scrolled with the configured keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        "up", "down", "page_up", "page_down", "top", "bottom"
+    )
+
+    def action_up(self) -> None:
+        self.scroll_relative(y=-1, animate=False)
+
+    def action_down(self) -> None:
+        self.scroll_relative(y=1, animate=False)
+
+    def action_page_up(self) -> None:
+        self.scroll_page_up(animate=False)
+
+    def action_page_down(self) -> None:
+        self.scroll_page_down(animate=False)
+
+    def action_top(self) -> None:
+        self.scroll_home(animate=False)
+
+    def action_bottom(self) -> None:
+        self.scroll_end(animate=False)

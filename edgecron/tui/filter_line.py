@@ -53,26 +53,24 @@ class FilterLine(Horizontal):
         sign = TextLine(classes="sign")
         sign.show([(" / ", "accent")])
         yield sign
+        yield LineInput(compact=True, select_on_focus=False)
         yield TextLine(classes="said")
 
-    async def write(self) -> None:
+    @property
+    def _input(self) -> LineInput:
+        return self.query_one(LineInput)
+
+    def write(self) -> None:
         """Open the filter for typing."""
-        lines = self.query(LineInput)
-        if lines:
-            line = lines.first()
-        else:
-            line = LineInput(compact=True, select_on_focus=False)
-            await self.mount(line, after=0)
         self._is_writing = self.display = True
         self.show()
-        self.screen.set_focus(line)  # Immediately: the next key is meant for it.
+        self.screen.set_focus(self._input)  # Immediately: the next key is meant for it.
 
     def clear(self) -> bool:
         """Remove the filter; return whether there was one."""
         was_there = self._source.filter is not None or bool(self._problem)
-        for line in self.query(LineInput):
-            with line.prevent(Input.Changed):
-                line.value = ""
+        with self._input.prevent(Input.Changed):
+            self._input.value = ""
         self._apply("")
         return was_there
 
@@ -90,8 +88,7 @@ class FilterLine(Horizontal):
         shows_line = is_filtered or self._is_writing
         self.display = shows_line or bool(self._view.marked or self._source.trouble)
         self.query_one(".sign", TextLine).display = shows_line
-        for line in self.query(LineInput):
-            line.display = shows_line
+        self._input.display = shows_line
         spans = self._spans()
         said = self.query_one(".said", TextLine)
         if shows_line:
@@ -144,8 +141,7 @@ class FilterLine(Horizontal):
         self.screen.set_focus(self._view)
 
     def _read_filter(self) -> None:
-        for line in self.query(LineInput):
-            self._apply(line.value.strip())
+        self._apply(self._input.value.strip())
 
     def _apply(self, text: str) -> None:
         from edgecron.model.filters import parse_filter

@@ -96,7 +96,8 @@ class ScheduleForm(QueryScreen[str | None]):
         yield TextLine(id="message")
         with Container(id="form"):
             with VerticalScroll(id="form-fields", can_focus=False):
-                yield from self._section(0)
+                for number in range(len(SECTIONS)):
+                    yield from self._section(number)
                 yield FormButton("Save", id="save")
             yield Preview()
         yield TextLine(id="hint")
@@ -110,13 +111,6 @@ class ScheduleForm(QueryScreen[str | None]):
         for field in fields:
             yield self._rows[field.key]
 
-    async def _mount_rest(self) -> None:
-        """Add the other sections: few people need them, and the first one must not wait."""
-        rest = [part for number in range(1, len(SECTIONS)) for part in self._section(number)]
-        await self.query_one("#form-fields").mount(*rest, before="#save")
-        if self._found is not None:
-            self._take(self._found)
-
     def _row(self, field: FormField) -> FieldRow:
         choices = field.choices
         text = self._before[field.key]
@@ -128,7 +122,6 @@ class ScheduleForm(QueryScreen[str | None]):
         self.query_one("#message").display = False
         self._show_top()
         self._focus("name" if self._opened is None else "when")
-        self.call_after_refresh(self._mount_rest)
         self._check()
 
     @property
@@ -182,13 +175,11 @@ class ScheduleForm(QueryScreen[str | None]):
     def _take(self, found: FormCheck) -> None:
         self._found = found
         for key, row in self._rows.items():
-            if not row.is_mounted:
-                continue
             problem = found.problems.get(key, "") if key in self._touched else ""
             is_new = self._opened is None or row.text != self._before[key]
             caution = found.cautions.get(key, "") if is_new else ""
             # The preview shows what is wrong with a time.
-            if key == "when" and any(time.is_wrong for time in found.times):
+            if key == "when" and found.times.is_wrong:
                 problem = ""
             row.show_problem(problem or caution, is_wrong=bool(problem))
         self.query_one(Preview).show_check(found)
@@ -203,8 +194,8 @@ class ScheduleForm(QueryScreen[str | None]):
         self.query_one(Preview).refresh()
         if self._timer is not None:
             self._timer.stop()
-        if self._found is not None and self._found.fires:
-            away_s = (self._found.fires[0].due_at - self.app.now()).total_seconds()
+        if self._found is not None and self._found.times.fires:
+            away_s = (self._found.times.fires[0][0] - self.app.now()).total_seconds()
             self._timer = self.set_timer(pace_of(max(0.0, away_s)), self._tick)
 
     # Showing.

@@ -19,12 +19,12 @@ from edgecron.client.protocol import Client
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_plan import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.formats.document_tables import NO_COMMAND, NO_TIME, read_table
-from edgecron.formats.document_values import Problem, Wanted
+from edgecron.formats.document_values import Problem
 from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.triggers import Trigger, check_zone, describe
+from edgecron.triggers import Trigger, check_zone, describe, parse_trigger
 from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of
 from edgecron.views.acts import find_missing_command, find_missing_folder, kept_words, secret_words
 from edgecron.views.outlook import Foreseen
@@ -63,27 +63,36 @@ class TimeLine(NamedTuple):
     is_wrong: bool = False
 
 
-class Fire(NamedTuple):
-    """A time when the schedule would run, and the text of its trigger."""
-
-    due_at: datetime
-    source: str | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormCheck:
+class Times:
+    """The lines of `when`, and the times they and the bounds give.
+
+    `fires` are (due time, text of the trigger). `notes` are on clock changes.
+    """
+
+    lines: tuple[TimeLine, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
+    timezone: str | None = None
+    fires: tuple[tuple[datetime, str | None], ...] = ()
+    notes: tuple[str, ...] = ()
+    jitter_warning: str | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a line can't be read."""
+        return any(line.is_wrong for line in self.lines)
+
+
+class FormCheck(NamedTuple):
     """The result of checking a draft.
 
-    `problems` and `cautions` are by field ('' for none). `notes` are on clock changes. `others`
-    says what other people changed in the schedule since the form was opened.
+    `problems` and `cautions` are by field ('' for none). `others` says what other people changed in
+    the schedule since the form was opened.
     """
 
     problems: Mapping[str, str]
     cautions: Mapping[str, str]
-    times: tuple[TimeLine, ...]
-    timezone: str | None
-    fires: tuple[Fire, ...]
-    notes: tuple[str, ...]
+    times: Times
     is_clock_trusted: bool
     others: str = ""
 
@@ -105,16 +114,13 @@ def check_draft(client: Client, draft: Draft) -> FormCheck:
     wanted, wrong = read_table(draft.name, table, now=now, known=draft.known)
     problems = _problems_by_field(draft, [*found, *wrong])
     if wanted is not None and not problems:
-        problems |= _check_in_database(client, _step(wanted, draft.opened))
+        problems |= _check_in_database(client, compare_one(wanted, draft.opened))
     times = _read_times(client, draft, table, now=now)
     job = None if wanted is None else wanted.spec.job
     return FormCheck(
         problems=problems,
         cautions=_cautions(job, times, is_here=isinstance(client, LocalClient)),
-        times=times.lines,
-        timezone=times.timezone,
-        fires=times.fires,
-        notes=times.notes,
+        times=times,
         is_clock_trusted=client.clock_state().is_trusted,
         others=_changes_by_others(client, draft.opened),
     )
@@ -137,7 +143,7 @@ def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
     if wanted is None or found:
         first = (found or wrong)[0]
         raise InvalidInput(first.message, hint=first.hint)
-    step = _step(wanted, current)
+    step = compare_one(wanted, current)
     is_trusted = client.clock_state().is_trusted
     if step.action is Action.KEEP and current is not None:
         return Saved(current, (), is_new=False, is_clock_trusted=is_trusted)
@@ -145,10 +151,6 @@ def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
     keys = tuple(change.key for change in step.changes)
     note = kept_words(step.changes, forget=f"edgecron prune --forget {schedule.name}")
     return Saved(schedule, keys, is_new=current is None, is_clock_trusted=is_trusted, note=note)
-
-
-def _step(wanted: Wanted, opened: Schedule | None) -> Step:
-    return compare_one(wanted, opened)
 
 
 def _changes_by_others(client: Client, opened: Schedule | None) -> str:
@@ -210,23 +212,13 @@ def _words(error: EdgecronError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Times:
-    lines: tuple[TimeLine, ...]
-    triggers: tuple[Trigger, ...] = ()
-    timezone: str | None = None
-    fires: tuple[Fire, ...] = ()
-    notes: tuple[str, ...] = ()
-    jitter_warning: str | None = None
-
-
-def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) -> _Times:
+def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) -> Times:
     """Describe the lines of `when`, and compute the times they and the bounds give."""
     lines = lines_of(draft.texts["when"])
     try:
         timezone = check_zone(draft.texts["timezone"].strip() or "local")
     except InvalidInput:
-        return _Times(lines=())  # Shown at the field of the zone.
+        return Times()  # Shown at the field of the zone.
     shown: list[TimeLine] = []
     read: list[Trigger] = []
     for line in lines:
@@ -237,11 +229,13 @@ def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) ->
         else:
             read.append(trigger)
             shown.append(TimeLine(line, describe(trigger)))
+    times = Times(lines=tuple(shown), triggers=tuple(read), timezone=timezone)
     found = _foresee(client, draft, table, read, timezone=timezone)
     if found is None:
-        return _Times(lines=tuple(shown), triggers=tuple(read), timezone=timezone)
+        return times
     texts = iter(read)
-    return _Times(
+    return replace(
+        times,
         lines=tuple(
             line
             if line.is_wrong
@@ -249,9 +243,7 @@ def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) ->
             else line._replace(words=found.words.get(next(texts).text, line.words))
             for line in shown
         ),
-        triggers=tuple(read),
-        timezone=timezone,
-        fires=tuple(Fire(due_at, source) for due_at, source in found.fires),
+        fires=tuple(found.fires),
         notes=found.changes,
         jitter_warning=found.jitter_warning,
     )
@@ -260,8 +252,6 @@ def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) ->
 def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) -> Trigger:
     key, text = split_time(line)
     if key == "on_boot":
-        from edgecron.triggers import parse_trigger
-
         return parse_trigger(line, timezone, draft.name or _STAND_IN)
     return values.read_trigger(
         key,
@@ -311,7 +301,7 @@ def _name_of(draft: Draft) -> str:
     return draft.name
 
 
-def _cautions(job: Job | None, times: _Times, *, is_here: bool) -> dict[str, str]:
+def _cautions(job: Job | None, times: Times, *, is_here: bool) -> dict[str, str]:
     """Return cautions: values that are allowed but may be a mistake."""
     cautions: dict[str, str] = {}
     warnings = [warning for trigger in times.triggers for warning in trigger.warnings]

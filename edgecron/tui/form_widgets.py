@@ -252,21 +252,22 @@ def preview_lines(
     [title] = laid_out([Title("Next times")], width)
     if found is None:
         return [title]
-    words = [line for time in found.times for line in _worded(time, width)]
-    notes = [line for note in found.notes for line in _marked("! ", "warn", note, "warn", width)]
+    times = found.times
+    words = [line for time in times.lines for line in _worded(time, width)]
+    notes = [line for note in times.notes for line in _marked("! ", "warn", note, "warn", width)]
     if "timezone" in found.problems:
         words = list(_marked("✗ ", "bad", found.problems["timezone"], "bad", width))
     elif not words:
         words = [((" no time yet: write one above", "dim"),)]
-    if not found.fires and found.times and not any(time.is_wrong for time in found.times):
+    if times.lines and not times.fires and not times.is_wrong:
         words.append(((" it has no times that can be told ahead", "dim"),))
     # Leave room for some times and their notes.
-    words = words[: max(1, height - 1 - min(3, len(found.fires)) - min(1, len(notes)))]
+    words = words[: max(1, height - 1 - min(3, len(times.fires)) - min(1, len(notes)))]
     room = height - 1 - len(words)
-    times = _in_columns(
+    columns = _in_columns(
         found, width=width, height=max(1, room - min(len(notes), 1)), zone=zone, now=now
     )
-    parts = [part for part in (words, times, notes) if part]
+    parts = [part for part in (words, columns, notes) if part]
     # If there is room, separate the parts.
     gap: list[Spans] = [()] if 1 + sum(map(len, parts)) + len(parts) <= height else []
     lines = [title, *parts[0]]
@@ -292,14 +293,14 @@ def _in_columns(
 ) -> list[Spans]:
     """Return the times in columns, as many as are needed and fit."""
     cells: list[Spans] = []
-    for fire in found.fires:
-        time = weekday_time(fire.due_at, found.timezone, zone=zone)
-        away = distance(fire.due_at, now, is_clock_trusted=found.is_clock_trusted)
+    for due_at, _ in found.times.fires:
+        time = weekday_time(due_at, found.times.timezone, zone=zone)
+        away = distance(due_at, now, is_clock_trusted=found.is_clock_trusted)
         cells.append(((f" {away:<{_AWAY}} ", "accent"), (time, "")))
-    if len(found.times) > 1 and height >= len(cells):
+    if len(found.times.lines) > 1 and height >= len(cells):
         cells = [
-            (*cell, (f"  {clean(fire.source or '')}", "dim"))
-            for cell, fire in zip(cells, found.fires, strict=True)
+            (*cell, (f"  {clean(source or '')}", "dim"))
+            for cell, (_, source) in zip(cells, found.times.fires, strict=True)
         ]
     if not cells:
         return []

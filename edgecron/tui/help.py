@@ -8,12 +8,13 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 
 from edgecron.formats.config_keys import ACTIONS
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import Overlay
+from edgecron.tui.facts import ScrolledLines
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
@@ -71,12 +72,9 @@ class Help(Overlay[None]):
         border: round $border; border-title-color: $primary; background: $surface;
         border-subtitle-color: $muted;
     }
-    Help VerticalScroll { height: auto; scrollbar-size-vertical: 1; background: $surface; }
+    Help ScrolledLines { height: auto; scrollbar-size-vertical: 1; background: $surface; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("help"),
-        *bindings("up", "down", "top", "bottom", "page_up", "page_down"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
     def __init__(self, labels: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__()
@@ -86,17 +84,17 @@ class Help(Overlay[None]):
         with Vertical(id="box") as box:
             box.border_title = Content("Keys")
             box.border_subtitle = Content("esc back")
-            with VerticalScroll():
+            with ScrolledLines():
                 lines = TextLine(id="help")
                 lines.styles.height = len(self._lines)
                 lines.show(*self._lines)
                 yield lines
 
     def on_resize(self) -> None:
-        self.query_one(VerticalScroll).styles.max_height = max(3, self.size.height - 4)
+        self.query_one(ScrolledLines).styles.max_height = max(3, self.size.height - 4)
 
     def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
+        self.query_one(ScrolledLines).focus()
 
     def key_q(self, event: events.Key) -> None:
         event.stop()
@@ -104,24 +102,3 @@ class Help(Overlay[None]):
 
     def action_help(self) -> None:
         self.action_leave()
-
-    def _by(self, lines: float) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
-
-    def action_up(self) -> None:
-        self._by(-1)
-
-    def action_down(self) -> None:
-        self._by(1)
-
-    def action_page_up(self) -> None:
-        self._by(1 - self.query_one(VerticalScroll).size.height)
-
-    def action_page_down(self) -> None:
-        self._by(self.query_one(VerticalScroll).size.height - 1)
-
-    def action_top(self) -> None:
-        self.query_one(VerticalScroll).scroll_home(animate=False)
-
-    def action_bottom(self) -> None:
-        self.query_one(VerticalScroll).scroll_end(animate=False)

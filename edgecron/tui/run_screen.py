@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
 from textual.widgets import Input
 
@@ -17,7 +17,7 @@ from edgecron.base.safetext import clean
 from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.bindings import bindings
-from edgecron.tui.facts import Facts
+from edgecron.tui.facts import Facts, ScrolledLines
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Targets
 from edgecron.tui.output_export import ExportScreen
@@ -43,32 +43,6 @@ _TICK_S = 1.0  # a duration is shown in seconds
 _MOST_SHORT = 6  # lines of the summary
 
 
-class FactsPane(VerticalScroll):
-    """All facts, scrolled with the configured keys."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "up", "down", "page_up", "page_down", "top", "bottom"
-    )
-
-    def action_up(self) -> None:
-        self.scroll_relative(y=-1, animate=False)
-
-    def action_down(self) -> None:
-        self.scroll_relative(y=1, animate=False)
-
-    def action_page_up(self) -> None:
-        self.scroll_page_up(animate=False)
-
-    def action_page_down(self) -> None:
-        self.scroll_page_down(animate=False)
-
-    def action_top(self) -> None:
-        self.scroll_home(animate=False)
-
-    def action_bottom(self) -> None:
-        self.scroll_end(animate=False)
-
-
 class RunScreen(ExportScreen):
     """One run, by its id."""
 
@@ -79,7 +53,7 @@ class RunScreen(ExportScreen):
     DEFAULT_CSS = """
     RunScreen #run { height: 1fr; layout: vertical; }
     RunScreen #short { height: auto; }
-    RunScreen FactsPane {
+    RunScreen ScrolledLines {
         display: none; height: auto; max-height: 60%; scrollbar-size-vertical: 1;
     }
     RunScreen #printed { height: 1fr; }
@@ -89,14 +63,14 @@ class RunScreen(ExportScreen):
     RunScreen.-searching #search { display: block; }
     RunScreen.-searching #keys { display: none; }
     RunScreen.-full #short { display: none; }
-    RunScreen.-full FactsPane { display: block; }
+    RunScreen.-full ScrolledLines { display: block; }
     RunScreen.-wide.-tall #run { layout: horizontal; }
     RunScreen.-wide.-tall #short { display: none; }
-    RunScreen.-wide.-tall FactsPane {
+    RunScreen.-wide.-tall ScrolledLines {
         display: block; width: 58; height: 1fr; max-height: 100%;
         border-right: solid $border-blurred;
     }
-    RunScreen.-wide.-tall.-full FactsPane { display: none; }
+    RunScreen.-wide.-tall.-full ScrolledLines { display: none; }
     """
 
     def __init__(self, execution_id: int, *, is_full: bool = False) -> None:
@@ -115,7 +89,7 @@ class RunScreen(ExportScreen):
         yield Banner(id="banner")
         with Container(id="run"):
             yield TextLine(id="short")
-            with FactsPane(id="facts-pane"):
+            with ScrolledLines(id="facts-pane"):
                 yield Facts(id="facts")
             with Vertical(id="printed"):
                 yield TextLine(id="output-title")
@@ -258,7 +232,7 @@ class RunScreen(ExportScreen):
     def action_facts(self) -> None:
         self._is_full = not self._is_full
         self.set_class(self._is_full, "-full")
-        pane = self.query_one(FactsPane)
+        pane = self.query_one(ScrolledLines)
         self.set_focus(pane if self._is_full and not self.has_class("-wide") else self.view)
 
     def action_filter(self) -> None:
