@@ -32,10 +32,9 @@ from edgecron.tui.form_fields import (
 from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormButton, Preview
 from edgecron.tui.list_model import Span, pace_of
 from edgecron.tui.queries import QueryScreen
-from edgecron.tui.text_line import TextLine
+from edgecron.tui.text_line import TextLine, whole_parts
 from edgecron.views.phrases import error_words, folded, next_sentence
 
-_GAP = 3  # columns between two keys
 # A key, its name, and what a click on it does.
 _KEYS = (
     ("^s", "save", "screen.save"),
@@ -230,15 +229,11 @@ class ScheduleForm(QueryScreen[str | None]):
             keys.insert(2, ("← →", "choose", ""))
         elif isinstance(self.focused, FieldLines):
             keys.insert(2, ("⏎", "new line", ""))
-        spans: list[Span] = [(" ", "")]
-        room = self.size.width - 1
-        for key, name, action in keys:
-            room -= len(key) + len(name) + 4
-            if room < -_GAP:
-                break
-            at = f"@{action}" if action else ""
-            spans += [(key, f"accent{at}"), (f" {name}{' ' * _GAP}", f"dim{at}")]
-        return spans
+        parts = [
+            ((key, f"accent@{action}" if action else "accent"), (f" {name}", f"dim@{action}"))
+            for key, name, action in keys
+        ]
+        return [(" ", ""), *whole_parts(parts, self.size.width - 1)]
 
     def _current_row(self) -> FieldRow | None:
         if self.focused is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,13 +24,12 @@ from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.status import (
     Banner,
-    CursorDetail,
-    CursorEntry,
     Engines,
     Overview,
     read_engines,
     read_overview,
     run_detail,
+    schedule_detail,
     status_parts,
 )
 from edgecron.tui.text_line import TextLine, whole_parts
@@ -39,6 +38,7 @@ from edgecron.tui.week import WeekView
 
 _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0
+_PAUSE_S = 0.08  # after the cursor stopped, before details of its line are read
 _NARROW = 50  # columns; below, the tabs replace the name of the program
 # The columns of each list, and what an empty one says.
 _LISTS = {
@@ -63,6 +63,7 @@ class HomeScreen(EditScreen[None]):
         self._overview: Overview | None = None
         self._paced: ThrottledQuery[Overview] = ThrottledQuery(self, "overview")
         self._timer: Timer | None = None
+        self._detail_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         self.schedules = schedule_list.ScheduleSource(self, changed=lambda: self._show("schedules"))
@@ -85,7 +86,7 @@ class HomeScreen(EditScreen[None]):
                         yield UpcomingBar(id="upcoming-bar")
                         yield WeekView(self, id="week")
                     yield FilterLine(view, id=f"{name}-foot")
-        yield CursorDetail(self, id="cursor-detail")
+        yield TextLine(id="cursor-detail")
         yield TextLine(id="status")
         yield KeyLine(id="keys")
 
@@ -194,18 +195,29 @@ class HomeScreen(EditScreen[None]):
         self._show_detail()
 
     def _show_detail(self) -> None:
-        self.query_one(CursorDetail).show_later(self._cursor_entry)
+        """Show details of the line under the cursor, once the cursor has stopped."""
+        if self._detail_timer is not None:
+            self._detail_timer.stop()
+        self._detail_timer = self.set_timer(_PAUSE_S, self._read_detail)
 
-    def _cursor_entry(self) -> CursorEntry:
-        """Return what to show of the line under the cursor."""
-        view = self.current_view()
-        line = view.current()
-        if line is None or view.source is not self.runs:
-            return CursorEntry(schedule=self.current_schedule())
-        run = self.runs.execution(line.key)
-        if run is None:
-            return CursorEntry()
-        return CursorEntry(run_detail(run, zone=self.app.zone, now=self.app.now()))
+    def _read_detail(self) -> None:
+        line, name = self.current_view().current(), self.current_schedule()
+        if line is None or name is None:
+            self._take_detail(())
+        elif self.current_source() is self.runs:
+            run = self.runs.execution(line.key)
+            if run is not None:
+                self._take_detail(run_detail(run, zone=self.app.zone, now=self.app.now()))
+        else:
+
+            def take(spans: Sequence[Span]) -> None:
+                if line == self.current_view().current():  # Otherwise another one is read.
+                    self._take_detail(spans)
+
+            self.ask("about", lambda client: schedule_detail(client, name), take)
+
+    def _take_detail(self, spans: Sequence[Span]) -> None:
+        self.query_one("#cursor-detail", TextLine).show([(" ", ""), *spans])
 
     def on_resize(self) -> None:
         name = next((name for name in _PANES if self.has_class(f"-{name}")), None)

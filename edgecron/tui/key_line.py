@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import TextLine
+from edgecron.tui.text_line import TextLine, whole_parts
 from edgecron.views.phrases import display_width
 
 if TYPE_CHECKING:
@@ -97,32 +97,19 @@ class KeyLine(TextLine):
 
 def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: int) -> list[Span]:
     """Return the keys of a place that fit as a whole; the help key is always among them."""
-    known = [
-        (action, key_words(labels[action][0]), name)
-        for action, name in (*_PLACES.get(place, ()), *_EVERYWHERE)
-        if labels.get(action)
-    ]
-    always, name = _ALWAYS
-    last = [(always, key_words(label), name) for label in labels.get(always, ())[:1]]
-    room = width - 1 - sum(_width(entry) for entry in last)
-    shown = []
-    for entry in known:
-        room -= _width(entry)
-        if room < 0:
-            break
-        shown.append(entry)
-    spans: list[Span] = [(" ", "")]
-    for action, key, name in (*shown, *last):
+
+    def part(action: str, name: str) -> tuple[Span, ...]:
         target = f"@app.perform('{action}')"
-        spans += [(f"{key} ", f"accent{target}"), (name, f"dim{target}"), (_GAP, "")]
-    return spans
+        key = key_words(labels[action][0])
+        return (f"{key} ", f"accent{target}"), (name, f"dim{target}")
+
+    entries = (*_PLACES.get(place, ()), *_EVERYWHERE)
+    parts = [part(action, name) for action, name in entries if labels.get(action)]
+    last = part(*_ALWAYS) if labels.get(_ALWAYS[0]) else ()
+    room = width - 1 - sum(display_width(text) for text, _ in last) - 2 * len(_GAP)
+    return [(" ", ""), *whole_parts(parts, room), (_GAP, ""), *last]
 
 
 def key_words(label: str) -> str:
     """Return the label of a key, or a glyph for it."""
     return _GLYPHS.get(label, label)
-
-
-def _width(entry: tuple[str, str, str]) -> int:
-    _, key, name = entry
-    return display_width(key) + 1 + display_width(name) + len(_GAP)

@@ -6,6 +6,7 @@ through ssh and tmux if the terminal allows it; and to a clipboard program, if t
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import stat
@@ -152,21 +153,12 @@ class ExportScreen(ActionScreen[None]):
         is_short = fits_sequence(text)
         if is_short:
             self.app.copy_to_clipboard(text)
+        self.run_worker(self._copy_with_program(text, what, is_short=is_short))
+
+    async def _copy_with_program(self, text: str, what: str, *, is_short: bool) -> None:
         command = clipboard_command(os.environ)
-        if command is None:
-            self._show_copied(what, is_short=is_short, by=None)
-            return
-        self.run_worker(
-            lambda: self._copy_with(command, text, what, is_short=is_short), thread=True
-        )
-
-    def _copy_with(self, command: tuple[str, ...], text: str, what: str, *, is_short: bool) -> None:
-        by = command[0] if copy_with(command, text) else None
-        self.app.deliver(lambda: self._show_copied(what, is_short=is_short, by=by))
-
-    def _show_copied(self, what: str, *, is_short: bool, by: str | None) -> None:
-        if by is not None:
-            self.app.show_notice(f"copied {what}, by {by}")
+        if command is not None and await asyncio.to_thread(copy_with, command, text):
+            self.app.show_notice(f"copied {what}, by {command[0]}")
         elif is_short:
             self.app.show_notice(f"copied {what}, to the terminal's clipboard")
         else:

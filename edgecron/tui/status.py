@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.safetext import clean
@@ -21,16 +20,12 @@ from edgecron.views.run_words import run_sentence
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
     from edgecron.model.run import Execution
     from edgecron.tui.database_app import DatabaseApp
-    from edgecron.tui.queries import QueryScreen
 
 _MOST_OWED = 1000
 Part = tuple[Span, ...]  # of a line: shown as a whole, or left out
 _MOST_LINES = 3
-_PAUSE_S = 0.08  # after the cursor stopped, before its details are read
 
 
 class Engines(NamedTuple):
@@ -205,42 +200,3 @@ def schedule_detail(client: Client, name: str) -> tuple[Span, ...]:
 def run_detail(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
     """Describe why a run ran and how it ended, or why it did not run."""
     return ((clean(run_sentence(run, zone=zone, now=now)), ""),)
-
-
-class CursorEntry(NamedTuple):
-    """What to show: these spans, or details of this schedule, to be read first."""
-
-    spans: Sequence[Span] = ()
-    schedule: str | None = None
-
-
-class CursorDetail(TextLine):
-    """Show details of the line under the cursor, once the cursor has stopped."""
-
-    def __init__(self, screen: QueryScreen[Any], *, id: str) -> None:
-        super().__init__(id=id)
-        self._query_screen = screen
-        self._entry = CursorEntry()
-        self._timer: Timer | None = None
-
-    def show_later(self, find: Callable[[], CursorEntry]) -> None:
-        """Show what `find` returns in a moment; a later call replaces this one."""
-        if self._timer is not None:
-            self._timer.stop()
-        self._timer = self.set_timer(_PAUSE_S, lambda: self._show_entry(find()))
-
-    def _show_entry(self, about: CursorEntry) -> None:
-        self._entry = about
-        name = about.schedule
-        if name is None:
-            self._show_spans(about.spans)
-            return
-
-        def take(spans: Sequence[Span]) -> None:
-            if about is self._entry:
-                self._show_spans(spans)
-
-        self._query_screen.ask("about", lambda client: schedule_detail(client, name), take)
-
-    def _show_spans(self, spans: Sequence[Span]) -> None:
-        self.show([(" ", ""), *spans])
