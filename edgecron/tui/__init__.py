@@ -20,7 +20,8 @@
     output_export.py    copy, save and page an output
     facts.py            sections of facts, for both screens
 
-    action_screen.py action_dialogs.py actions.py   actions: keys, questions, what they do
+    action_screen.py action_flow.py   actions: their keys, and the way from a key to a notice
+    action_dialogs.py actions.py   their questions, and what they do
     form.py form_widgets.py form_fields.py form_check.py   the form of a schedule
     dialogs.py palette.py help.py   what opens over a screen
 

@@ -79,7 +79,7 @@ def begin(screen: ActionScreen[Any], name: str) -> None:
         zone = screen.app.zone
         flow.act(lambda client, progress: actions.resume(client, targets, progress, zone=zone))
     else:
-        screen.run_worker(partial(_QUESTIONS[name], flow, targets))
+        screen.run_worker(_QUESTIONS[name](flow, targets))
 
 
 class _Flow:

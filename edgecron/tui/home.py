@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -359,7 +358,7 @@ class HomeScreen(EditScreen[None]):
         self._seek(name, then=lambda: self.open_schedule(name))
 
     def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
-        self.run_worker(partial(self._seek_schedule, name, then))
+        self.run_worker(self._seek_schedule(name, then))
 
     async def _seek_schedule(self, name: str, then: Callable[[], None] | None) -> None:
         try:
