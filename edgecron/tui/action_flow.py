@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.values import NamedTuple
@@ -28,11 +28,8 @@ from edgecron.tui.action_dialogs import (
 from edgecron.tui.actions import Progress, Report
 from edgecron.tui.dialogs import ShowCheck
 from edgecron.tui.list_model import Targets
+from edgecron.tui.queries import QueryScreen
 from edgecron.views.phrases import count_words, error_words
-
-if TYPE_CHECKING:
-    from edgecron.tui.action_screen import ActionScreen
-
 
 T = TypeVar("T")
 
@@ -62,13 +59,18 @@ _WORDS = {
 }
 
 
-def begin(screen: ActionScreen[Any], name: str) -> None:
-    """Begin an action on the current targets of a screen."""
-    flow = _Flow(screen, name)
+def begin(
+    screen: QueryScreen[Any],
+    name: str,
+    *,
+    targets: Targets | None,
+    clear_marks: Callable[[], None],
+) -> None:
+    """Begin an action of a screen; `clear_marks` is called if it was done to any target."""
+    flow = _Flow(screen, name, clear_marks)
     if name == "undo":
         flow.undo()
         return
-    targets = screen.targets()
     if targets is None:
         flow.warn(f"there is nothing here to {flow.words.verb}")
     elif name == "delete" and targets.run_ids:
@@ -85,8 +87,11 @@ def begin(screen: ActionScreen[Any], name: str) -> None:
 class _Flow:
     """One action of a screen, from its question to its report."""
 
-    def __init__(self, screen: ActionScreen[Any], name: str) -> None:
+    def __init__(
+        self, screen: QueryScreen[Any], name: str, clear_marks: Callable[[], None]
+    ) -> None:
         self.screen = screen
+        self.clear_marks = clear_marks
         self.words = _WORDS[name]
 
     async def pause(self, targets: Targets) -> None:
@@ -200,7 +205,7 @@ class _Flow:
             )
             app.show_notice(words, severity="information" if is_fine else "warning")
             if report.done:
-                self.screen.clear_marks()
+                self.clear_marks()
             app.post_changed()
 
         def refused(error: EdgecronError) -> None:

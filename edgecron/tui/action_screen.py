@@ -62,7 +62,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
         # Loaded when needed: the first screen must not wait for what only actions use.
         from edgecron.tui.action_flow import begin
 
-        begin(self, action)
+        begin(self, action, targets=self.targets(), clear_marks=self.clear_marks)
 
 
 class EditScreen(ActionScreen[ScreenResultType]):
