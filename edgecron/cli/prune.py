@@ -40,7 +40,7 @@ from edgecron.cli.session import Session
 from edgecron.formats.config_values import retention_values
 from edgecron.formats.option_texts import read_count
 from edgecron.planning.retention import Kind, Reason, Retention, output_limit
-from edgecron.store.sqlite.retention_rows import find_size
+from edgecron.store.sqlite.retention import find_size
 from edgecron.views.phrases import size_words
 from edgecron.views.times import seconds_words
 

@@ -244,8 +244,7 @@ class Client(Outlooks, Backfills):
         Engines continue meanwhile. A dry run only reports what would go. Raises NotFound.
         """
         from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
-        from edgecron.store.sqlite.retention import prune
-        from edgecron.store.sqlite.retention_rows import find_size
+        from edgecron.store.sqlite.retention import find_size, prune
 
         schedule_id = None if name is None else self._past_id(name)
         retention = retention or self.retention
@@ -288,7 +287,7 @@ class Client(Outlooks, Backfills):
         Of removed schedules of this name, also the last definition. Raises NotFound.
         """
         from edgecron.planning.retention import Forgotten
-        from edgecron.store.sqlite.old_definitions import forget
+        from edgecron.store.sqlite.unused_revisions import forget
 
         ids = self.store.find_ids_of_name(name) or [self._past_id(name)]
         found = [forget(self.store, one, is_trial=dry_run) for one in ids]

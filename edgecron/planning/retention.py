@@ -7,7 +7,7 @@ last run of each schedule, always stay; the store knows which rows those are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from edgecron.base.checks import check_range
@@ -15,7 +15,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass, names_of, replace
 from edgecron.planning.corrections import FIRST_MS
 
-MOST_ROWS = 250  # that one transaction removes
+_MOST_BATCH = 125  # rows that one transaction removes, each with its output
 _MOST_BATCH_BYTES = 2 * 1024 * 1024  # of output in one transaction: it reads and writes each page
 DAY_S = 86_400
 MIB = 1024 * 1024
@@ -126,13 +126,6 @@ def output_limit(retention: Retention) -> int | None:
     return half if retention.output_bytes is None else min(retention.output_bytes, half)
 
 
-def is_old(ended_ms: int | None, *, before_ms: int | None) -> bool:
-    """Whether a run ended before then. An end before the first edgecron has an unknown age."""
-    if ended_ms is None or before_ms is None:
-        return False
-    return FIRST_MS <= ended_ms < before_ms
-
-
 class AgeWalk:
     """Judge rows by age, in the order of their birth, and say when all others are young.
 
@@ -155,7 +148,7 @@ class AgeWalk:
         if self.is_over:
             return False
         if ended_ms is not None and ended_ms < self._before_ms:
-            return is_old(ended_ms, before_ms=self._before_ms)
+            return ended_ms >= FIRST_MS
         self._young += self._before_ms <= plan_ms <= self._now_ms
         return False
 
@@ -215,30 +208,16 @@ def sum_of(before: Sequence[Removed], one: Removed) -> list[Removed]:
     return [*summed, one]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A run whose row or output can be removed. `output_bytes` None: it has no output."""
-
-    execution_id: int
-    schedule_id: int
-    ended_ms: int | None
-    plan_ms: int
-    output_bytes: int | None
-
-
-def batches_of(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
-    """Split removals into transactions of few rows (outputs count too) and few bytes."""
-    batch: list[Candidate] = []
-    rows = size_bytes = 0
-    for one in candidates:
-        own_rows = 1 if one.output_bytes is None else 2
-        own_bytes = one.output_bytes or 0
-        is_full = rows + own_rows > MOST_ROWS or size_bytes + own_bytes > _MOST_BATCH_BYTES
+def batches_of(sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Split rows, by id with their sizes, into transactions of few rows and few bytes."""
+    batch: list[int] = []
+    size_bytes = 0
+    for one, one_bytes in sizes.items():
+        is_full = len(batch) == _MOST_BATCH or size_bytes + one_bytes > _MOST_BATCH_BYTES
         if batch and is_full:
             yield batch
-            batch, rows, size_bytes = [], 0, 0
+            batch, size_bytes = [], 0
         batch.append(one)
-        rows += own_rows
-        size_bytes += own_bytes
+        size_bytes += one_bytes
     if batch:
         yield batch

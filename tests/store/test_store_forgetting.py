@@ -15,8 +15,7 @@ from edgecron.planning.retention import Kind, Reason, Removed, Retention, limits
 from edgecron.planning.times import compile_spec
 from edgecron.store.sqlite import retention
 from edgecron.store.sqlite.explanations import find_revision
-from edgecron.store.sqlite.old_definitions import forget
-from edgecron.store.sqlite.retention_rows import find_size
+from edgecron.store.sqlite.unused_revisions import forget
 from tests.store.store_bench import Bench, outcome_of
 from tests.support.specs import make_spec
 
@@ -64,7 +63,7 @@ def described(bench: Bench, schedule_id: int, *revisions: int) -> list[str | Non
 
 
 def size_of(bench: Bench) -> int:
-    used_bytes, _ = find_size(bench.store)
+    used_bytes, _ = retention.find_size(bench.store)
     return used_bytes
 
 
@@ -132,24 +131,6 @@ def test_what_an_imported_line_said_stays_until_its_import_is_noted(
     assert found == ([] if is_noted else [schedule_id])
     kept = bench.store.load_schedules([(schedule_id, 1)])
     assert len(kept) == (0 if is_noted else 1)
-
-
-def test_the_first_of_equal_definitions_stays_for_all_of_them(bench: Bench) -> None:
-    schedule = bench.add()
-    describe(bench, "backup", "the same")
-    describe(bench, "backup", "the same")
-
-    prune(bench)
-    is_known_now = described(bench, schedule.id, 3)
-    run_once(bench)
-    describe(bench, "backup", "the same")
-    run_once(bench)
-    describe(bench, "backup", "later")
-    prune(bench)
-
-    assert is_known_now == ["the same"]
-    assert [run.revision for run in bench.rows()] == [3, 4]
-    assert described(bench, schedule.id, 3, 4, 5) == ["the same", "the same", "later"]
 
 
 def test_of_a_time_whose_words_went_nothing_else_is_said(bench: Bench) -> None:

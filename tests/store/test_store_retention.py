@@ -18,7 +18,7 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
-from edgecron.store.sqlite import retention_rows
+from edgecron.store.sqlite.retention import find_size, remove_runs
 from edgecron.store.sqlite.retention import prune as prune_slices
 from edgecron.store.sqlite.whole_file import repair_orphans
 from tests.store.store_bench import Bench, OpenStore, outcome_of
@@ -184,11 +184,11 @@ def test_the_oldest_runs_go_until_the_database_is_small_enough(bench: Bench) -> 
                    :from + i * 60000 FROM n""",
             {"from": bench.now - 400 * DAY_S * 1000},
         )
-    assert retention_rows.used_bytes(big) > 3 * MIB // 2
+    assert find_size(big)[0] > 3 * MIB // 2
 
     removed = prune(bench, keep(database_bytes=MIB))
 
-    assert retention_rows.used_bytes(big) <= MIB
+    assert find_size(big)[0] <= MIB
     assert {one.reason for one in removed} == {Reason.BYTES}
     rows = left(bench)
     assert ids[-1] in rows
@@ -690,6 +690,6 @@ def test_what_was_changed_since_it_was_looked_at_stays(bench: Bench, make_store:
     now = bench.now
 
     with bench.store.transaction():
-        removed = retention_rows.remove_runs(bench.store, ids, now_ms=now)
+        removed = remove_runs(bench.store, ids, now_ms=now)
 
     assert removed == ids[:-1]

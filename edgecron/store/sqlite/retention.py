@@ -1,105 +1,172 @@
-"""Run a retention pass: remove old rows in slices of one short transaction each.
+"""Remove old rows by retention, in slices of one short transaction each.
 
-Other writers get the lock between slices. A pass that breaks off anywhere has only removed less.
+Other writers get the lock between slices. A pass that breaks off has removed less, and no harm is
+done. Rows are removed in the order of their ids, which is the order of age: an index of times would
+cost each run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from edgecron.base.values import NamedTuple
 from edgecron.planning.corrections import HOUR_MS
-from edgecron.planning.retention import (
-    MOST_ROWS,
-    AgeWalk,
-    Candidate,
-    Kind,
-    Limits,
-    Reason,
-    Removed,
-    batches_of,
-    is_old,
-)
-from edgecron.store.sqlite import old_definitions, retention_rows
+from edgecron.planning.retention import AgeWalk, Kind, Limits, Reason, Removed, batches_of
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.statistics import keep_measures
+from edgecron.store.sqlite.unused_revisions import find_unused, remove_revisions
 
-# What a row takes, with its part of the indexes, and what is left of one whose output went
+# The bytes of a row with its entries in indexes, and of an output row whose output was removed
 # (measured over a million short runs).
-RUN_BYTES = 220
+_RUN_BYTES = 220
 _STUB_BYTES = 24
+_RUNS = 250  # that one query returns
+_IDS = 1_000  # of outputs, or of schedules, that one query covers
+
+# A range that grew has ended with its last time.
+_ENDED = "max(e.finished_at, coalesce(e.missed_to_at, e.finished_at))"
+# Whether an execution `e` can be removed. These stay:
+# - active runs, and earlier attempts of an active run;
+# - the first attempt of a fire while later ones exist: it proves that the fire was decided;
+# - the newest row of all: its id would be given again.
+# As long as the schedule exists, these stay too:
+# - its last run and its last success;
+# - the newest row of each scope: only this one can grow;
+# - a row that proves that a time ahead of `decided_until` was decided.
+# The newest row of a scope is first looked for by plan time, which is one step of an index.
+_REMOVABLE = """e.status NOT IN ('queued', 'running')
+    AND e.id < (SELECT max(id) FROM executions)
+    AND NOT EXISTS (
+        SELECT 1 FROM executions AS n
+        WHERE n.schedule_id = e.schedule_id AND n.scope_kind = e.scope_kind
+            AND n.scope_id = e.scope_id AND n.plan_at = e.plan_at AND n.fire_key = e.fire_key
+            AND n.attempt > e.attempt AND (e.attempt = 1 OR n.status IN ('queued', 'running')))
+    AND EXISTS (
+        SELECT 1 FROM schedules AS s WHERE s.id = e.schedule_id AND (
+            s.deleted_at IS NOT NULL
+            OR (e.id IS NOT s.last_execution_id
+                AND (e.status = 'success' AND e.finished_at
+                    BETWEEN s.last_success_at AND max(:now, s.last_success_at)) IS NOT TRUE
+                AND (e.fire_key != '' OR e.plan_at <
+                    min(s.decided_until, coalesce(s.trusted_until, s.decided_until), :now))
+                AND (NOT EXISTS (SELECT 1 FROM schedule_scopes AS c
+                        WHERE c.schedule_id = e.schedule_id AND c.scope_kind = e.scope_kind
+                            AND c.scope_id = e.scope_id)
+                    OR (SELECT n.id FROM executions AS n
+                        WHERE n.schedule_id = e.schedule_id AND n.scope_kind = e.scope_kind
+                            AND n.scope_id = e.scope_id
+                        ORDER BY n.plan_at DESC, n.fire_key DESC, n.attempt DESC LIMIT 1) > e.id
+                    OR EXISTS (SELECT 1 FROM executions AS n INDEXED BY executions_by_schedule
+                        WHERE n.schedule_id = e.schedule_id AND n.id > e.id
+                            AND n.scope_kind = e.scope_kind AND n.scope_id = e.scope_id)))))"""
 
 
 def begin_pruning(database: Database, limits: Limits) -> Iterator[Removed | None] | None:
     """Begin an engine's retention pass; None if another engine began one within the hour.
 
-    Each step of the iterator is one short transaction and says what it removed, or None if it
-    removed nothing. The pass ends early if another one begins.
+    Each step of the iterator is one short transaction and returns what it removed, or None if it
+    only read. The pass ends early if another one begins.
     """
-    next_ms = limits.now_ms + HOUR_MS
-    was_ms = retention_rows.find_next_prune(database)
-    # What lies further ahead was written by a clock that was wrong.
-    if was_ms is not None and limits.now_ms < was_ms <= next_ms:
+    row = database.row("SELECT next_prune_at FROM meta")
+    next_ms = None if row is None else row[0]
+    # A time further ahead was written by a wrong clock.
+    if next_ms is not None and limits.now_ms < next_ms <= limits.now_ms + HOUR_MS:
         return None
-    mark_ms = was_ms
-
-    def keep_turn() -> bool:
-        nonlocal mark_ms
-        is_ours = retention_rows.keep_turn(database, next_ms, was_ms=mark_ms)
-        mark_ms = next_ms
-        return is_ours
-
-    return _Pass(database, limits, keep_turn=keep_turn).slices()
+    return _Pass(database, limits, next_ms=next_ms).slices()
 
 
 def prune(
     database: Database, limits: Limits, *, schedule_id: int | None, is_trial: bool
 ) -> Iterator[Removed | None]:
-    """Begin a retention pass that a person asked for; engines wait for their next hour.
+    """Begin a retention pass that a person asked for; engines then wait for their next hour.
 
-    `schedule_id` bounds it to one schedule, and to age and count. A trial removes nothing and says
-    what a pass would remove.
+    `schedule_id` limits it to the age and count of one schedule. A trial removes nothing and
+    returns what a pass would remove.
     """
-
-    def take_turn() -> bool:
-        retention_rows.note_next_prune(database, limits.now_ms + HOUR_MS)
-        return True
-
-    begun = _Pass(database, limits, keep_turn=take_turn, schedule_id=schedule_id, is_trial=is_trial)
+    begun = _Pass(
+        database, limits, schedule_id=schedule_id, is_trial=is_trial, takes_precedence=True
+    )
     return begun.slices()
 
 
+def find_size(database: Database) -> tuple[int, int]:
+    """The bytes that the database holds, and the free bytes in its file."""
+    [(used_bytes, free_bytes)] = database.rows(
+        """SELECT (page_count - freelist_count) * page_size, freelist_count * page_size
+           FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
+    )
+    return used_bytes, free_bytes
+
+
+def remove_runs(database: Database, ids: Sequence[int], *, now_ms: int) -> list[int]:
+    """Remove those of these runs that can be removed, inside the caller's transaction; their ids.
+
+    `pruned_until` of their schedules then covers their plan times.
+    """
+    with _without_overwriting(database):
+        rows = database.rows(
+            f"""DELETE FROM executions AS e
+                WHERE e.id IN (SELECT value FROM json_each(:ids)) AND {_REMOVABLE}
+                RETURNING id, schedule_id, plan_at,
+                    fire_key = '' OR fire_key GLOB 'backfill:*'""",
+            {"ids": json.dumps(list(ids)), "now": now_ms},
+        )
+    pruned: dict[int, int] = {}
+    for _, schedule_id, plan_ms, is_planned in rows:
+        if is_planned:
+            pruned[schedule_id] = max(plan_ms, pruned.get(schedule_id, plan_ms))
+    for schedule_id, plan_ms in pruned.items():
+        database.change(
+            """UPDATE schedules SET pruned_until = :plan
+               WHERE id = :id AND coalesce(pruned_until, :plan - 1) < :plan""",
+            {"id": schedule_id, "plan": plan_ms},
+        )
+    return [row[0] for row in rows]
+
+
+class _Run(NamedTuple):
+    execution_id: int
+    ended_ms: int | None
+    plan_ms: int
+    size_bytes: int
+    is_removable: bool
+
+
 class _TurnLost(Exception):
-    """Somebody else began to remove: this pass is over."""
+    """Another pass has begun: this one is over."""
 
 
 class _Pass:
-    """One pass. Each transaction asks `keep_turn` whether to continue; a trial estimates bytes."""
+    """One retention pass.
+
+    `next_ms` is `meta.next_prune_at` as this pass knows it: the pass ends if another one has
+    changed it, unless it takes precedence.
+    """
 
     def __init__(
         self,
         database: Database,
         limits: Limits,
         *,
-        keep_turn: Callable[[], bool],
+        next_ms: int | None = None,
         schedule_id: int | None = None,
         is_trial: bool = False,
+        takes_precedence: bool = False,
     ) -> None:
         self._database = database
         self._limits = limits
-        self._keep_turn = keep_turn
+        self._next_ms = next_ms
         self._schedule_id = schedule_id
         self._is_trial = is_trial
-        # What a trial would have removed, for the limits that come after.
+        self._takes_precedence = takes_precedence
+        # What a trial would have removed, for the limits that follow.
+        self._tried: dict[Kind, set[int]] = {kind: set() for kind in Kind}
         self._tried_bytes = 0
-        self._tried_output_bytes = 0
-        self._old_outputs_until = 0  # ids; those that are too old lie at or below
-        self._old_runs_until = 0
-        self._counted: dict[int, int] = {}  # by schedule: those below this id are too many
 
     def slices(self) -> Iterator[Removed | None]:
-        """Go on by a slice at each turn: what it removed, None where it only looked.
-
-        Ends where there is nothing left to do, or it is another's turn.
-        """
+        """Do one slice at each step; see `begin_pruning`."""
         try:
             yield from self._outputs_by_age()
             yield from self._outputs_by_bytes()
@@ -107,10 +174,49 @@ class _Pass:
             yield from self._runs_by_count()
             if self._schedule_id is None:
                 yield from self._runs_by_bytes()
+            yield from self._unused_revisions()
+            if self._schedule_id is None:
                 yield from self._removed_schedules()
-            yield from self._old_revisions()
         except _TurnLost:
             return
+
+    def _remove(
+        self,
+        kind: Kind,
+        reason: Reason,
+        sizes: Mapping[int, int],
+        remove: Callable[[list[int]], list[int]],
+    ) -> Iterator[Removed]:
+        """Remove rows by their ids, with their sizes in bytes; one transaction for each batch.
+
+        `remove` returns the ids of the rows that were removed.
+        """
+        for batch in batches_of(sizes):
+            gone = batch
+            if self._is_trial:
+                self._tried[kind].update(batch)
+                self._tried_bytes += sum(sizes[one] for one in batch)
+            else:
+                with self._database.transaction():
+                    self._keep_turn()
+                    gone = remove(batch)
+            size_bytes = sum(sizes[one] for one in gone)
+            yield Removed(kind=kind, reason=reason, count=len(gone), size_bytes=size_bytes)
+
+    def _keep_turn(self) -> None:
+        """Have engines wait for an hour; raise _TurnLost if another pass has begun."""
+        next_ms = self._limits.now_ms + HOUR_MS
+        changed = self._database.change(
+            """UPDATE meta SET next_prune_at = :next
+               WHERE id = 1 AND (next_prune_at IS :known OR :anyway)""",
+            {"next": next_ms, "known": self._next_ms, "anyway": self._takes_precedence},
+        )
+        if not changed:
+            raise _TurnLost
+        self._next_ms = next_ms
+
+    def _used_bytes(self) -> int:
+        return find_size(self._database)[0] - self._tried_bytes
 
     # Output.
 
@@ -119,89 +225,73 @@ class _Pass:
         if before_ms is None:
             return
         walk = AgeWalk(before_ms=before_ms, now_ms=self._limits.now_ms)
-        after_id = 0
-        while not walk.is_over:
-            found = self._find_outputs(after_id)
-            if found is None:
-                return
-            after_id, page = found
+        for page in self._output_pages():
             old = [
                 one for one in page if walk.is_too_old(ended_ms=one.ended_ms, plan_ms=one.plan_ms)
             ]
-            # `logs NAME` shows the last run, however long ago it was.
-            lasts = retention_rows.find_last_runs(self._database, [one.schedule_id for one in old])
-            old = [one for one in old if one.execution_id not in lasts]
-            if old:
-                self._old_outputs_until = old[-1].execution_id
-            yield from self._remove_outputs(old, Reason.AGE)
+            yield from self._remove_outputs([one for one in old if one.is_removable], Reason.AGE)
+            yield None
+            if walk.is_over:
+                return
 
     def _outputs_by_bytes(self) -> Iterator[Removed | None]:
         most = self._limits.output_bytes
         if most is None or self._used_bytes() <= most:
             return
-        total = 0
-        for size_bytes in self._output_sizes():
-            total += size_bytes
+        tried = self._tried[Kind.OUTPUT]
+        excess = -most
+        for page in self._output_pages():
+            excess += sum(one.size_bytes for one in page if one.execution_id not in tried)
             yield None
-        excess = total - most - self._tried_output_bytes
-        after_id = 0
-        while excess > 0:
-            found = self._find_outputs(after_id)
-            if found is None:
-                return
-            after_id, page = found
-            tried = self._tried(page)
-            taken = []
+        for page in self._output_pages():
+            oldest = []
             for one in page:
-                if excess > 0 and one.output_bytes and one.execution_id not in tried:
-                    taken.append(one)
-                    excess -= one.output_bytes
-            yield from self._remove_outputs(taken, Reason.BYTES)
+                if excess > 0 and one.size_bytes and one.execution_id not in tried:
+                    oldest.append(one)
+                    excess -= one.size_bytes
+            yield from self._remove_outputs(oldest, Reason.BYTES)
+            if excess <= 0:
+                return
 
-    def _output_sizes(self) -> Iterator[int]:
-        after_id = 0
-        if self._schedule_id is not None:
-            while (found := self._find_outputs(after_id)) is not None:
-                after_id, page = found
-                yield sum(one.output_bytes or 0 for one in page)
-            return
-        while (summed := retention_rows.sum_outputs(self._database, after_id=after_id)) is not None:
-            after_id, size_bytes = summed
-            yield size_bytes
+    def _output_pages(self) -> Iterator[list[_Run]]:
+        """The runs whose output is still there, with its size, by id.
 
-    def _find_outputs(self, after_id: int) -> tuple[int, list[Candidate]] | None:
-        return retention_rows.find_outputs(
-            self._database, after_id=after_id, schedule_id=self._schedule_id
-        )
+        `is_removable` is False for the last run of a schedule: `logs NAME` shows it, however old.
+        """
+        last_id = 0
+        while True:
+            [(first_id,)] = self._database.rows(
+                "SELECT min(execution_id) FROM outputs WHERE execution_id > :last",
+                {"last": last_id},
+            )
+            if first_id is None:
+                return
+            last_id = first_id + _IDS - 1
+            rows = self._database.rows(
+                f"""SELECT e.id, {_ENDED}, e.plan_at, length(o.chunks), NOT EXISTS (
+                        SELECT 1 FROM schedules AS s WHERE s.id = e.schedule_id
+                            AND s.last_execution_id = e.id AND s.deleted_at IS NULL)
+                    FROM outputs AS o CROSS JOIN executions AS e ON e.id = o.execution_id
+                    WHERE o.execution_id BETWEEN :first AND :last AND o.removed_at IS NULL
+                        AND (:schedule IS NULL OR e.schedule_id = :schedule)
+                    ORDER BY o.execution_id""",
+                {"first": first_id, "last": last_id, "schedule": self._schedule_id},
+            )
+            yield [_Run(*row) for row in rows]
 
-    def _remove_outputs(self, outputs: Sequence[Candidate], reason: Reason) -> Iterator[Removed]:
-        for batch in batches_of(outputs):
-            count = len(batch)
-            size_bytes = sum(max(0, (one.output_bytes or 0) - _STUB_BYTES) for one in batch)
-            if not self._is_trial:
-                ids = [one.execution_id for one in batch]
-                with self._database.transaction():
-                    self._go_on()
-                    count = retention_rows.remove_outputs(
-                        self._database, ids, now_ms=self._limits.now_ms
-                    )
-            else:
-                self._tried_output_bytes += sum(one.output_bytes or 0 for one in batch)
-            yield self._removed(Kind.OUTPUT, reason, count, size_bytes)
+    def _remove_outputs(self, runs: Sequence[_Run], reason: Reason) -> Iterator[Removed]:
+        def remove(ids: list[int]) -> list[int]:
+            with _without_overwriting(self._database):
+                rows = self._database.returning_all(
+                    """UPDATE outputs SET encoding = 'raw', chunks = x'', removed_at = :now
+                       WHERE execution_id IN (SELECT value FROM json_each(:ids))
+                           AND removed_at IS NULL RETURNING execution_id""",
+                    {"ids": json.dumps(ids), "now": self._limits.now_ms},
+                )
+            return [row[0] for row in rows]
 
-    def _tried(self, page: Sequence[Candidate]) -> set[int]:
-        """Those that count as removed for their age, in a trial."""
-        if not self._is_trial:
-            return set()
-        before_ms = self._limits.output_before_ms
-        old = [
-            one
-            for one in page
-            if one.execution_id <= self._old_outputs_until
-            and is_old(one.ended_ms, before_ms=before_ms)
-        ]
-        lasts = retention_rows.find_last_runs(self._database, [one.schedule_id for one in old])
-        return {one.execution_id for one in old} - lasts
+        sizes = {one.execution_id: max(0, one.size_bytes - _STUB_BYTES) for one in runs}
+        return self._remove(Kind.OUTPUT, reason, sizes, remove)
 
     # Runs.
 
@@ -210,189 +300,174 @@ class _Pass:
         if before_ms is None:
             return
         walk = AgeWalk(before_ms=before_ms, now_ms=self._limits.now_ms)
-        after_id = 0
-        while not walk.is_over:
-            page = self._find_runs(after_id, self._schedule_id, before_ms=before_ms)
-            if not page:
-                return
-            after_id = page[-1][0].execution_id
+        for page in self._run_pages(self._schedule_id, ended_before_ms=before_ms):
             old = [
-                one
-                for one, is_removable in page
-                if walk.is_too_old(ended_ms=one.ended_ms, plan_ms=one.plan_ms) and is_removable
+                one for one in page if walk.is_too_old(ended_ms=one.ended_ms, plan_ms=one.plan_ms)
             ]
-            if old:
-                self._old_runs_until = old[-1].execution_id
             yield from self._remove_runs(old, Reason.AGE)
             yield None
+            if walk.is_over:
+                return
 
     def _runs_by_count(self) -> Iterator[Removed | None]:
         most = self._limits.history_count
-        if most is None or retention_rows.count_ids(self._database) <= most:
+        if most is None:
             return
-        after_id = 0
-        while (
-            found := retention_rows.find_long(
-                self._database, after_id=after_id, most=most, schedule_id=self._schedule_id
-            )
-        ) is not None:
-            after_id, schedule_ids = found
+        for schedule_ids in self._long_schedules(most):
             for schedule_id in schedule_ids:
-                yield from self._runs_of_by_count(schedule_id, most)
+                # The oldest of the newest `most` runs that have ended.
+                oldest = self._database.row(
+                    """SELECT id FROM executions INDEXED BY executions_by_schedule
+                       WHERE schedule_id = :schedule AND id NOT IN (
+                           SELECT id FROM executions INDEXED BY executions_active
+                           WHERE schedule_id = :schedule AND status IN ('queued', 'running'))
+                       ORDER BY id DESC LIMIT 1 OFFSET :most - 1""",
+                    {"schedule": schedule_id, "most": most},
+                )
+                if oldest is None:
+                    continue
+                for page in self._run_pages(schedule_id, before_id=oldest[0]):
+                    yield from self._remove_runs(page, Reason.COUNT)
+                    yield None
             yield None
 
-    def _runs_of_by_count(self, schedule_id: int, most: int) -> Iterator[Removed | None]:
-        """Leave of a schedule the newest so many runs that have ended."""
-        active = retention_rows.find_active(self._database, schedule_id)
-        kept, oldest_kept = 0, None
-        while kept < most:
-            page = retention_rows.find_newer(self._database, schedule_id, before_id=oldest_kept)
-            if not page:
-                return
-            for execution_id in page:
-                oldest_kept = execution_id
-                kept += execution_id not in active
-                if kept == most:
-                    break
-            yield None
-        assert oldest_kept is not None
-        after_id = 0
-        while True:
-            page_of_runs = self._find_runs(after_id, schedule_id)
-            many = [
-                one
-                for one, is_removable in page_of_runs
-                if one.execution_id < oldest_kept and is_removable and not self._is_tried_run(one)
-            ]
-            yield from self._remove_runs(many, Reason.COUNT)
-            if not page_of_runs or page_of_runs[-1][0].execution_id >= oldest_kept:
-                break
-            after_id = page_of_runs[-1][0].execution_id
-            yield None
-        self._counted[schedule_id] = oldest_kept
+    def _long_schedules(self, most: int) -> Iterator[list[int]]:
+        """The ids of the schedules that might have more runs than this."""
+        if self._schedule_id is not None:
+            yield [self._schedule_id]
+            return
+        [(last_id,)] = self._database.rows("SELECT coalesce(max(id), 0) FROM schedules")
+        for first_id in range(1, last_id + 1, _IDS):
+            rows = self._database.rows(
+                """SELECT id FROM schedules WHERE id BETWEEN :first AND :last
+                       AND run_count + skipped_count + cancelled_count > :most""",
+                {"first": first_id, "last": first_id + _IDS - 1, "most": most},
+            )
+            yield [row[0] for row in rows]
 
     def _runs_by_bytes(self) -> Iterator[Removed | None]:
         most = self._limits.database_bytes
-        after_id = 0
-        while most is not None and self._used_bytes() > most:
-            page = self._find_runs(after_id, None)
-            if not page:
-                return
-            after_id = page[-1][0].execution_id
-            oldest = [
-                one for one, is_removable in page if is_removable and not self._is_tried_run(one)
-            ]
-            # What a batch frees is seen before the next one goes.
-            for batch in batches_of(oldest):
+        if most is None or self._used_bytes() <= most:
+            return
+        for page in self._run_pages(None):
+            for removed in self._remove_runs(page, Reason.BYTES):
+                yield removed
                 if self._used_bytes() <= most:
                     return
-                yield from self._remove_runs(batch, Reason.BYTES)
             yield None
 
-    def _find_runs(
-        self, after_id: int, schedule_id: int | None, *, before_ms: int | None = None
-    ) -> list[tuple[Candidate, bool]]:
-        return retention_rows.find_runs(
-            self._database,
-            after_id=after_id,
-            schedule_id=schedule_id,
-            before_ms=before_ms,
-            now_ms=self._limits.now_ms,
-        )
+    def _run_pages(
+        self,
+        schedule_id: int | None,
+        *,
+        before_id: int | None = None,
+        ended_before_ms: int | None = None,
+    ) -> Iterator[list[_Run]]:
+        """Runs by id, of one schedule or of all; `size_bytes` includes the output.
 
-    def _remove_runs(self, runs: Sequence[Candidate], reason: Reason) -> Iterator[Removed]:
-        for batch in batches_of(runs):
-            gone = {one.execution_id for one in batch}
-            if not self._is_trial:
-                with self._database.transaction():
-                    self._go_on()
-                    gone = set(
-                        retention_rows.remove_runs(
-                            self._database, list(gone), now_ms=self._limits.now_ms
-                        )
-                    )
-            size_bytes = sum(
-                RUN_BYTES + (one.output_bytes or 0) for one in batch if one.execution_id in gone
+        With `ended_before_ms`, no later run is removable.
+        """
+        where = "" if schedule_id is None else "AND e.schedule_id = :schedule"
+        after_id = 0
+        while True:
+            rows = self._database.rows(
+                f"""SELECT e.id, {_ENDED}, e.plan_at, {_RUN_BYTES} + coalesce((
+                        SELECT length(chunks) FROM outputs WHERE execution_id = e.id), 0),
+                        (:ended_before IS NULL OR {_ENDED} < :ended_before) AND {_REMOVABLE}
+                    FROM executions AS e WHERE e.id > :after AND e.id < :before {where}
+                    ORDER BY e.id LIMIT {_RUNS}""",
+                {
+                    "after": after_id,
+                    "before": 2**63 - 1 if before_id is None else before_id,
+                    "schedule": schedule_id,
+                    "ended_before": ended_before_ms,
+                    "now": self._limits.now_ms,
+                },
             )
-            yield self._removed(Kind.RUN, reason, len(gone), size_bytes)
+            if not rows:
+                return
+            yield [_Run(*row) for row in rows]
+            after_id = rows[-1][0]
 
-    def _is_tried_run(self, one: Candidate) -> bool:
-        """Whether it counts as removed for its age or by count, in a trial."""
-        if not self._is_trial:
-            return False
-        is_aged = one.execution_id <= self._old_runs_until and is_old(
-            one.ended_ms, before_ms=self._limits.history_before_ms
+    def _remove_runs(self, runs: Sequence[_Run], reason: Reason) -> Iterator[Removed]:
+        tried = self._tried[Kind.RUN]
+        sizes = {
+            one.execution_id: one.size_bytes
+            for one in runs
+            if one.is_removable and one.execution_id not in tried
+        }
+        return self._remove(
+            Kind.RUN,
+            reason,
+            sizes,
+            lambda ids: remove_runs(self._database, ids, now_ms=self._limits.now_ms),
         )
-        return is_aged or one.execution_id < self._counted.get(one.schedule_id, 0)
 
-    # Schedules that a person removed, of which nothing is left.
+    # Former definitions of schedules, and removed schedules.
+
+    def _unused_revisions(self) -> Iterator[Removed | None]:
+        if self._schedule_id is not None:
+            yield from self._unused_revisions_of(self._schedule_id)
+            return
+        after_id = 0
+        while changed := self._database.rows(
+            """SELECT DISTINCT schedule_id
+               FROM schedule_revisions INDEXED BY schedule_revisions_changed
+               WHERE revision > 1 AND schedule_id > :after ORDER BY schedule_id LIMIT 100""",
+            {"after": after_id},
+        ):
+            for (after_id,) in changed:
+                yield from self._unused_revisions_of(after_id)
+
+    def _unused_revisions_of(self, schedule_id: int) -> Iterator[Removed | None]:
+        sizes = yield from find_unused(self._database, schedule_id)
+        yield from self._remove(
+            Kind.REVISION,
+            Reason.UNUSED,
+            sizes,
+            lambda revisions: remove_revisions(self._database, schedule_id, revisions),
+        )
 
     def _removed_schedules(self) -> Iterator[Removed | None]:
+        """Remove the removed schedules that are old and have no runs left.
+
+        The schedule with the highest id stays: its id would be given again. What was measured of
+        a schedule stays.
+        """
         before_ms = self._limits.history_before_ms
         if before_ms is None:
             return
+        forgettable = """s.deleted_at IS NOT NULL AND s.id < (SELECT max(id) FROM schedules)
+            AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.schedule_id = s.id)"""
+
+        def remove(ids: list[int]) -> list[int]:
+            gone = self._database.rows(
+                f"""SELECT s.id FROM json_each(:ids) AS w CROSS JOIN schedules AS s
+                        ON s.id = w.value WHERE {forgettable}""",
+                {"ids": json.dumps(ids)},
+            )
+            for (schedule_id,) in gone:
+                keep_measures(self._database, schedule_id)
+                self._database.change("DELETE FROM schedules WHERE id = :id", {"id": schedule_id})
+            return [row[0] for row in gone]
+
         after_id = 0
-        while found := retention_rows.find_forgotten(
-            self._database, before_ms=before_ms, after_id=after_id
+        while found := self._database.rows(
+            f"""SELECT s.id FROM schedules AS s INDEXED BY schedules_removed
+                WHERE {forgettable} AND s.deleted_at < :before AND s.id > :after
+                ORDER BY s.id LIMIT 20""",
+            {"before": before_ms, "after": after_id},
         ):
-            for schedule_id, revisions in found:
-                yield from self._remove_schedule(schedule_id, revisions)
             after_id = found[-1][0]
+            sizes = {row[0]: 0 for row in found}
+            yield from self._remove(Kind.SCHEDULE, Reason.AGE, sizes, remove)
 
-    def _remove_schedule(self, schedule_id: int, revisions: int) -> Iterator[Removed]:
-        count = 1
-        while not self._is_trial and revisions >= MOST_ROWS:
-            with self._database.transaction():
-                self._go_on()
-                removed = retention_rows.remove_revisions(
-                    self._database, schedule_id, limit=MOST_ROWS
-                )
-            revisions -= removed
-            yield self._removed(Kind.REVISION, Reason.AGE, removed, 0)
-            if not removed:
-                break
-        if not self._is_trial:
-            with self._database.transaction():
-                self._go_on()
-                count = retention_rows.remove_schedule(self._database, schedule_id)
-        yield self._removed(Kind.SCHEDULE, Reason.AGE, count, 0)
 
-    # What schedules said before.
-
-    def _old_revisions(self) -> Iterator[Removed | None]:
-        if self._schedule_id is not None:
-            yield from self._old_revisions_of(self._schedule_id)
-            return
-        after_id = 0
-        while found := old_definitions.find_changed(self._database, after_id=after_id):
-            for schedule_id in found:
-                yield from self._old_revisions_of(schedule_id)
-            after_id = found[-1]
-
-    def _old_revisions_of(self, schedule_id: int) -> Iterator[Removed | None]:
-        unneeded = yield from old_definitions.look_for_unneeded(self._database, schedule_id)
-        if unneeded is None:
-            return
-        for batch in old_definitions.batches_of(unneeded.snapshots):
-            count = len(batch)
-            if not self._is_trial:
-                with self._database.transaction():
-                    self._go_on()
-                    count = old_definitions.remove_unneeded(self._database, unneeded, batch)
-            size_bytes = sum(one.size_bytes for one in batch) if count else 0
-            yield self._removed(Kind.REVISION, Reason.UNUSED, count, size_bytes)
-
-    # Of all of it.
-
-    def _used_bytes(self) -> int:
-        return retention_rows.used_bytes(self._database) - self._tried_bytes
-
-    def _go_on(self) -> None:
-        """Raise where it is not our turn any more; what the transaction did is rolled back."""
-        if not self._keep_turn():
-            raise _TurnLost
-
-    def _removed(self, kind: Kind, reason: Reason, count: int, size_bytes: int) -> Removed:
-        if self._is_trial:
-            self._tried_bytes += size_bytes
-        return Removed(kind=kind, reason=reason, count=count, size_bytes=size_bytes)
+@contextmanager
+def _without_overwriting(database: Database) -> Iterator[None]:
+    """Do not overwrite freed pages: with output, that would double what is written to the disk."""
+    database.rows("PRAGMA secure_delete = FAST")
+    try:
+        yield
+    finally:
+        database.rows("PRAGMA secure_delete = ON")

@@ -158,14 +158,6 @@ def find_imported_before(database: Database) -> list[tuple[int, ScheduleSpec]]:
     return found
 
 
-def is_noted(database: Database, schedule_id: int) -> bool:
-    """Whether it is noted which line a schedule came from; else its first definition says so."""
-    row = database.row(
-        "SELECT 1 FROM imported_entries WHERE schedule_id = :id", {"id": schedule_id}
-    )
-    return row is not None
-
-
 def note_imported(database: Database, rows: Sequence[tuple[int, str, str]]) -> None:
     """Keep the source and imprint of imported schedules; what was known of them is replaced."""
     with database.transaction():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ import apsw
 
 from edgecron.base.errors import DatabaseBusy, DatabaseFull, DatabaseUnusable, QueryInterrupted
 from edgecron.base.values import NamedTuple
+from edgecron.planning.retention import batches_of
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import open_alone
 from edgecron.store.sqlite.statements import translated_errors
@@ -340,18 +342,19 @@ def repair_orphans(database: Database) -> Iterator[Orphans]:
 
 
 def _repair_outputs(database: Database, orphans: Orphans) -> Iterator[Orphans]:
-    # Opening a database loads this module: 2 ms, which only `doctor` needs.
-    from edgecron.planning.retention import batches_of
-    from edgecron.store.sqlite.retention_rows import find_orphaned_outputs, remove_orphaned_outputs
-
-    after_id = -(2**63)
-    while page := find_orphaned_outputs(database, after_id=after_id):
-        for batch in batches_of(page):
-            ids = [one.execution_id for one in batch]
+    while page := database.rows(
+        """SELECT o.execution_id, length(o.chunks) FROM outputs AS o
+           WHERE NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.id = o.execution_id)
+           ORDER BY o.execution_id LIMIT 1000"""
+    ):
+        for batch in batches_of(dict(page)):
             with database.transaction():
-                count = remove_orphaned_outputs(database, ids)
+                count = database.change(
+                    """DELETE FROM outputs
+                       WHERE execution_id IN (SELECT value FROM json_each(:ids))""",
+                    {"ids": json.dumps(batch)},
+                )
             yield orphans._replace(row_count=count)
-        after_id = page[-1].execution_id
 
 
 def repair(database: Database, orphans: Orphans) -> None:
