@@ -19,7 +19,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
 from edgecron.engine.state_folder import ring_engines
 from edgecron.model.claim import Claim
-from edgecron.store.sqlite.connection import Database, WriterQueue
+from edgecron.store.sqlite.connection import BusyWait, Database
 from tests.bench.bare import BareLoop
 from tests.bench.enginerig import EngineRig
 from tests.bench.machine import Setting
@@ -150,7 +150,7 @@ def _claim_barely(database: str, ready: Any, start: Any, out: Any) -> None:
     delays: list[float] = []
     bare = BareLoop(Path(database), lambda _schedule_id, plan_ms: plan_ms + HOUR_MS)
     bare.connection.wal_autocheckpoint(0)
-    bare.connection.set_busy_handler(WriterQueue(Path(database), None, most_s=BOUND_S).nap)
+    bare.connection.set_busy_handler(BusyWait(Path(database), most_s=BOUND_S).nap)
     bare.look(0, 1)
     ready.wait(BOUND_S)
     while not start.value:

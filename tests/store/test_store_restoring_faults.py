@@ -27,7 +27,7 @@ from edgecron.client import restore as restore_module
 from edgecron.client.restore import Restored, prepare_restore
 from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt
-from edgecron.store.sqlite.connection import Database, WriterQueue
+from edgecron.store.sqlite.connection import BusyWait, Database
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.support.clock import FakeClock
 from tests.support.places import small_disk
@@ -195,7 +195,7 @@ def test_an_engine_that_starts_while_the_copy_is_made_ready_is_noticed(
     assert names(client) == ["first", "later"]
 
 
-class Late(WriterQueue):
+class Late(BusyWait):
     """One that finds another file in the place of its own, once it gets the lock."""
 
     holder: apsw.Connection
@@ -211,7 +211,7 @@ class Late(WriterQueue):
 
 class Waiting(Database):
     def _open(self) -> None:
-        self._turns = Late(self.path, self.identity, most_s=30.0)
+        self._busy_wait = Late(self.path, most_s=30.0)
         super()._open()
 
 

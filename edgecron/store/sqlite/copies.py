@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import apsw
 
@@ -26,7 +27,7 @@ from edgecron.store.sqlite.database_file import APPLICATION_ID, open_alone
 from edgecron.store.sqlite.ends import finish
 from edgecron.store.sqlite.engines import find_running
 from edgecron.store.sqlite.manual_runs import withdraw
-from edgecron.store.sqlite.migrate import SCHEMA_VERSION, new_uuid
+from edgecron.store.sqlite.migrate import SCHEMA_VERSION
 from edgecron.store.sqlite.statements import translated_errors
 from edgecron.store.sqlite.whole_file import copy_pages, damage_of, leave_wal, snapshot
 
@@ -246,7 +247,7 @@ def renew_identity(database: Database, *, boot_id: str, now_ms: int) -> None:
     with database.transaction():
         database.change(
             "UPDATE meta SET uuid = :uuid, seed = :seed",
-            {"uuid": new_uuid(), "seed": os.urandom(16)},
+            {"uuid": str(uuid4()), "seed": os.urandom(16)},
         )
         database.change(
             "UPDATE engines SET stopped_at = :now WHERE stopped_at IS NULL", {"now": now_ms}

@@ -14,7 +14,6 @@ from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.contract import ClockMarks
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.row_batches import record_missed
-from edgecron.store.sqlite.statements import seldom
 
 ALL_IDS: range = range(1, 2**62)
 
@@ -78,7 +77,6 @@ def find_last_id(database: Database) -> int:
     return int(last_id)
 
 
-@seldom
 def find_misdated(
     database: Database, *, now_ms: int, ahead_ms: int, ids: range = ALL_IDS
 ) -> list[KeptTimes]:
@@ -109,7 +107,6 @@ def find_misdated(
 _AHEAD_MS = 1_000
 
 
-@seldom
 def find_set_back(
     database: Database, *, read_now: Callable[[], int], ids: range = ALL_IDS
 ) -> list[KeptTimes]:
@@ -137,7 +134,6 @@ def find_set_back(
     return [kept for kept in found if kept.schedule_id in ahead]
 
 
-@seldom
 def find_intervals(
     database: Database, *, now_ms: int, has_stepped: bool, ids: range = ALL_IDS
 ) -> list[KeptTimes]:
@@ -155,7 +151,6 @@ def find_intervals(
     )
 
 
-@seldom
 def find_zoned(database: Database, *, only_local: bool, ids: range = ALL_IDS) -> list[KeptTimes]:
     """The schedules that have calendar times to come: all, or those in the machine's own zone."""
     return _kept(
@@ -183,7 +178,6 @@ def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
     )
 
 
-@seldom
 def settle_timeless(
     database: Database,
     settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
@@ -241,7 +235,6 @@ def retime(
     return done
 
 
-@seldom
 def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
     """Let what was queued by a clock that was ahead wait from now on; how many rows.
 
@@ -260,7 +253,6 @@ def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
         )
 
 
-@seldom
 def bring_back_successes(database: Database, *, now_ms: int) -> int:
     """Let the last successes of a clock that was ahead have ended now; how many."""
     with database.transaction():

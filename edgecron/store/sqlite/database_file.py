@@ -207,13 +207,13 @@ def configure(
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
     _refuse_foreign(connection, path)
     # Page size counts only before the first page is written; WAL is kept by the file.
-    connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}", can_cache=False)
+    connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
     _enter_wal(connection, path, wait_for_lock)
     # FULL: with NORMAL, 18% of the claims were lost in simulated power cuts; none with FULL.
-    connection.execute("PRAGMA synchronous = FULL", can_cache=False)
+    connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA temp_store = MEMORY")
     # Overwrite what is deleted or changed: a former definition might hold a secret.
-    connection.execute("PRAGMA secure_delete = ON", can_cache=False).fetchall()
+    connection.execute("PRAGMA secure_delete = ON").fetchall()
     connection.create_scalar_function("casefold", _casefold, 1, deterministic=True)
 
 
@@ -261,7 +261,6 @@ def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
                OR EXISTS (SELECT 1 FROM sqlite_schema))
            FROM pragma_application_id, pragma_user_version""",
         {"ours": APPLICATION_ID},
-        can_cache=False,
     ).fetchall()[0][0]
     if is_foreign:
         raise DatabaseUnusable(
@@ -277,7 +276,7 @@ def _enter_wal(
     tries = 0
     while True:
         try:
-            mode = connection.execute("PRAGMA journal_mode = WAL", can_cache=False).fetchone()
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         except apsw.BusyError:
             if not wait_for_lock(tries):
                 raise

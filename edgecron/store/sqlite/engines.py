@@ -19,14 +19,12 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import OFFER, offers_text
 from edgecron.store.sqlite.revisions import snapshot_of
 from edgecron.store.sqlite.rows import engine_of, ok_codes_of
-from edgecron.store.sqlite.statements import seldom
 
 _KEPT_STOPPED = 50  # of those that took a queue, and of those for a run of their own
 # One that never looked at any queue, for a run of its own, is no presence.
 _IS_PRESENCE = "(queues != '[]' OR seen_at IS NOT NULL)"
 
 
-@seldom
 def register_engine(
     database: Database,
     *,
@@ -43,7 +41,6 @@ def register_engine(
 
     Safe to repeat where COMMIT raised: the key says that it is the same engine.
     """
-    database.keep_little()
     with database.transaction():
         database.change(
             f"""DELETE FROM engines WHERE stopped_at IS NOT NULL AND id <= iif({_IS_PRESENCE},
@@ -127,7 +124,6 @@ def note_presence(database: Database, engine_id: int, *, now_ms: int) -> None:
         )
 
 
-@seldom
 def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
     """When the engines that took one of these queues were there, newest first, but for one."""
     return [

@@ -9,11 +9,9 @@ parent (both measured).
 from __future__ import annotations
 
 import os
-
-# What `threading` and `weakref` give, which take a millisecond to load.
-from _thread import RLock
-from _weakrefset import WeakSet
+from threading import RLock
 from typing import Protocol
+from weakref import WeakSet
 
 Identity = tuple[int, int]  # device and inode
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from typing import Any
+from uuid import uuid4
 
 import apsw
 
@@ -25,16 +26,6 @@ from edgecron.store.sqlite.whole_file import (
     rebuilding,
     repair,
 )
-
-
-def new_uuid() -> str:
-    """A random UUID, version 4. The module `uuid` makes the same, and loads 400 KB for it."""
-    digits = bytearray(os.urandom(16))
-    digits[6] = digits[6] & 0x0F | 0x40
-    digits[8] = digits[8] & 0x3F | 0x80
-    text = digits.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
 
 SCRIPTS = (
     "0001_foundation.sql",
@@ -190,7 +181,7 @@ def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
         """INSERT INTO meta (id, uuid, seed, created_at, created_by)
            VALUES (1, :uuid, :seed, :now, :version)""",
         {
-            "uuid": new_uuid(),
+            "uuid": str(uuid4()),
             "seed": seed,
             "now": now_ms,
             "version": edgecron.__version__,

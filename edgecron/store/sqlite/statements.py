@@ -1,16 +1,13 @@
-"""Run statements over one connection, in the process that opened it and for its schema.
-
-SQLite's errors become edgecron's, each with a next step.
-"""
+"""Run SQL statements over one connection, and turn SQLite's errors into edgecron's."""
 
 from __future__ import annotations
 
 import os
-from _thread import RLock  # what `threading` gives, which takes 1 ms to load
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import Any
 
 import apsw
 
@@ -28,20 +25,12 @@ from edgecron.base.errors import (
 from edgecron.store.sqlite.database_file import unwritable
 from edgecron.store.sqlite.lost_files import lost_log
 
-if TYPE_CHECKING:
-    from typing import Concatenate, ParamSpec, TypeVar
-
-    _P = ParamSpec("_P")
-    _S = TypeVar("_S", bound="Statements")
-    _R = TypeVar("_R")
-
-
 RESTORE = "a backup from before is put back by: edgecron restore FILE"
 
 
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, each with what to do next."""
+    """Turn SQLite's errors into edgecron's, each with a next step."""
     try:
         yield
     except apsw.BusyError as error:
@@ -68,7 +57,7 @@ def translated_errors(path: Path) -> Iterator[None]:
             hint="somebody changed them; restore a backup",
         ) from error
     except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
-        # The index of the log has to grow in its file too.
+        # The index of the log could not grow.
         if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
             raise full(path) from error
         raise DatabaseUnusable(
@@ -80,9 +69,9 @@ def translated_errors(path: Path) -> Iterator[None]:
     except apsw.InterruptError as error:
         raise QueryInterrupted(f"what was asked of database {path} was interrupted") from error
     except apsw.ConnectionClosedError as error:
-        raise lost_log(path) from error  # Let go of, and not opened anew yet.
+        raise lost_log(path) from error  # `renew` closed it, and could not open it again yet.
     except (apsw.ConstraintError, apsw.MismatchError, ArithmeticError, ValueError) as error:
-        # A row that no edgecron has written: what follows from it can't be, or be understood.
+        # Some other program wrote a row that makes no sense.
         raise Unreadable(
             f"database {path} holds what can't be read or gone on from ({error!r:.300})",
             hint=f"what is wrong says: edgecron doctor --deep; {RESTORE}",
@@ -90,7 +79,7 @@ def translated_errors(path: Path) -> Iterator[None]:
 
 
 def busy(path: Path) -> DatabaseBusy:
-    """Of a database that others keep on writing to."""
+    """The error for a database that is locked for too long."""
     return DatabaseBusy(
         f"database {path} is locked by another process",
         hint="try again in a moment; where it lasts, see: edgecron doctor",
@@ -98,10 +87,10 @@ def busy(path: Path) -> DatabaseBusy:
 
 
 def gone(path: Path) -> DatabaseGone:
-    """The error for a database whose name another file has now, or none."""
+    """The error for a database that was deleted, moved or replaced."""
     hint = "put it back, or start anew"
     if os.path.lexists(path):
-        # SQLite takes what lies there under its name for the log of the new one.
+        # SQLite would take the old log for the log of the new file.
         hint = (
             "put it back; or move the -wal and -shm of the former away from beside the new one,"
             " before anything opens that, and start anew"
@@ -112,7 +101,7 @@ def gone(path: Path) -> DatabaseGone:
 
 
 def emptied(path: Path) -> DatabaseGone:
-    """The error for a database that holds nothing any more but what lies in its log."""
+    """The error for a database whose file was cut to nothing."""
     return DatabaseGone(
         f"database {path} was emptied while it was open",
         hint="move it away with its -wal, and restore a backup",
@@ -120,12 +109,12 @@ def emptied(path: Path) -> DatabaseGone:
 
 
 def full(path: Path) -> DatabaseFull:
-    """The error for a disk without room for what is written to a database."""
+    """The error for a full disk."""
     return DatabaseFull(f"no space left to write database {path}", hint="free some disk space")
 
 
 def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
-    """The error for a database that a newer edgecron has made or migrated."""
+    """The error for a database of a newer edgecron."""
     return SchemaTooNew(
         f"database {path} is version {version}, this edgecron knows up to {known}",
         hint="upgrade edgecron",
@@ -136,7 +125,7 @@ Params = Mapping[str, Any]
 
 
 class Statements:
-    """What is asked of one connection, which `Database` opens."""
+    """Runs statements over a connection that `Database` opens."""
 
     _connection: apsw.Connection
 
@@ -144,24 +133,23 @@ class Statements:
         self.path = path
         self.in_use = RLock()
         self._pid = os.getpid()
-        self._version: int | None = None  # of the schema, that what we do is made for
-        self._keeps = True  # what is compiled, for the next time
-        self.notes: dict[str, Any] = {}  # what the store's modules keep between transactions
+        self._version: int | None = None  # of the schema that our statements fit
+        self.notes: dict[str, Any] = {}  # of the store's modules, kept between transactions
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
-        """All rows of a statement, read to its end so that no read lock lingers."""
+        """All rows of a statement. It is read to its end, so that no read lock stays."""
         self._check_process()
         with self.in_use, translated_errors(self.path):
             try:
-                return _drained(self._connection.execute(sql, params, can_cache=self._keeps))
+                return _drained(self._connection.execute(sql, params))
             except (apsw.SQLError, apsw.SchemaChangeError):
-                self.check_version()  # Another version may have other tables, and then says it.
+                self.check_version()  # Raises a better error if the tables are of another version.
                 raise
 
     def each(self, sql: str, params: Params | None = None) -> Iterator[tuple[Any, ...]]:
-        """The rows of a statement one by one, for what is too much to be held at once.
+        """The rows of a statement one by one, for results that are too large for memory.
 
-        Until it is read to its end or closed, the log can't be begun anew.
+        SQLite can't restart its log until the iterator is exhausted or closed.
         """
         self._check_process()
         with translated_errors(self.path):
@@ -183,14 +171,13 @@ class Statements:
                 raise
 
     def interrupt(self) -> None:
-        """From any thread: have the statement that is going on, if one is, raise
-        QueryInterrupted."""
-        with suppress(apsw.ConnectionClosedError):  # Then nothing is.
+        """Make a statement that is running raise QueryInterrupted. Callable from any thread."""
+        with suppress(apsw.ConnectionClosedError):  # Then none is running.
             self._connection.interrupt()
 
     @contextmanager
     def until(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Have a statement within raise QueryInterrupted once `is_over`, which is asked often."""
+        """Make statements within the block raise QueryInterrupted once `is_over` returns True."""
         self._connection.set_progress_handler(is_over, 1000)
         try:
             yield
@@ -203,47 +190,38 @@ class Statements:
         return found[0] if found else None
 
     def change(self, sql: str, params: Params | None = None) -> int:
-        """Run a writing statement; how many rows it changed."""
+        """Run a statement that writes; how many rows it changed."""
         self._check_transaction()
-        self._connection.execute(sql, params, can_cache=self._keeps)
+        self._connection.execute(sql, params)
         return self._connection.changes()
 
     def change_many(self, sql: str, params: Sequence[Params]) -> None:
-        """Run a writing statement once for each set of parameters."""
+        """Run a statement that writes once for each set of parameters."""
         self._check_transaction()
         self._connection.executemany(sql, params)
 
     def returning_each(self, sql: str, params: Sequence[Params]) -> list[tuple[Any, ...]]:
-        """Run a writing statement with RETURNING once for each set of parameters; all its rows."""
+        """Run a statement with RETURNING once for each set of parameters; all its rows."""
         self._check_transaction()
         return _drained(self._connection.executemany(sql, params)) if params else []
 
     def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
-        """Run a writing statement with RETURNING, drained; its one row, or None."""
+        """Run a statement with RETURNING to its end; its one row, or None."""
         self._check_transaction()
-        found = _drained(self._connection.execute(sql, params, can_cache=self._keeps))
+        found = _drained(self._connection.execute(sql, params))
         return found[0] if found else None
 
     def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
-        """Run a writing statement with RETURNING, drained; all its rows."""
+        """Run a statement with RETURNING to its end; all its rows."""
         self._check_transaction()
         return _drained(self._connection.execute(sql, params))
 
-    @contextmanager
-    def seldom(self) -> Iterator[None]:
-        """Keep nothing of what is compiled within: it is asked once in the life of an engine."""
-        before, self._keeps = self._keeps, False
-        try:
-            yield
-        finally:
-            self._keeps = before
-
     def expect_version(self, version: int) -> None:
-        """Write nothing any more once the schema is of another version than this."""
+        """Refuse to write from now on if the schema is not of this version."""
         self._version = version
 
     def check_version(self) -> None:
-        """Raise where the schema is of another version than what we do is made for."""
+        """Raise if the schema is not of the version that our statements fit."""
         known = self._version
         if known is None:
             return
@@ -257,7 +235,7 @@ class Statements:
             )
 
     def _check_transaction(self) -> None:
-        # By itself it would be committed by itself: half a decision, or a sync for every row.
+        # Each statement would be committed alone: half a decision, and a sync for every row.
         assert self._connection.in_transaction, "a write outside of a transaction"
 
     def _check_process(self) -> None:
@@ -269,20 +247,13 @@ class Statements:
 
 
 def _drained(found: apsw.Cursor) -> list[tuple[Any, ...]]:
-    """All rows of a statement, which is ended where one of them can't be read, as of a text that is
-    none: with its read lock it would live as long as anybody has that error."""
+    """All rows of a statement.
+
+    If a row can't be read, as a text that is not UTF-8, close the statement: it would keep its read
+    lock as long as the error is referenced.
+    """
     try:
         return found.fetchall()
     except BaseException:  # an interrupt, too
         found.close(True)
         raise
-
-
-def seldom(ask: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
-    """Keep no compiled statement of a function that an engine calls once in its life."""
-
-    def asked(database: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with database.seldom():
-            return ask(database, *args, **kwargs)
-
-    return asked

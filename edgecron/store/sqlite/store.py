@@ -53,10 +53,9 @@ def open_store(
     """
     store = SqliteStore(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
     try:
-        with store.seldom():
-            migrate(store, now_ms=now_ms, seed=seed)
-            refuse_planted(store)
-            store.read_identity()
+        migrate(store, now_ms=now_ms, seed=seed)
+        refuse_planted(store)
+        store.read_identity()
     except BaseException:
         store.close()
         raise
@@ -84,7 +83,6 @@ class SqliteStore(Database):
             return False
         self._close_checkpointer()
         self.renew()
-        self.keep_little()
         self._has_hook = False
         return True
 
@@ -104,7 +102,6 @@ class SqliteStore(Database):
         """
         if self._checkpointer is None:
             self._checkpointer = Database(self.path, must_exist=True)
-            self._checkpointer.keep_little()
         if self._checkpointer.checkpoint():
             # It takes 0.2 MB, and is not needed again soon.
             self._close_checkpointer()
