@@ -107,7 +107,6 @@ class Client(Outlooks, Backfills):
         """
         from edgecron.store.sqlite.statistics import (
             find_ended,
-            find_ended_of,
             find_named_page,
             find_names_of,
             find_output_sizes,
@@ -121,10 +120,11 @@ class Client(Outlooks, Backfills):
         if schedule_id is None and limit is not None:
             names = find_named_page(database, since_ms=since_ms, after=after, limit=limit)
             each = MOST_COUNTED // max(1, len(names))
-            runs, cut_ms = find_ended_of(database, list(names), since_ms=since_ms, limit=each)
+            runs, cut_ms = find_ended(database, list(names), since_ms=since_ms, limit=each)
         else:
             names = find_names_of(database, schedule_id)
-            runs, cut_ms = find_ended(database, schedule_id, since_ms=since_ms, limit=MOST_COUNTED)
+            ids = None if schedule_id is None else [schedule_id]
+            runs, cut_ms = find_ended(database, ids, since_ms=since_ms, limit=MOST_COUNTED)
         grouped: dict[int, list[EndedRun]] = {}
         for run in runs:
             grouped.setdefault(run.schedule_id, []).append(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -17,7 +18,6 @@ from edgecron.planning.forecast import fires_of, in_order
 from edgecron.planning.times import load_triggers
 from edgecron.store.sqlite.schedule_lists import (
     find_first_lines,
-    find_ids_named,
     find_lines,
     find_names,
     find_nearest_names,
@@ -26,8 +26,6 @@ from edgecron.store.sqlite.schedule_lists import (
 )
 
 if TYPE_CHECKING:
-    from array import array
-
     from edgecron.model.filters import Filter
     from edgecron.model.listing import (
         Choice,
@@ -194,11 +192,10 @@ class Schedules(Engines):
         return [NamedId(schedule_id, name) for schedule_id, name in find_names(self.store)]
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
-        """Return the ids of schedules whose names a filter lets through, removed ones included.
-
-        For many schedules this takes a tenth of the memory of their names.
-        """
-        return find_ids_named(self.store, matches.matches_name)
+        """Return the ids of schedules whose names a filter lets through, removed ones included."""
+        return array(
+            "q", (one.id for one in self.schedule_names() if matches.matches_name(one.name))
+        )
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         """Return the names nearest to some letters, best first; without letters, all by name."""

@@ -84,7 +84,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         bench.store.get_schedule("s3"), now_ms=bench.now
     ),
     "find_ended": lambda store, bench: find_ended(store, None, since_ms=0, limit=9),
-    "find_ended of one": lambda store, bench: find_ended(store, 3, since_ms=0, limit=9),
+    "find_ended of one": lambda store, bench: find_ended(store, [3], since_ms=0, limit=9),
     "find_output_sizes": lambda store, bench: find_output_sizes(store, 3, since_ms=0, limit=9),
     "find_deciding": lambda store, bench: find_deciding(
         store, 3, ("global", ""), from_ms=bench.now, to_ms=bench.now + 59_999

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retiming:
-    """New times for a schedule: what was missed until now, and what comes next."""
+    """New times for a schedule: what it missed until now, and its next fire."""
 
     next: NextFire | None
     decided_until_ms: int
@@ -40,7 +41,7 @@ def insert_schedules(
     origin: str,
     now_ms: int,
 ) -> list[int]:
-    """Make schedules, all or none; their ids. AlreadyExists names the first that is there."""
+    """Create schedules, all or none; their ids. AlreadyExists names the first that exists."""
     with database.transaction():
         return [
             _insert_one(database, compiled, retiming, boot_id, origin, now_ms)
@@ -58,9 +59,10 @@ def update_schedule(
     origin: str,
     now_ms: int,
 ) -> bool:
-    """Change a schedule as it was read; False where somebody changed it meanwhile.
+    """Change a schedule; False if it has changed since it was read.
 
-    With `retiming` also where a time of it was decided; without, its next time stays as it is.
+    Without `retiming`, its next time stays. With it, the call also returns False if an engine has
+    decided one of its times since.
     """
     columns = _columns(compiled)
     with database.transaction():
@@ -78,24 +80,17 @@ def update_schedule(
             _retime(database, schedule, compiled.spec, retiming, now_ms)
         _write_scopes(database, schedule.id, compiled.spec)
         _write_upstreams(database, schedule.id, compiled)
-        queue, is_same_kind = compiled.spec.queue, compiled.spec.job.kind is schedule.spec.job.kind
-        if queue != schedule.spec.queue and is_same_kind:
-            _move_queued(database, schedule.id, queue)
+        is_same_kind = compiled.spec.job.kind is schedule.spec.job.kind
+        if compiled.spec.queue != schedule.spec.queue and is_same_kind:
+            # In the former queue, nobody would start its queued runs, which hold back later ones.
+            database.change(
+                """UPDATE executions SET queue = :queue
+                   WHERE schedule_id = :id AND status = 'queued'""",
+                {"id": schedule.id, "queue": compiled.spec.queue},
+            )
         wake_schedule(database, schedule.id)
         write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
     return True
-
-
-def _move_queued(database: Database, schedule_id: int, queue: str) -> None:
-    """Have what waits of a schedule run by who runs its fires.
-
-    In a queue where nobody looks for it any more it would wait for ever, and keep each fire back.
-    """
-    database.change(
-        """UPDATE executions SET queue = :queue
-           WHERE schedule_id = :id AND status = 'queued'""",
-        {"id": schedule_id, "queue": queue},
-    )
 
 
 def pause_schedule(
@@ -106,13 +101,11 @@ def pause_schedule(
     following: NextFire | None,
     now_ms: int,
 ) -> bool:
-    """Hold what has not started: without end, or until an instant whose next fire is given."""
+    """Pause a schedule: without end, or until an instant and its next fire after that."""
     columns: dict[str, Any] = {
         "enabled": 0 if until_ms is None else 1,
         "paused_until": until_ms,
-        "next_plan_at": following.plan_ms if following else None,
-        "next_run_at": following.due_ms if following else None,
-        "next_source": following.source if following else None,
+        **_next_columns(following),
     }
     if following is not None:
         columns["trigger_error"] = None  # Its times could be read.
@@ -123,9 +116,9 @@ def pause_schedule(
 def resume_schedule(
     database: Database, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
 ) -> bool:
-    """Let a schedule fire again from now on; what passed meanwhile is one skipped range.
+    """Let a schedule fire again; the times of the pause become one skipped range.
 
-    A boot that passed meanwhile is not caught up either.
+    A boot during the pause is not caught up either.
     """
     with database.transaction():
         if _has_fired(database, schedule):
@@ -143,9 +136,9 @@ def resume_schedule(
 def remove_schedule(
     database: Database, schedule: Schedule, *, missed: Missed | None, now_ms: int
 ) -> bool:
-    """Remove a schedule softly: what is queued is cancelled, what runs finishes.
+    """Mark a schedule as removed and cancel its queued runs; running ones finish.
 
-    `missed` is what was due and not decided yet.
+    `missed` are the times that were due and not decided yet.
     """
     with database.transaction():
         if missed is not None and _has_fired(database, schedule):
@@ -155,9 +148,7 @@ def remove_schedule(
             schedule,
             {
                 "enabled": 0,
-                "next_plan_at": None,
-                "next_run_at": None,
-                "next_source": None,
+                **_next_columns(None),
                 "deleted_at": now_ms,
                 "removed_state": "enabled" if schedule.enabled else "paused",
             },
@@ -178,12 +169,13 @@ def restore_removed(
     boot_id: str,
     now_ms: int,
 ) -> bool:
-    """Bring a removed schedule back, enabled or not as `schedule` is; False if it is there again.
+    """Restore a removed schedule, enabled if `schedule` is; False if it was restored already.
 
-    Raises AlreadyExists if another schedule has its name by now.
+    Raises AlreadyExists if another schedule has its name now.
     """
+    problem = f"schedule {schedule.name!r} can't be restored: another one has its name now"
     with database.transaction():
-        try:
+        with _unique_name(problem, hint="give that one another name first"):
             restored = database.change(
                 """UPDATE schedules SET deleted_at = NULL, removed_state = NULL,
                        enabled = :enabled, revision = revision + 1, updated_at = :now,
@@ -197,20 +189,13 @@ def restore_removed(
                     "now": now_ms,
                 },
             )
-        except apsw.ConstraintError as error:
-            if "schedules.name" not in str(error):
-                raise
-            raise AlreadyExists(
-                f"schedule {schedule.name!r} can't be restored: another one has its name now",
-                hint="give that one another name first",
-            ) from error
         if restored:
             _retime(database, schedule, schedule.spec, retiming, now_ms)
     return restored == 1
 
 
 def remove_unreadable(database: Database, name: str, *, now_ms: int) -> bool:
-    """Remove a schedule without a look at what it says; False where there is none of that name."""
+    """Remove a schedule that might be unreadable; False if there is none of that name."""
     with database.transaction():
         removed = database.returning(
             """UPDATE schedules SET enabled = 0, paused_until = NULL, next_plan_at = NULL,
@@ -236,31 +221,23 @@ def _insert_one(
     columns = _columns(compiled)
     following = retiming.next
     kept = {
-        "next_plan_at": following.plan_ms if following else None,
-        "next_run_at": following.due_ms if following else None,
-        "next_source": following.source if following else None,
+        **_next_columns(following),
         "decided_until": retiming.decided_until_ms,
         "done_revision": None if following or compiled.timing.after_end_ms else 1,
-        # Made within this boot, it waits for the next one.
+        # A schedule that is created during this boot waits for the next one.
         "boot_decided": boot_id if compiled.on_boot else None,
         "created_at": now_ms,
         "updated_at": now_ms,
     }
     _need_group(database, spec.group)
     names = (*columns, *kept)
-    try:
+    hint = f"change it with: edgecron edit {spec.name}"
+    with _unique_name(f"schedule {spec.name!r} exists already", hint=hint):
         row = database.returning(
             f"""INSERT INTO schedules ({", ".join(names)})
                 VALUES ({", ".join(f":{name}" for name in names)}) RETURNING id""",
             columns | kept,
         )
-    except apsw.ConstraintError as error:
-        if "schedules.name" not in str(error):
-            raise
-        raise AlreadyExists(
-            f"schedule {spec.name!r} exists already",
-            hint=f"change it with: edgecron edit {spec.name}",
-        ) from error
     assert row is not None
     schedule_id = int(row[0])
     _write_scopes(database, schedule_id, spec)
@@ -270,10 +247,7 @@ def _insert_one(
 
 
 def _has_fired(database: Database, schedule: Schedule) -> bool:
-    """Whether a time was decided since a schedule was read: it is then not among the missed.
-
-    An engine that decides one bumps no revision.
-    """
+    """Whether an engine has decided a time since a schedule was read. This bumps no revision."""
     found = database.rows(
         "SELECT 1 FROM schedules WHERE id = :id AND decided_until != :decided",
         {"id": schedule.id, "decided": to_ms(schedule.decided_until)},
@@ -284,23 +258,37 @@ def _has_fired(database: Database, schedule: Schedule) -> bool:
 def _set_columns(
     database: Database, schedule: Schedule, columns: dict[str, Any], now_ms: int
 ) -> bool:
-    """Set columns of a schedule that is still as it was read; every change bumps the revision."""
+    """Set columns and bump the revision; False if the schedule has changed since it was read."""
     assignments = ", ".join(f"{name} = :{name}" for name in columns)
-    try:
+    problem = f"schedule {columns.get('name')!r} exists already"
+    with _unique_name(problem, hint="choose another name, or remove that one"):
         changed = database.change(
             f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_,
                     done_revision = iif(done_revision = revision, revision + 1, NULL)
                 WHERE id = :id_ AND revision = :revision_ AND deleted_at IS NULL""",
             {**columns, "id_": schedule.id, "revision_": schedule.revision, "now_": now_ms},
         )
+    return changed == 1
+
+
+@contextmanager
+def _unique_name(problem: str, *, hint: str) -> Iterator[None]:
+    """Raise AlreadyExists if a statement would give two schedules the same name."""
+    try:
+        yield
     except apsw.ConstraintError as error:
         if "schedules.name" not in str(error):
             raise
-        name = columns["name"]
-        raise AlreadyExists(
-            f"schedule {name!r} exists already", hint="choose another name, or remove that one"
-        ) from error
-    return changed == 1
+        raise AlreadyExists(problem, hint=hint) from error
+
+
+def _next_columns(following: NextFire | None) -> dict[str, Any]:
+    """The columns of a next fire."""
+    return {
+        "next_plan_at": following.plan_ms if following else None,
+        "next_run_at": following.due_ms if following else None,
+        "next_source": following.source if following else None,
+    }
 
 
 def _retime(
@@ -312,19 +300,16 @@ def _retime(
 ) -> None:
     if retiming.missed is not None:
         _record_missed(database, schedule, spec, retiming.missed, now_ms)
-    following = retiming.next
     database.change(
-        """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source,
-               decided_until = :decided, trigger_error = NULL,
-               done_revision = iif(:plan IS NULL AND after_end_ms IS NULL, revision, NULL),
+        """UPDATE schedules SET next_plan_at = :next_plan_at, next_run_at = :next_run_at,
+               next_source = :next_source, decided_until = :decided, trigger_error = NULL,
+               done_revision = iif(:next_plan_at IS NULL AND after_end_ms IS NULL, revision, NULL),
                repeats_since = NULL
            WHERE id = :id""",
         {
             "id": schedule.id,
-            "plan": following.plan_ms if following else None,
-            "run": following.due_ms if following else None,
-            "source": following.source if following else None,
             "decided": retiming.decided_until_ms,
+            **_next_columns(retiming.next),
         },
     )
 
@@ -374,9 +359,9 @@ def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> N
 
 
 def reschedule(database: Database, schedule: Schedule, *, run_ms: int, now_ms: int) -> bool:
-    """Let the next fire of a schedule start at another time; its plan time stays what it is.
+    """Start the next fire of a schedule at another time; its plan time does not change.
 
-    False where the schedule was changed, or that fire decided, since it was read.
+    False if the schedule has changed, or that fire was decided, since it was read.
     """
     assert schedule.next_plan_at is not None
     with database.transaction():

@@ -1,16 +1,17 @@
-"""Read how schedules stand, and the orders and lines that the dashboard pages through.
+"""Read lists of schedules: how each stands, and the orders and lines of the dashboard.
 
-A schedule that can't be read hides no other: it is shown as broken, with the reason.
+A schedule that can't be read does not hide the others: it is shown as broken, with the reason.
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import SENSELESS, Unreadable
 from edgecron.base.units import from_ms
@@ -20,7 +21,6 @@ from edgecron.model.listing import (
     Recent,
     ScheduleKeys,
     ScheduleLine,
-    ScheduleState,
     SortBy,
     Standing,
     state_of,
@@ -34,14 +34,13 @@ if TYPE_CHECKING:
     from edgecron.model.listing import Choice
 
 
-_T = TypeVar("_T")
-_FAILS_EVER_SINCE = 3  # fires after the last success, before a schedule is said to fail
-_LOOKED_AT = 100  # newest runs of a schedule, to find them
-_LATE_MS = 60_000  # a time that has passed by less is not missed
-# What the words of a choice are looked for in. A newline is in no word.
+_FAILS_EVER_SINCE = 3  # fires that failed after the last success: from then on a schedule fails
+_LOOKED_AT = 100  # newest runs of a schedule, to find these
+_LATE_MS = 60_000  # a time that passed less long ago is not missed
+# Where the words of a choice are looked for. No word contains a newline.
 _WORDS = "concat_ws(char(10), name, group_name, description, job)"
-# What says why a schedule has no next time: whether it is done, whether a run of it is active, and
-# which of the schedules that it comes after are gone.
+# Why a schedule has no next time: whether it is done, whether a run of it is active, and which of
+# the schedules that it follows are gone.
 IDLE_COLUMNS = (
     "next_run_at IS NULL AND done_revision IS revision",
     """next_run_at IS NULL AND EXISTS (
@@ -59,8 +58,10 @@ COLUMNS = (
 
 
 def count_schedules(database: Database) -> tuple[int, int, int]:
-    """How many schedules there are; of how many the triggers can't be read; and how many nobody
-    runs, as no engine of their programs offers them."""
+    """Count all schedules, those whose triggers can't be read, and those that have vanished.
+
+    A schedule of a program has vanished if no engine of the program offers it.
+    """
     [counts] = database.rows(
         """SELECT (SELECT count(*) FROM schedules WHERE deleted_at IS NULL),
                (SELECT count(*) FROM schedules INDEXED BY schedules_broken
@@ -73,21 +74,20 @@ def count_schedules(database: Database) -> tuple[int, int, int]:
 
 
 class Ailing(NamedTuple):
-    """A schedule that fails every time, or of which nothing has ever run."""
+    """A schedule that fails every time, or has never run."""
 
     name: str
-    failed_count: int  # with interrupted runs; 0: it has never run
+    failed_count: int  # includes interrupted runs; 0: it has never run
     skipped_count: int
     last_error: str | None
-    last_success_ms: int | None  # every later fire has failed
+    last_success_ms: int | None  # every later fire failed
 
 
 def find_ailing(database: Database, *, now_ms: int, limit: int) -> tuple[list[Ailing], int]:
-    """Enabled schedules that fail every time or have never run although a time has passed; at most
-    `limit` of them, and how many there are.
+    """Find enabled schedules that fail every time, or that have never run although a time passed.
 
-    A schedule that has succeeded fails every time if all fires since then have failed, three or
-    more of them. A fire with retries is one.
+    Returns at most `limit` of them, and how many there are. A schedule that once succeeded fails
+    every time if all fires since then have failed, at least three. Retries belong to their fire.
     """
     rows = database.rows(
         f"""SELECT name, failed_count + interrupted_count, skipped_count, last_error,
@@ -120,10 +120,7 @@ def find_standings(
     after: str | None = None,
     limit: int | None = None,
 ) -> list[Standing]:
-    """How schedules stand, by name: of all, of a choice, or of a page of either.
-
-    A schedule that can't be read is shown as broken.
-    """
+    """How schedules stand, by name: all, a choice of them, or a page of either."""
     where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
     rows = read_rows(database, COLUMNS, f"FROM schedules {where}", params)
     return [shown_standing(row) for row in rows]
@@ -132,7 +129,7 @@ def find_standings(
 def page_where(
     choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
 ) -> tuple[str, dict[str, Any]]:
-    """The end of a statement that reads a page of schedules by name, and its values."""
+    """The WHERE of a statement that reads a page of schedules by name, and its parameters."""
     wheres = ["deleted_at IS NULL", "name > :after"]
     params: dict[str, Any] = {"after": after or "", "limit": -1 if limit is None else limit}
     if choice is not None:
@@ -153,7 +150,7 @@ def page_where(
 
 
 def standing_of(row: tuple[Any, ...]) -> Standing:
-    """How a schedule stands, from COLUMNS, or Unreadable."""
+    """How a schedule stands, from COLUMNS. Raises Unreadable."""
     try:
         return Standing(
             name=row[0],
@@ -178,16 +175,22 @@ def standing_of(row: tuple[Any, ...]) -> Standing:
 
 
 def read_rows(
-    database: Database, columns: Sequence[str], rest: str, params: Params
+    database: Database, columns: Sequence[str], rest: str, params: Params | None = None
 ) -> list[tuple[Any, ...]]:
-    """Columns of schedules; with a mark in the place of each byte that is no text."""
-    return readably(
-        lambda is_lossy: list(each_row(database, columns, rest, params, is_lossy=is_lossy))
-    )
+    """Columns of schedules. If a text is not UTF-8, each wrong byte is shown as a mark."""
+    with suppress(Unreadable):
+        return database.rows(f"SELECT {', '.join(columns)} {rest}", params)
+    raw = (f"iif(typeof({one}) = 'text', CAST({one} AS BLOB), {one})" for one in columns)
+    return [
+        tuple(
+            value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row
+        )
+        for row in database.rows(f"SELECT {', '.join(raw)} {rest}", params)
+    ]
 
 
 def shown_standing(row: tuple[Any, ...]) -> Standing:
-    """How a schedule stands; as a broken one where that can't be read."""
+    """How a schedule stands, from COLUMNS; one that can't be read is broken."""
     try:
         return standing_of(row)
     except Unreadable as error:
@@ -208,38 +211,13 @@ def shown_standing(row: tuple[Any, ...]) -> Standing:
         )
 
 
-def readably(read: Callable[[bool], _T]) -> _T:
-    """Read texts as they are; where one of them is no text, with what can be told of it."""
-    try:
-        return read(False)
-    except Unreadable:
-        return read(True)
-
-
-def each_row(
-    database: Database, columns: Sequence[str], rest: str, params: Params, *, is_lossy: bool
-) -> Iterator[tuple[Any, ...]]:
-    """Rows; where `is_lossy`, with a mark in the place of each byte of a text that is none."""
-    if not is_lossy:
-        yield from database.each(f"SELECT {', '.join(columns)} {rest}", params)
-        return
-    raw = (f"iif(typeof({one}) = 'text', CAST({one} AS BLOB), {one})" for one in columns)
-    for row in database.each(f"SELECT {', '.join(raw)} {rest}", params):
-        yield tuple(
-            value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row
-        )
-
-
-_RUNS_READ = 100  # of a schedule's newest runs, to find those that its line shows
+_RUNS_READ = 100  # newest runs of a schedule that are read for its line
 _ACTIVE = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
     WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running'))"""
 _LINE = ("id", "timezone", "group_name", _ACTIVE, "compiled", *COLUMNS)
-# How a schedule stands whose state does not show at once: most are active, and to sort the columns
-# of all takes half as long again.
-_STANDING = f"""iif(next_run_at IS NOT NULL AND paused_until IS NULL AND vanished_at IS NULL, NULL,
-    json_array({", ".join(COLUMNS)}))"""
-_KEYS = ("id", "name", "last_status", "group_name", _STANDING)
-_LIVING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
+_KEYS = ("id", "name", "last_status", "group_name", *COLUMNS)
+_EXISTING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
+_REMOVED = "FROM schedules INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL"
 _SORTED_BY = {
     SortBy.WHEN: "triggers",
     SortBy.NEXT: "iif(vanished_at IS NULL, next_run_at, NULL)",
@@ -251,7 +229,7 @@ _SORTED_BY = {
 
 
 def find_lines(database: Database, ids: Sequence[int]) -> list[ScheduleLine]:
-    """The lines of schedules, in this order, without those that are gone."""
+    """The lines of these schedules, in this order. Schedules that are gone are left out."""
     rest = """FROM schedules
         WHERE id IN (SELECT value FROM json_each(:ids)) AND deleted_at IS NULL"""
     lines = {line.id: line for line in _lines(database, rest, {"ids": json.dumps(list(ids))})}
@@ -259,15 +237,13 @@ def find_lines(database: Database, ids: Sequence[int]) -> list[ScheduleLine]:
 
 
 def find_first_lines(database: Database, *, limit: int) -> list[ScheduleLine]:
-    """The lines of the schedules whose names come first."""
-    rest = """FROM schedules INDEXED BY schedules_by_name
-        WHERE deleted_at IS NULL ORDER BY name LIMIT :limit"""
-    return _lines(database, rest, {"limit": limit})
+    """The lines of the first schedules by name."""
+    return _lines(database, f"{_EXISTING} ORDER BY name LIMIT :limit", {"limit": limit})
 
 
 def find_order(database: Database, sort: SortBy, *, is_descending: bool) -> array[int]:
     """The ids of all schedules, in the order of `find_order_of`."""
-    # By itself the order of names needs no look at the table.
+    # The index of names is enough to sort by name.
     hint = "INDEXED BY schedules_by_name" if sort is SortBy.NAME else "NOT INDEXED"
     rest = _ordered(sort, is_descending=is_descending)
     rows = database.each(f"SELECT id FROM schedules {hint} {rest}")
@@ -284,44 +260,27 @@ def find_order_of(
 ) -> array[int]:
     """The ids of the schedules that match, in order.
 
-    What has nothing to be sorted by comes last, either way; equals come by name.
+    Schedules without a value to sort by come last, in either direction; equal ones come by name.
     """
-    # Read from its beginning to its end, the table takes a third less time than name by name.
+    # A scan of the table takes a third less time than reading it name by name.
     rest = f"FROM schedules NOT INDEXED {_ordered(sort, is_descending=is_descending)}"
-
-    def order(is_lossy: bool) -> array[int]:
-        rows = each_row(database, _KEYS, rest, {}, is_lossy=is_lossy)
-        return array("q", (keys.id for row in rows if matches(keys := _keys_of(row, now))))
-
-    return readably(order)
+    every = (_keys_of(row, now) for row in read_rows(database, _KEYS, rest))
+    return array("q", (keys.id for keys in every if matches(keys)))
 
 
 def find_names(database: Database) -> list[tuple[int, str]]:
     """(id, name) of every schedule, removed ones included."""
-    return readably(lambda is_lossy: list(_each_name(database, is_lossy=is_lossy)))
-
-
-def find_ids_named(database: Database, matches: Callable[[str], bool]) -> array[int]:
-    """The ids of the schedules, removed ones included, whose names match."""
-
-    def ids(is_lossy: bool) -> array[int]:
-        names = _each_name(database, is_lossy=is_lossy)
-        return array("q", (schedule_id for schedule_id, name in names if matches(name)))
-
-    return readably(ids)
+    found = read_rows(database, ("id", "name"), _EXISTING)
+    return [(row[0], row[1]) for row in found + read_rows(database, ("id", "name"), _REMOVED)]
 
 
 def find_nearest_names(
     database: Database, rank: Callable[[str], int | None], *, limit: int
 ) -> list[str]:
-    """The names of the schedules of least rank, equals by name; one of rank None is left out."""
-
-    def nearest(is_lossy: bool) -> list[str]:
-        names = each_row(database, ("name",), _LIVING, {}, is_lossy=is_lossy)
-        ranked = ((found, name) for (name,) in names if (found := rank(name)) is not None)
-        return [name for _, name in nsmallest(limit, ranked)]
-
-    return readably(nearest)
+    """The names of the schedules of least rank, equal ones by name; None leaves a name out."""
+    names = read_rows(database, ("name",), _EXISTING)
+    ranked = ((found, name) for (name,) in names if (found := rank(name)) is not None)
+    return [name for _, name in nsmallest(limit, ranked)]
 
 
 def _lines(database: Database, rest: str, params: Params) -> list[ScheduleLine]:
@@ -354,20 +313,9 @@ def _find_recent(database: Database, schedule_id: int) -> tuple[Recent, ...]:
 
 
 def _keys_of(row: tuple[Any, ...], now: datetime) -> ScheduleKeys:
-    schedule_id, name, last_status, group, standing = row
-    state = ScheduleState.ACTIVE
-    if standing is not None:
-        state = state_of(shown_standing(tuple(json.loads(standing))), now=now)
+    schedule_id, name, last_status, group, *standing = row
+    state = state_of(shown_standing(tuple(standing)), now=now)
     return ScheduleKeys(schedule_id, name, state, last_status, group)
-
-
-def _each_name(database: Database, *, is_lossy: bool) -> Iterator[tuple[int, str]]:
-    for rest in (
-        _LIVING,
-        "FROM schedules INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL",
-    ):
-        for row in each_row(database, ("id", "name"), rest, {}, is_lossy=is_lossy):
-            yield row[0], row[1]
 
 
 def _ordered(sort: SortBy, *, is_descending: bool) -> str:

@@ -1,4 +1,4 @@
-"""Read counts, durations and lateness of runs: all that ever ended, or those of a time span."""
+"""Read counts, durations and lateness of runs: of all time, or of a time span."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgecron.model.measures import (
 )
 from edgecron.store.sqlite.connection import Database
 
-# The counts by step of all schedules, removed ones too, and of those that are gone.
+# The counts by step of all schedules, and of those that retention has removed.
 _COUNTS = """SELECT j.key AS step, sum(j.value) AS count
     FROM (SELECT {of}_counts AS counts FROM schedules {where}
           UNION ALL SELECT {of}_counts FROM meta) AS s
@@ -40,7 +40,7 @@ def find_measured(database: Database, *, now_ms: int) -> list[MeasuredSchedule]:
 
 
 def find_by_schedule(database: Database) -> dict[str, OfSchedule]:
-    """What only a request by schedule has, by name."""
+    """The histograms and lock failures of each schedule, by name."""
     return {
         name: OfSchedule(
             duration=_counted(json.loads(durations), DURATION_STEPS_MS, duration_sum_ms),
@@ -57,17 +57,17 @@ def find_by_schedule(database: Database) -> dict[str, OfSchedule]:
 
 
 def find_durations(database: Database) -> Histogram:
-    """How long runs took, of removed schedules too."""
+    """How long runs took, including those of removed schedules."""
     return _histogram(database, "duration", DURATION_STEPS_MS)
 
 
 def find_lateness(database: Database) -> Histogram:
-    """How long after they were due runs started, of removed schedules too."""
+    """How late runs started, including those of removed schedules."""
     return _histogram(database, "late", LATE_STEPS_MS)
 
 
 def count_active(database: Database) -> Active:
-    """How many runs go on, wait for a place, and wait for a condition."""
+    """Count the runs that are running, wait for a place, and wait for a condition."""
     [(running, queued, owed)] = database.rows(
         """SELECT
                (SELECT count(*) FROM executions INDEXED BY executions_active
@@ -79,14 +79,16 @@ def count_active(database: Database) -> Active:
 
 
 def find_lock_failures(database: Database) -> int:
-    """How many transactions found another's lock, as far as a later one could put it down."""
+    """How many transactions found the database locked. Recorded by the next one that writes."""
     [(count,)] = database.rows("SELECT lock_failures FROM meta")
     return int(count)
 
 
 def keep_measures(database: Database, schedule_id: int) -> None:
-    """Add what was measured of a schedule to that of those that are gone, inside the caller's
-    transaction, in which it goes."""
+    """Add the histograms of a schedule to those of removed schedules.
+
+    Inside the caller's transaction, which then removes the schedule.
+    """
     for of in ("duration", "late"):
         counts = _COUNTS.format(of=of, where="WHERE id = :id")
         database.change(
@@ -108,91 +110,81 @@ def _histogram(database: Database, of: str, steps_ms: Sequence[int]) -> Histogra
 
 
 def _counted(found: Mapping[str, object], steps_ms: Sequence[int], sum_ms: int) -> Histogram:
-    # What somebody has written there by hand may be no number.
+    # A person might have written something else there.
     counts = {step: max(0, count) for step, count in found.items() if isinstance(count, int)}
     return histogram_of(counts, steps_ms, sum_ms=sum_ms)
 
 
-# An id is given in order of time, but where a clock was set: the time is looked for among them.
+# Ids follow the time of writing, except where a clock was set back.
 _WRITTEN_AT = "coalesce(queued_at, claimed_at, finished_at)"
 _COLUMNS = """schedule_id, status, reason, cause, attempt, missed_count, duration_ms,
     started_at - due_at"""
-# Of a schedule's older rows of skipped times: those of its scopes that were the newest once.
+# Only a row of skipped times that was once the newest of its scope can have grown. A schedule has
+# few scopes, so few of its older rows are read.
 _MOST_GROWN = 100
-_ENDED = "status NOT IN ('queued', 'running')"
 
 
 def find_ended(
-    database: Database, schedule_id: int | None, *, since_ms: int, limit: int
+    database: Database, schedule_ids: Sequence[int] | None, *, since_ms: int, limit: int
 ) -> tuple[list[EndedRun], int | None]:
-    """Executions that have ended and were written since an instant, the newest first; then rows
-    of what was left out that have grown since.
+    """Runs that have ended and were written since an instant, newest first for each schedule.
 
-    Of one schedule, or of all. At most `limit` are looked at; where there are more, the instant
-    of the oldest of them comes with them.
+    Rows of skipped times that have grown since then follow. At most `limit` runs are counted, of
+    all schedules (None) or of each of these. If there are more, the instant from which all runs
+    are complete comes with them.
     """
-    where = "" if schedule_id is None else "AND schedule_id = :schedule"
+    if schedule_ids is None:
+        newest = "executions AS e WHERE e.id >= :first ORDER BY e.id DESC LIMIT :limit + 1"
+        grown = """executions AS e WHERE status = 'skipped' AND id < :first
+            ORDER BY id DESC LIMIT :limit"""
+    else:
+        newest = """json_each(:schedules) AS w CROSS JOIN executions AS e
+            WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_by_schedule
+                WHERE schedule_id = w.value AND id >= :first ORDER BY id DESC LIMIT :limit + 1)
+            ORDER BY w.value, e.id DESC"""
+        grown = f"""json_each(:schedules) AS w CROSS JOIN executions AS e
+            WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_unwell_by_schedule
+                WHERE schedule_id = w.value AND status = 'skipped' AND id < :first
+                    AND status IN ('failed', 'skipped', 'cancelled', 'interrupted')
+                ORDER BY id DESC LIMIT {_MOST_GROWN})"""
     params = {
-        "schedule": schedule_id,
+        "schedules": json.dumps(schedule_ids),
         "first": _first_id(database, since_ms=since_ms),
-        "limit": limit + 1,
-    }
-    rows = database.rows(
-        f"""SELECT {_COLUMNS}, {_WRITTEN_AT}, {_ENDED} FROM executions
-            WHERE id >= :first {where} ORDER BY id DESC LIMIT :limit""",
-        params,
-    )
-    cut_ms = None
-    if len(rows) > limit:
-        rows.pop()
-        cut_ms = rows[-1][8]
-    # What was written by a clock that was set since may lie among them.
-    found = [EndedRun._make(row[:8]) for row in rows if row[9] and row[8] >= since_ms]
-    return found + _find_grown(database, schedule_id, since_ms=since_ms, params=params), cut_ms
-
-
-def find_ended_of(
-    database: Database, schedule_ids: Sequence[int], *, since_ms: int, limit: int
-) -> tuple[list[EndedRun], int | None]:
-    """The same of some schedules, at most `limit` runs of each.
-
-    If a schedule has more, the instant from which the runs of all are complete comes with them.
-    """
-    params = {
-        "schedules": json.dumps(list(schedule_ids)),
-        "first": _first_id(database, since_ms=since_ms),
-        "since": since_ms,
         "limit": limit,
     }
-    rows = database.rows(
-        f"""SELECT {_COLUMNS}, {_WRITTEN_AT}, {_ENDED}
-            FROM json_each(:schedules) AS j CROSS JOIN executions AS e
-            WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_by_schedule
-                WHERE schedule_id = j.value AND id >= :first ORDER BY id DESC LIMIT :limit)
-            ORDER BY j.value, e.id DESC""",
+    found: list[EndedRun] = []
+    counts: Counter[int | None] = Counter()
+    oldest: dict[int | None, int] = {}
+    cuts = []
+    for *row, written_ms, has_ended in database.rows(
+        f"""SELECT {_COLUMNS}, {_WRITTEN_AT}, status NOT IN ('queued', 'running')
+            FROM {newest}""",
         params,
-    )
-    found = [EndedRun._make(row[:8]) for row in rows if row[9] and row[8] >= since_ms]
-    grown = database.rows(
-        f"""SELECT {_COLUMNS}
-            FROM json_each(:schedules) AS j CROSS JOIN executions AS e
-            WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_unwell_by_schedule
-                WHERE schedule_id = j.value AND status = 'skipped' AND id < :first
-                    AND status IN ('failed', 'skipped', 'cancelled', 'interrupted')
-                ORDER BY id DESC LIMIT {_MOST_GROWN}) AND missed_to_at >= :since""",
-        params,
-    )
-    counts = Counter(row[0] for row in rows)
-    oldest = {row[0]: row[8] for row in rows}
-    cuts = [oldest[schedule_id] for schedule_id, count in counts.items() if count == limit]
-    return found + [EndedRun._make(row) for row in grown], max(cuts, default=None)
+    ):
+        group = None if schedule_ids is None else row[0]
+        counts[group] += 1
+        if counts[group] > limit:
+            cuts.append(oldest[group])
+            continue
+        oldest[group] = written_ms
+        # Among them can be rows that were written before a clock was set back.
+        if has_ended and written_ms >= since_ms:
+            found.append(EndedRun._make(row))
+    for *row, missed_to_ms in database.rows(
+        f"SELECT {_COLUMNS}, missed_to_at FROM {grown}", params
+    ):
+        if missed_to_ms is not None and missed_to_ms >= since_ms:
+            found.append(EndedRun._make(row))
+    return found, max(cuts, default=None)
 
 
 def find_named_page(
     database: Database, *, since_ms: int, after: str | None, limit: int
 ) -> dict[int, str]:
-    """The first schedules by name, removed ones included, whose newest row is from an instant on
-    or has grown since: their names by id."""
+    """The first schedules by name, removed ones included, with a row written or grown since then.
+
+    Returns their names by id.
+    """
     params = {
         "first": _first_id(database, since_ms=since_ms),
         "since": since_ms,
@@ -216,26 +208,10 @@ def find_named_page(
     return {schedule_id: name for name, schedule_id in pages if name in names}
 
 
-def _find_grown(
-    database: Database, schedule_id: int | None, *, since_ms: int, params: Mapping[str, object]
-) -> list[EndedRun]:
-    """What was left out in rows that were written before an instant, and have grown since.
-
-    A schedule whose run is stuck may have one such row and nothing else for weeks.
-    """
-    where = "" if schedule_id is None else "AND schedule_id = :schedule"
-    rows = database.rows(
-        f"""SELECT {_COLUMNS}, missed_to_at FROM executions
-            WHERE status = 'skipped' AND id < :first {where} ORDER BY id DESC LIMIT :limit""",
-        params,
-    )
-    return [EndedRun._make(row[:8]) for row in rows if row[8] is not None and row[8] >= since_ms]
-
-
 def find_output_sizes(
     database: Database, schedule_id: int, *, since_ms: int, limit: int
 ) -> list[int]:
-    """How many bytes the newest runs of a schedule have printed, of those that printed any."""
+    """The bytes printed by each of the newest runs of a schedule that printed anything."""
     rows = database.rows(
         """SELECT o.stdout_bytes + o.stderr_bytes
            FROM executions AS e CROSS JOIN outputs AS o ON o.execution_id = e.id
@@ -256,7 +232,10 @@ def find_names_of(database: Database, schedule_id: int | None) -> dict[int, str]
 
 
 def _first_id(database: Database, *, since_ms: int) -> int:
-    """The id of the first execution written since an instant, by halves; one past the last."""
+    """The id of the first execution written since an instant, by bisection.
+
+    If there is none, the id after the last.
+    """
     [(least,)] = database.rows("SELECT min(id) FROM executions")
     [(most,)] = database.rows("SELECT max(id) FROM executions")
     if least is None:
