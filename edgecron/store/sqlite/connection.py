@@ -116,7 +116,7 @@ class Database(Statements):
         check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         if may_be_lost(path):
-            refuse_lost_log(path, patience_s=busy_wait_s)
+            refuse_lost_log(path, wait_s=busy_wait_s)
         self.identity = identity_of(path)
         self._busy_wait = BusyWait(path, most_s=busy_wait_s)
         if is_spoiled(self.identity):
@@ -364,7 +364,7 @@ class Database(Statements):
         self.check_file()
         with self.in_use, translated_errors(self.path):
             self._logs.save()
-            refuse_lost_log(self.path, patience_s=0)
+            refuse_lost_log(self.path, wait_s=0)
             self._open()
         self._data_version = -1
         self._renewals += 1

@@ -1,8 +1,7 @@
 """Check, create and open the database file.
 
-Only this module opens it. Even a plain `open()` and `close()` is forbidden: in a process that has
-the file open through SQLite, it drops SQLite's POSIX locks
-(https://www.sqlite.org/howtocorrupt.html, section 2.2).
+Only this module opens the file. Never use a plain `open()`: its `close()` drops the POSIX locks
+that SQLite holds in the same process (https://www.sqlite.org/howtocorrupt.html, section 2.2).
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ import apsw
 from edgecron.base.errors import DatabaseDamaged, DatabaseUnusable, NotFound
 from edgecron.base.paths import make_folders, unreachable
 
-_OCTAL = re.compile(r"\\([0-7]{3})")  # how a blank or a backslash stands in the table of mounts
+_OCTAL = re.compile(r"\\([0-7]{3})")  # a blank or a backslash in the table of mounts
 _NETWORK_FS = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
         *("ocfs2", "gfs2", "davfs", "fuse.davfs2", "fuse.sshfs", "fuse.glusterfs"),
         *("fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "fuse.ceph-fuse"),
         *("fuse.gvfsd-fuse", "beegfs", "gpfs", "orangefs", "coda", "ncpfs"),
-        # The folders of a host in its virtual machines: no shared memory between the two.
+        # Folders that a virtual machine shares with its host: without shared memory.
         *("vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "prl_fs"),
     )
 )
@@ -44,7 +43,7 @@ SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
-    """Check the file and its folder, creating both where they are missing; True where created."""
+    """Check the file and its folder; create them if they are missing. True if the file is new."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -89,7 +88,7 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
 
 
 def unwritable(path: Path) -> DatabaseUnusable:
-    """The error for a database that SQLite can't write: the file, or what it keeps beside it."""
+    """The error for a database that SQLite can't write, or whose log it can't write."""
     if os.access(path, os.W_OK) and not os.access(path.parent, os.W_OK):
         return DatabaseUnusable(
             f"database {path} can't be used: this user may not write in its folder",
@@ -101,13 +100,13 @@ def unwritable(path: Path) -> DatabaseUnusable:
 
 
 def _check_beside(path: Path) -> None:
-    """Refuse what SQLite would write to, or wait for, in the place of the files it keeps."""
+    """Refuse anything but a plain file in the place of SQLite's log, index or journal."""
     for suffix in SQLITE_SUFFIXES:
         beside = f"{path}{suffix}"
         try:
             found = os.lstat(beside)
         except OSError:
-            continue  # Not there; or not to be seen, which SQLite tells.
+            continue  # It does not exist, or SQLite will report that it can't be read.
         if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
             continue
         raise DatabaseUnusable(
@@ -117,10 +116,10 @@ def _check_beside(path: Path) -> None:
 
 
 def _refuse_emptied(path: Path) -> None:
-    """Refuse an empty file with a log: SQLite would take it for a new database, and remove that."""
+    """Refuse an empty file with a log: SQLite would take it for new and delete the log."""
     try:
         log_bytes = os.lstat(f"{path}-wal").st_size
-        # One that is being made has something in it before its log has.
+        # Read after the log: a database that is being created is written before its log.
         is_empty = os.lstat(path).st_size == 0
     except OSError:
         return
@@ -143,13 +142,13 @@ def _create_file(path: Path) -> None:
         make_folders(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
-        return  # Another process made it between our look and now; it is as good as ours.
+        return  # Another process has just created it.
     except OSError as error:
         raise DatabaseUnusable(
             f"database {path} can't be made ({error.strerror})",
             hint="name another place with --db or EDGECRON_DB",
         ) from error
-    # A umask may have taken the owner's own bits too.
+    # A umask can clear the owner's bits too.
     os.fchmod(descriptor, 0o600)
     os.close(descriptor)
 
@@ -164,7 +163,7 @@ def _check_file_system(path: Path, mounts: Path) -> None:
 
 
 def _file_system_of(folder: Path, mounts: Path) -> str | None:
-    """The type of the file system that holds a folder, or None where the system does not say."""
+    """The type of the file system that holds a folder; None if the system does not say."""
     try:
         table = mounts.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -186,8 +185,8 @@ _LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connection
 
 
 def open_file(path: Path) -> apsw.Connection:
-    """The file, as it is; `configure` comes next."""
-    # A folder above may well be a link (/home often is); NOFOLLOW would refuse that too.
+    """Open the file without changing it; `configure` comes next."""
+    # A folder above the file can be a link (/home often is), which NOFOLLOW would refuse.
     return apsw.Connection(
         str(path.parent.resolve() / path.name),
         flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
@@ -197,22 +196,22 @@ def open_file(path: Path) -> apsw.Connection:
 def configure(
     connection: apsw.Connection, path: Path, *, wait_for_lock: Callable[[int], bool]
 ) -> None:
-    """Make it one of ours, with write-ahead log. Refuses, unchanged, what is another program's.
+    """Set up a connection, with a write-ahead log. Refuses another program's file unchanged.
 
-    `wait_for_lock` is SQLite's busy handler.
+    `wait_for_lock` becomes SQLite's busy handler.
     """
     connection.set_busy_handler(wait_for_lock)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
     _refuse_foreign(connection, path)
-    # Page size counts only before the first page is written; WAL is kept by the file.
+    # The page size only has an effect before the first page is written.
     connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
     _enter_wal(connection, path, wait_for_lock)
     # FULL: with NORMAL, 18% of the claims were lost in simulated power cuts; none with FULL.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA temp_store = MEMORY")
-    # Overwrite what is deleted or changed: a former definition might hold a secret.
+    # Overwrite deleted bytes: a former definition might hold a secret.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     connection.create_scalar_function("casefold", _casefold, 1, deterministic=True)
 
@@ -222,7 +221,7 @@ def _casefold(*texts: Any) -> str:
 
 
 def open_alone(path: Path) -> apsw.Connection:
-    """A file that nobody else uses: no locks, which a network file system may not have."""
+    """Open a file that no other process uses, without locks: its file system might have none."""
     connection = apsw.Connection(
         str(path.parent.resolve() / path.name),
         flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
@@ -230,13 +229,13 @@ def open_alone(path: Path) -> apsw.Connection:
     )
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-    # Before it is read: then a log, where it has one, needs no shared memory.
+    # Before the first read: then SQLite needs no shared memory to read a log.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     return connection
 
 
 def open_to_look(path: Path) -> apsw.Connection:
-    """A file that others use, to read from at once: it neither waits nor writes, nor makes one."""
+    """Open a file that others use, to read once. Does not wait, write or create files."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
     connection = apsw.Connection(str(path.parent.resolve() / path.name), flags=flags)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -244,7 +243,7 @@ def open_to_look(path: Path) -> apsw.Connection:
 
 
 def check_sqlite_version() -> None:
-    """Refuse a SQLite that can't be trusted with a log."""
+    """Refuse a SQLite version that can corrupt a write-ahead log."""
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < _LEAST_SQLITE:
         raise DatabaseUnusable(
@@ -254,7 +253,7 @@ def check_sqlite_version() -> None:
 
 
 def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
-    # Before the change to WAL, which would write to the other program's file.
+    # Check before the change to WAL, which would write to the other program's file.
     is_foreign = connection.execute(
         """SELECT application_id != :ours AND (
                application_id != 0 OR user_version != 0
@@ -272,7 +271,7 @@ def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
 def _enter_wal(
     connection: apsw.Connection, path: Path, wait_for_lock: Callable[[int], bool]
 ) -> None:
-    # The change to WAL does not always ask the busy handler, so it is asked here.
+    # SQLite does not always call the busy handler for the change to WAL.
     tries = 0
     while True:
         try:

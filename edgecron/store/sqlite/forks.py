@@ -15,38 +15,38 @@ from weakref import WeakSet
 
 Identity = tuple[int, int]  # device and inode
 
-_PATIENCE_S = 5.0  # so long a fork waits for who is in the midst of something
+_MOST_WAIT_S = 5.0  # that a fork waits for each connection in use
 
 
 class Forked(Protocol):
     """A connection that may be open when the process forks."""
 
-    in_use: RLock  # held by the thread that is in SQLite with it, or in a transaction
+    in_use: RLock  # held by the thread that is in SQLite or in a transaction
     identity: Identity | None  # of its file
 
     def leave_to_parent(self) -> bool:
-        """Close it in the child, which changes no file; False where it is in a transaction."""
+        """Close it in the child, without changing a file; False if that is impossible."""
 
 
-# A thread holds it while it imports the store: a child forked meanwhile would wait forever for the
-# import of a thread that it does not have.
+# Held by a thread while it imports the store: a child that is forked during the import would wait
+# forever for it.
 loading = RLock()
 _changing = RLock()
 _known: WeakSet[Forked] = WeakSet()
-_held: list[RLock] = []  # as long as a fork goes on
+_held: list[RLock] = []  # during a fork
 _quiet: list[Forked] = []
 _busy: list[Forked] = []
 _spoiled: set[Identity | None] = set()
 
 
 def close_in_children(one: Forked) -> None:
-    """Have each child that is forked from now on close its copy. Before it is opened."""
+    """Close this connection in each child that is forked from now on. Call before opening it."""
     with _changing:
         _known.add(one)
 
 
 def is_spoiled(identity: Identity | None) -> bool:
-    """Whether this process was forked while a file was being used, and can't open it for that."""
+    """Whether this process was forked while the file was in use: then it can't open the file."""
     return identity in _spoiled
 
 
@@ -54,12 +54,12 @@ def _hold_all() -> None:
     _hold(_changing)
     for one in list(_known):
         (_quiet if _hold(one.in_use) else _busy).append(one)
-    # Last: a module can be loaded by a thread that has a connection in use.
+    # Last: a thread that has a connection in use can import a module.
     _hold(loading)
 
 
 def _hold(lock: RLock) -> bool:
-    is_held = lock.acquire(timeout=_PATIENCE_S)
+    is_held = lock.acquire(timeout=_MOST_WAIT_S)
     if is_held:
         _held.append(lock)
     return is_held

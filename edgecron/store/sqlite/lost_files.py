@@ -23,73 +23,70 @@ if TYPE_CHECKING:
     from apsw import Connection
 
 LOCKS = Path("/proc/locks")
-# Whoever has a database open with a log shares its lock, from there on for 510 bytes.
+# Each process that has a database open with a log holds a read lock from this byte on.
 _LOCK = re.compile(
     r"\d+: POSIX +\S+ +READ +(-?\d+) +([0-9a-f]+):([0-9a-f]+):(\d+) +1073741826 ", re.ASCII
 )
 _NAP_S = 0.005
-_MOST_PATIENCE_S = 5.0
+_MOST_WAIT_S = 5.0
 
 _Identity = tuple[int, int]  # device and inode
 
 
 class Logs:
-    """The log and the index that a connection has open."""
+    """The log (-wal) and its index (-shm) that a connection has open."""
 
     def __init__(self, path: Path, connection: Connection) -> None:
-        # An empty database has them from the first look into it on.
+        # SQLite creates them with the first read.
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         self._path = path
         self._connection = connection
         self._ours = _identify_both(path)
-        self._are_let_go = False
+        self._are_closed = False
 
     @property
     def are_lost(self) -> bool:
-        """Whether one of them has no name any more, or another file has it."""
-        return self._are_let_go or _identify_both(self._path) != self._ours
+        """Whether one of them was deleted or replaced."""
+        return self._are_closed or _identify_both(self._path) != self._ours
 
     def check(self) -> None:
-        """Raise LogLost where they are lost."""
+        """Raise LogLost if they are lost."""
         if self.are_lost:
             raise lost_log(self._path)
 
     def save(self) -> None:
-        """Write into the database what lies in a log that is lost, and close the connection.
+        """Move a lost log into the database, and close the connection. Can be called again.
 
-        May be called again. Raises DatabaseGone where somebody has begun another log: what he
-        wrote, ours would write over.
+        Raises DatabaseGone if another process has begun another log: ours would overwrite it.
         """
-        if self._are_let_go:
+        if self._are_closed:
             return
         if self._is_replaced():
             raise DatabaseGone(
                 f"the log of database {self._path} was replaced while it was open",
                 hint="another program has written it since; see what is missing, and start anew",
             )
-        # Who has another index of the same log sees all that lies in it, and may have gone on.
+        # A process with another index of our log might have continued it: leave that to it.
         if _identify_both(self._path)[1] in (None, self._ours[1]):
             in_log, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
             if moved < in_log:
                 raise lost_log(self._path)
-        # SQLite would delete by their names what others have made since.
+        # Closing would otherwise delete the new files that have these names.
         self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._connection.close()
-        self._are_let_go = True
+        self._are_closed = True
 
     def prepare_close(self) -> None:
-        """See that closing the connection does not write over what lies in another log.
-
-        Nor part of a database into one that was emptied, and the log away with it: what is refused
-        as it is now would be taken for damage of another kind.
-        """
-        if not self._are_let_go and (self._is_replaced() or is_emptied(self._path)):
+        """Before closing, keep SQLite from moving the log into a replaced or emptied file."""
+        if not self._are_closed and (self._is_replaced() or is_emptied(self._path)):
             with suppress(apsw.ConnectionClosedError):
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def _is_replaced(self) -> bool:
-        """Whether somebody has, or had, another log; or went on with ours by another index of it,
-        and that log has no name any more either."""
+        """Whether another process has begun another log.
+
+        Also if one continued our log by another index and the log has been deleted since.
+        """
         log, index = _identify_both(self._path)
         if log is None:
             return index not in (None, self._ours[1])
@@ -97,29 +94,29 @@ class Logs:
 
 
 def may_be_lost(path: Path) -> bool:
-    """Whether the log of a database may have been deleted under somebody, for little.
+    """Whether the log of a database might have been deleted while a process has it open.
 
-    Who closes a database as the last takes log and index away together, and who has it open for
-    long is an engine: where all three are missing, nobody is asked. The kernel takes 5 to 25 ms to
-    answer, in which nobody on the machine gets a lock.
+    False if log, index and all locks of engines are missing: the last process to close a database
+    deletes log and index, and only engines have it open for long. `refuse_lost_log` asks the
+    kernel, which takes 5 to 25 ms, during which no process of the machine gets a lock (measured).
     """
     found = _identify_both(path)
     if found == (None, None):
         try:
             names = list_names(state_dir(path))
-        except OSError:  # A folder that can't be looked into may hold anything.
+        except OSError:  # The folder can't be read.
             return True
         return any(name.startswith("engine-") and name.endswith(".lock") for name in names)
     return None in found
 
 
-def refuse_lost_log(path: Path, *, patience_s: float) -> None:
-    """Raise LogLost where somebody has the database open whose log was deleted meanwhile.
+def refuse_lost_log(path: Path, *, wait_s: float) -> None:
+    """Raise LogLost if a process has the database open although its log was deleted.
 
-    As far as the kernel shows the locks of others (Linux). Who opens or closes it at this moment
-    is waited for, up to `patience_s`.
+    Only on Linux, where the kernel lists the locks of others. Waits up to `wait_s` for a process
+    that is opening or closing the database.
     """
-    naps = round(min(patience_s, _MOST_PATIENCE_S) / _NAP_S)
+    naps = round(min(wait_s, _MOST_WAIT_S) / _NAP_S)
     for nap in range(naps + 1):
         if None not in _identify_both(path):
             return
@@ -135,7 +132,7 @@ def refuse_lost_log(path: Path, *, patience_s: float) -> None:
 
 
 def lost_log(path: Path) -> LogLost:
-    """The error for who has a database open whose log was deleted."""
+    """The error in a process that has the database open."""
     return LogLost(
         f"the log of database {path} was deleted while it was open",
         hint="nothing of it is lost yet; start anew",
@@ -155,7 +152,7 @@ def _identify(name: str) -> _Identity | None:
 
 
 def _users_of(path: Path) -> list[int]:
-    """The processes that have a database open, by their ids; ours too."""
+    """The ids of the processes that have a database open, including our own."""
     try:
         found = os.stat(path)
         lines = LOCKS.read_text(encoding="ascii", errors="replace").splitlines()
@@ -168,13 +165,13 @@ def _users_of(path: Path) -> list[int]:
         for lock in locks
         if lock is not None
         and int(lock[4]) == found.st_ino
-        # On btrfs it is not the device that a look at the file tells.
+        # On btrfs, the kernel's device number is not the one that `stat` returns.
         and ((int(lock[2], 16), int(lock[3], 16)) == device or _has_open(lock[1], found))
     ]
 
 
 def _has_open(pid: str, wanted: os.stat_result) -> bool:
-    """Whether a process has a file open; not where it can't be looked into."""
+    """Whether a process has a file open; False if we are not allowed to know."""
     folder = f"/proc/{pid}/fd"
     try:
         fds = os.listdir(folder)
@@ -188,15 +185,15 @@ def _has_open(pid: str, wanted: os.stat_result) -> bool:
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Device and inode of what has this name now; None where nothing has."""
+    """Device and inode of the file with this name; None if there is none."""
     return look_at(path)[0]
 
 
 def look_at(path: Path) -> tuple[tuple[int, int] | None, bool]:
-    """Device and inode of what has this name now, None where nothing has, and whether it is empty.
+    """Device and inode of the file with this name (None if there is none), and whether it is empty.
 
-    A database that has a log is not. SQLite would not notice: it goes on by its log and by what it
-    remembers.
+    A database with a log is never empty. SQLite does not notice that it was emptied: it continues
+    with the log and the pages in memory.
     """
     try:
         found = os.stat(path)
@@ -208,8 +205,8 @@ def look_at(path: Path) -> tuple[tuple[int, int] | None, bool]:
 
 
 def is_emptied(path: Path) -> bool:
-    """As `look_at` says, where that can be told."""
+    """Whether a file is empty; False if it can't be reached."""
     try:
         return os.stat(path).st_size == 0
     except OSError:
-        return False  # Gone, or not to be reached: that is another matter.
+        return False

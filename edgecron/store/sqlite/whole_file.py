@@ -23,14 +23,14 @@ from edgecron.store.sqlite.statements import translated_errors
 
 @contextmanager
 def rebuilding(database: Database) -> Iterator[None]:
-    """Let tables be rebuilt that others refer to, in a transaction that begins in here.
+    """Allow a transaction that begins within the block to rebuild tables that others refer to.
 
-    Foreign keys can't be switched within one; whoever does this looks for what then dangles. A
-    person's own views stay as they are: while a table is rebuilt, they refer to one that is gone.
-    What is sorted for new indexes lies on the disk: that of a million runs takes 60 MB.
+    Foreign keys are off, so the caller must look for rows that refer to nothing. A person's own
+    views do not stop the rebuilding of a table. Sorting for new indexes uses the disk: for a
+    million runs it takes 60 MB.
     """
     connection = database.connection
-    with database.in_use:  # A fork waits for it, here as anywhere.
+    with database.in_use:  # A fork waits for this lock.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
         connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 1)
         connection.execute("PRAGMA temp_store = FILE")
@@ -39,17 +39,17 @@ def rebuilding(database: Database) -> Iterator[None]:
     finally:
         with database.in_use:
             connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 0)
-            # A ROLLBACK that failed leaves a transaction, in which neither can be set any more.
+            # If a ROLLBACK failed, the transaction is still open, and neither can be set.
             if not connection.in_transaction:
                 connection.execute("PRAGMA temp_store = MEMORY")
                 connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
 
 
 def compact(database: Database) -> None:
-    """Rewrite the whole file without its free pages, and move all of the log into it.
+    """Rewrite the whole file without its free pages, and move the log into it.
 
-    No other process can write meanwhile. SQLite builds the new file on disk: in memory it took more
-    than the database itself.
+    Other processes can't write during that. SQLite builds the new file on the disk: in memory, it
+    took more than the size of the database.
     """
     connection = database.connection
     with translated_errors(database.path):
@@ -64,7 +64,7 @@ def compact(database: Database) -> None:
 
 @contextmanager
 def snapshot(database: Database) -> Iterator[None]:
-    """What is read within it is one state of the database; writers go on meanwhile."""
+    """Read one state of the database within the block, while others write."""
     connection = database.connection
     with translated_errors(database.path):
         connection.execute("BEGIN")
@@ -76,19 +76,16 @@ def snapshot(database: Database) -> Iterator[None]:
 
 
 def copy_to(database: Database, target: Path) -> None:
-    """Copy all that is committed, page by page, into an empty file that is there.
-
-    Raises apsw's errors as they are: they are of either of the two files.
-    """
+    """Copy all that is committed into an existing empty file. Raises apsw's errors."""
     for _ in copy_pages(database, target, pages=-1):
         pass
 
 
 def copy_pages(database: Database, target: Path, *, pages: int) -> Iterator[tuple[int, int]]:
-    """Copy the database into an empty file, so many pages at a time; how many of how many.
+    """Copy the database into an empty file, so many pages at each step; (copied, all) pages.
 
-    Within a `snapshot`: without one each commit of others makes the copy begin anew. Raises
-    apsw's errors as they are: they are of either file.
+    Call it within a `snapshot`: otherwise each commit of another connection restarts the copy.
+    Raises apsw's errors, which can be about either file.
     """
     copy = open_alone(target)
     try:
@@ -103,9 +100,9 @@ def copy_pages(database: Database, target: Path, *, pages: int) -> Iterator[tupl
 
 
 def leave_wal(database: Database) -> bool:
-    """Make it one plain file that nobody else can open until it is closed.
+    """Make the database one plain file that no other process can open until we close it.
 
-    False where somebody else has it open; nothing has changed then.
+    False, and nothing has changed, if another process has it open.
     """
     connection = database.connection
     with translated_errors(database.path):
@@ -117,7 +114,7 @@ def leave_wal(database: Database) -> bool:
             connection.execute("BEGIN EXCLUSIVE")
         except apsw.BusyError:
             return False
-        database.check_file()  # Who had it alone before us may have put another one there.
+        database.check_file()  # Before we got the lock, another file might have taken its place.
         return True
 
 
@@ -125,23 +122,22 @@ _MIB = 1024 * 1024
 
 
 def keep_copy(database: Database, *, suffix: str) -> Path:
-    """Copy what is committed to a file named like the database and `suffix`, mode 0600; its path.
+    """Copy the database to a file with its name and `suffix`, of mode 0600; the path of the copy.
 
-    For who holds the write lock: nothing is committed then, and nobody else makes this copy. What
-    has the name already stays, and is taken for the copy where it is the same; else the copy gets
-    a number. Raises DatabaseUnusable where it can't be made; nothing of it is left then.
+    The caller holds the write lock, so that nobody commits or makes the same copy. A file that has
+    this name is never replaced: if it is not the same, the copy gets a number. Raises
+    DatabaseUnusable, and leaves nothing behind, if the copy can't be made.
     """
     path = database.path.parent.resolve() / database.path.name
     new = path.with_name(f"{path.name}{suffix}.new")
     try:
-        # Of one that was killed.
-        new.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)  # of a process that was killed
         _need_space(path)
         try:
             _write(database, new)
             return _name(new, path.with_name(f"{path.name}{suffix}"))
         except BaseException:
-            with suppress(OSError):  # What went wrong first is told.
+            with suppress(OSError):  # Report the first error.
                 new.unlink(missing_ok=True)
             raise
     except (OSError, apsw.Error) as error:
@@ -160,10 +156,10 @@ def _write(database: Database, new: Path) -> None:
     try:
         os.fchmod(descriptor, 0o600)
         if os.geteuid() == 0:
-            # The copy is whose the database is, whoever upgrades it.
+            # The copy belongs to the owner of the database, not to root.
             owner = os.stat(database.path)
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        # A connection in a transaction that writes is no source of a copy.
+        # SQLite can't copy from a connection that has a write transaction.
         source = Database(database.path, must_exist=True)
         try:
             copy_to(source, new)
@@ -175,7 +171,7 @@ def _write(database: Database, new: Path) -> None:
 
 
 def _name(new: Path, wanted: Path) -> Path:
-    """Give the finished copy the first name that is free, unless it is there already."""
+    """Give the copy the first free name, unless an equal file exists; the path of the copy."""
     import filecmp
 
     for number in count(1):
@@ -214,7 +210,7 @@ def _free_bytes(path: Path) -> int:
 
 
 def _wanted_bytes(path: Path) -> int:
-    """Room for the copy, for a log that holds every table anew, and for these in the database."""
+    """Room for the copy, and for rebuilt tables in the log and in the database."""
     sizes = [path.stat().st_size]
     with suppress(FileNotFoundError):
         sizes.append(path.with_name(f"{path.name}-wal").stat().st_size)
@@ -223,11 +219,11 @@ def _wanted_bytes(path: Path) -> int:
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
-_MOST = 5  # one damage usually shows in many places
+_MOST = 5  # damages that are listed: one usually shows in many places
 _HEADING = "*** in database"
-_GROWING = frozenset({"executions", "outputs"})  # with the runs, and not with the schedules
+_GROWING = frozenset({"executions", "outputs"})  # tables that grow with each run
 _OF_SCHEDULES = ("schedule_scopes", "schedule_revisions", "schedule_upstreams", "state")
-# What mends rows that refer to nothing, by table and parent, where no history is lost.
+# How to repair rows that refer to missing ones, by table and parent, if that loses no history.
 _REPAIRS = {
     **{
         (table, "schedules"): f"""DELETE FROM {table}
@@ -243,7 +239,7 @@ _REPAIRS = {
 
 
 def is_write_locked(path: Path, *, wait_s: float) -> bool:
-    """Whether somebody holds the write lock for longer than we wait. Nothing is written."""
+    """Whether another process holds the write lock for longer than we wait. Writes nothing."""
     database = Database(path, busy_wait_s=wait_s, must_exist=True)
     try:
         with database.transaction():
@@ -255,18 +251,18 @@ def is_write_locked(path: Path, *, wait_s: float) -> bool:
 
 
 def find_damage(database: Database, *, is_deep: bool = False) -> list[str]:
-    """What is damaged, in SQLite's words; none where all is well. It reads the whole file, and
-    where `is_deep` holds each index against its table.
+    """Return SQLite's descriptions of damage; [] if all is well. Reads the whole file.
 
-    Raises DatabaseUnusable where that can't be read to its end.
+    `is_deep` also compares each index with its table. Raises DatabaseUnusable if the file can't be
+    read to its end.
     """
     return damage_of(database.rows, is_deep=is_deep)
 
 
 def damage_of(rows: Rows, *, is_deep: bool) -> list[str]:
-    """The same, of a connection that is asked by `rows`; raises what that raises."""
+    """As `find_damage`, over the connection of `rows`, whose errors it raises."""
     check = "integrity_check" if is_deep else "quick_check"
-    # SQLite 3.54 looks at the list of free pages with its own table, and not with all of them.
+    # SQLite 3.54 checks the list of free pages only with its own table.
     for check_sql in (f"PRAGMA {check}({_MOST})", "PRAGMA quick_check(sqlite_schema)"):
         damage = _damage_lines(rows, check_sql)
         if damage:
@@ -277,8 +273,10 @@ def damage_of(rows: Rows, *, is_deep: bool) -> list[str]:
 def find_damage_within(
     database: Database, is_over: Callable[[], bool]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """What is damaged in the tables that can be read before `is_over`, the vital ones first; and
-    the tables that were not read to their end."""
+    """Look for damage, table by table, until `is_over`; the largest tables come last.
+
+    Returns the damage and the tables that were not read to their end.
+    """
     tables = [
         name
         for (name,) in database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -307,7 +305,7 @@ class Orphans(NamedTuple):
 
 
 def find_orphans(rows: Rows, table: str | None = None) -> list[Orphans]:
-    """Which rows, of one table or of all, refer to what is missing."""
+    """Find the rows of one table, or of all, that refer to missing rows."""
     among = "" if table is None else f"('{table}')"
     found = rows(
         f"""SELECT "table", parent, count(*) FROM pragma_foreign_key_check{among}
@@ -323,11 +321,10 @@ def orphan_words(orphans: Orphans) -> str:
 
 
 def repair_orphans(database: Database) -> Iterator[Orphans]:
-    """Remove the rows that nothing can reach without their schedule or run, and make the groups
-    that schedules name; what each transaction repaired.
+    """Remove rows of missing schedules and runs, and create missing groups.
 
-    Output is removed in slices: there can be gigabytes of it, and fires wait meanwhile. Runs of a
-    missing schedule stay: they are history, which a backup may still explain.
+    Yields what each transaction repaired. Output is removed in slices, between which fires start:
+    there can be gigabytes of it. Runs of a missing schedule stay: they are history.
     """
     orphans = [one for one in find_orphans(database.rows) if is_repairable(one)]
     small = [one for one in orphans if one.table != "outputs"]
@@ -358,7 +355,7 @@ def _repair_outputs(database: Database, orphans: Orphans) -> Iterator[Orphans]:
 
 
 def repair(database: Database, orphans: Orphans) -> None:
-    """Repair such rows, inside the caller's transaction."""
+    """Repair these rows, inside the caller's transaction."""
     database.change(_REPAIRS[orphans.table, orphans.parent])
 
 
