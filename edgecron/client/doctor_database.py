@@ -16,7 +16,7 @@ from edgecron.formats.document_plan import APPLY
 from edgecron.model.listing import Idle, find_idle, standing_of
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
-from edgecron.store.sqlite.schedule_lists import Ailing
+from edgecron.store.sqlite.schedule_lists import FailingSchedule
 from edgecron.store.sqlite.whole_file import (
     find_damage,
     find_damage_within,
@@ -143,7 +143,7 @@ def check_schedules(
 def check_outcomes(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
     """The schedules that fail every time or have never run."""
     now = client.now()
-    ailing, count = client.store.find_ailing(now_ms=to_ms(now), limit=_MOST_AILING)
+    ailing, count = client.store.find_failing(now_ms=to_ms(now), limit=_MOST_AILING)
     found = [_judge_ailing(one, now=now, command=command) for one in ailing]
     if count > len(ailing):
         more = f"{count - len(ailing)} more schedules fail every time or have never run"
@@ -151,7 +151,7 @@ def check_outcomes(client: Client, *, command: Callable[[str], str]) -> list[Fin
     return found
 
 
-def _judge_ailing(one: Ailing, *, now: datetime, command: Callable[[str], str]) -> Finding:
+def _judge_ailing(one: FailingSchedule, *, now: datetime, command: Callable[[str], str]) -> Finding:
     if one.failed_count:
         runs = "its only run" if one.failed_count == 1 else f"all of its {one.failed_count} runs"
         words = f"{one.name} fails every time, {runs} so far"

@@ -1,4 +1,4 @@
-"""Values that pass between an engine and its store; `protocol` declares the calls."""
+"""Values that pass between an engine and its store. `protocol` declares the calls."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from edgecron.model.engine import Offers
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, FirePlan
 
-BEAT_MS = 600_000  # how often an engine renews the heartbeat of its runs: flash is not for writing
-STALE_MS = 3 * BEAT_MS  # after the last heartbeat, for readers that can't ask the kernel
+BEAT_MS = 600_000  # how often an engine renews the heartbeat of its runs: rarely, to spare flash
+STALE_MS = 3 * BEAT_MS  # after this, a run without heartbeat is shown as stale
 
 
 class Seat(NamedTuple):
-    """Who claims: the engine, the supervisor that will run it, and how much it runs at once.
+    """Who claims: an engine, its supervisor, its queues and its limits.
 
-    `max_starts` bounds how many it starts in this transaction; None is no bound. `only` is the
-    one queued execution that it takes, where it is there for nothing else. With `offers` it takes
-    of a program's queue only these.
+    `max_starts` limits the starts of one transaction; None is no limit. With `only`, the engine
+    takes only this queued run. With `offers`, it takes only these jobs of a program's queue.
     """
 
     engine_id: int
@@ -32,7 +31,7 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSchedule:
-    """A schedule as an engine needs it: `compiled` is a JSON array of expanded triggers."""
+    """A schedule for an engine. `compiled` is a JSON array of expanded triggers."""
 
     id: int
     revision: int
@@ -41,7 +40,7 @@ class StoredSchedule:
 
 
 class Decision(NamedTuple):
-    """A plan for one due schedule, with what the transaction needs to carry it out."""
+    """A plan for one due schedule, with the specification that carries it out."""
 
     plan: FirePlan
     spec: ScheduleSpec
@@ -49,7 +48,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootDecision:
-    """An `on boot` schedule that this boot has not decided yet, and its fire."""
+    """The fire of an `on boot` schedule that is not decided for this boot."""
 
     schedule_id: int
     revision: int
@@ -58,7 +57,10 @@ class BootDecision:
 
 
 class Granted(NamedTuple):
-    """A row that went to `running` for us, with its token; its own payload, where it has one."""
+    """A row that a claim set to `running`, with its lease token.
+
+    `payload` None: the run has the payload of its schedule.
+    """
 
     execution_id: int
     lease_token: str
@@ -78,10 +80,10 @@ class Granted(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """One row that a transaction wrote, for the log: `execution_id` and what became of the fire.
+    """A row that a transaction wrote, for the log.
 
-    `waits_for` says what keeps a queued one that is due: a `condition`, until `wait_until_ms`, or
-    others. `missed_*` are of a range that did not run, or by which the row of one has grown.
+    `waits_for` says why a due run is queued; for a condition, `condition` and `wait_until_ms` have
+    its text and deadline. `missed_*` are the range that did not run, or by which a row has grown.
     """
 
     execution_id: int
@@ -103,17 +105,17 @@ class Decided(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A schedule that was found to hold what can't be read, and why."""
+    """A schedule that can't be read, and the error."""
 
     schedule: str
     error: str
 
 
 class Ended(NamedTuple):
-    """A running row that was ended: why, as it is on record, and what was decided with it.
+    """The recorded end of a run: its reason, and the rows that were decided with it.
 
-    `has_replaced`: among that are fires that run in the place of others, whose end was asked for.
-    `broken` are schedules that were found so: a follower has no fire then.
+    `has_replaced`: a decided fire waits for the end of a run that it replaces. `broken` are
+    followers that can't be read and so have no fire.
     """
 
     reason: Reason | None
@@ -123,9 +125,9 @@ class Ended(NamedTuple):
 
 
 class Requeued(NamedTuple):
-    """A row that was claimed and never started: what became of it.
+    """A row that was claimed and never started.
 
-    `ended` is what followed, if its fire was cancelled instead of queued again.
+    `ended` is set if its fire was cancelled instead of queued again.
     """
 
     decided: Decided
@@ -133,9 +135,9 @@ class Requeued(NamedTuple):
 
 
 class ClaimBatch(NamedTuple):
-    """What a claim transaction did. `advanced` counts the schedules whose turn was ours.
+    """The result of a claim transaction. `advanced` counts the schedules that we decided.
 
-    `has_replaced`: it asked for the end of executions that run, to make room for newer ones.
+    `has_replaced`: a decided fire waits for the end of a run that it replaces.
     """
 
     granted: tuple[Granted, ...] = ()
@@ -146,10 +148,9 @@ class ClaimBatch(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """The schedule that an event is about, as it is when the event is told.
+    """The schedule of an event, at the time of the event.
 
-    `priority` is the run's own, if the event is about a run. `next_run_ms` None: nothing is to
-    come.
+    `priority` is that of the run, if the event is about one. `next_run_ms` None: no next run.
     """
 
     schedule_id: int
@@ -158,9 +159,9 @@ class Subject(NamedTuple):
 
 
 class QueuedRow(NamedTuple):
-    """A queued execution that is due, in claiming order.
+    """A due queued run, in claiming order.
 
-    `is_backfill`: it is of a backfill, be it its first attempt or a later one.
+    `is_backfill`: it belongs to a backfill, with any attempt.
     """
 
     execution_id: int
@@ -186,9 +187,9 @@ class QueuedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRow:
-    """A running execution, and who is said to run it.
+    """A running run, with its engine and supervisor as recorded.
 
-    `engine_key` names the engine's lock, None where the engine has said goodbye.
+    `engine_key` names the engine's lock; None if the engine has recorded its stop.
     """
 
     execution_id: int
@@ -205,7 +206,7 @@ class RunningRow:
 
 
 class EnginePresence(NamedTuple):
-    """When an engine was there: its start, its stop, and when it was certainly running last."""
+    """When an engine ran: its start, its stop, and when it was last known to be running."""
 
     key: str
     pid: int
@@ -218,10 +219,10 @@ class EnginePresence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockMarks:
-    """What a database remembers of clock and zones; None where nothing was noted yet.
+    """What a database has recorded about the clock and zones; None if nothing.
 
-    `local_timezone` names the machine's own zone, by whose rules its times were computed. The
-    clock was set last at `set_at_ms`, as the new time has it, by `set_by_ms`: less than 0 is back.
+    `local_timezone` names the machine's zone whose rules gave the stored times. The clock was last
+    set at `set_at_ms` (the new time) by `set_by_ms` (negative: back).
     """
 
     trusted_high_ms: int | None

@@ -9,13 +9,19 @@ import pytest
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.model.listing import RunPage
 from edgecron.model.run import Execution
-from edgecron.store.sqlite.history import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
+from edgecron.store.sqlite.history import (
+    MOST_SEPARATE,
+    Wanted,
+    find_bounds,
+    find_page,
+    find_page_ids,
+)
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
 
 MINUTE = 60_000
-MANY = (1, 3, 4, *range(1000, 1000 + MOST_APART))  # of which most have never been
+MANY = (1, 3, 4, *range(1000, 1000 + MOST_SEPARATE))  # of which most have never been
 
 STATUSES: tuple[tuple[Status, ...], ...] = (
     (),

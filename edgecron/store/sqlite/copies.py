@@ -32,8 +32,8 @@ from edgecron.store.sqlite.statements import translated_errors
 from edgecron.store.sqlite.whole_file import copy_pages, damage_of, leave_wal, snapshot
 
 _STEP_PAGES = 1000
-_CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table
-_PATIENCE_S = 2.0  # with a program that has it open, as a verb that is about to end
+_CACHE_KIB = 32 * 1024  # to check a copy, which jumps between indexes and tables
+_MOST_WAIT_S = 2.0  # for a program that has it open, such as a command that is about to end
 
 Progress = Callable[[int, int], object]
 
@@ -50,9 +50,9 @@ class Contents:
 
 
 def copy_database(path: Path, target: Path, *, on_progress: Progress) -> Contents:
-    """Copy a database that may be in use into an empty file, as one plain file; what it holds.
+    """Copy a database that may be in use into an empty file, as one plain file; its contents.
 
-    The copy is not synced to the disk yet. `on_progress` is told how many pages of how many.
+    The copy is not synced to the disk. `on_progress` gets the pages copied and the pages in all.
     Raises NotFound or DatabaseUnusable for the database, EdgecronError for the copy.
     """
     database = Database(path, must_exist=True)
@@ -70,10 +70,10 @@ def copy_database(path: Path, target: Path, *, on_progress: Progress) -> Content
 
 
 def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
-    """Look a database file through that nobody else uses, make it one plain file; what it holds.
+    """Check a database file that no other process uses, and make it one plain file; its contents.
 
-    Messages call it `shown`; `is_ours`: it was copied from a database just now. Raises
-    SchemaTooNew for one of a newer edgecron, DatabaseUnusable for a damaged one or none at all.
+    Messages call it `shown`. `is_ours`: it was just copied from a database. Raises SchemaTooNew
+    for a database of a newer edgecron, DatabaseUnusable for a damaged file or another kind of file.
     """
     with _copy_errors(shown, is_ours=is_ours):
         connection = open_alone(path)
@@ -103,10 +103,10 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
 
 
 def make_plain(path: Path) -> None:
-    """Make a database that nobody else uses one plain file, with all that lies in its log.
+    """Make a database that no other process uses one plain file, including its log.
 
-    Raises DatabaseUnusable where that can't be done. Whoever closed it last has tried, and tells
-    nobody where there was no room: without its log the file is torn.
+    Raises DatabaseUnusable if that fails: then the last process to close it failed too, silently,
+    as for want of space. Without its log, the file is torn.
     """
     with translated_errors(path):
         connection = open_alone(path)
@@ -122,8 +122,8 @@ def make_plain(path: Path) -> None:
 
 
 def read_contents(path: Path) -> Contents:
-    """What a database holds that may be in use. Raises DatabaseUnusable."""
-    database = Database(path, must_exist=True, busy_wait_s=_PATIENCE_S)
+    """The contents of a database that may be in use. Raises DatabaseUnusable."""
+    database = Database(path, must_exist=True, busy_wait_s=_MOST_WAIT_S)
     try:
         return _contents(database.rows)
     finally:
@@ -131,7 +131,7 @@ def read_contents(path: Path) -> Contents:
 
 
 class StoredCommand(NamedTuple):
-    """What a schedule of a database runs, and as whom; None is the user of its engine."""
+    """The job of a schedule. `user` None: it runs as the user of the engine."""
 
     schedule: str
     kind: str
@@ -141,7 +141,7 @@ class StoredCommand(NamedTuple):
 
 
 def read_commands(path: Path) -> list[StoredCommand]:
-    """What the schedules of a database run that nobody uses, of any version, by name."""
+    """The jobs of a database that no process uses, of any schema version, by schedule."""
     connection = open_alone(path)
     try:
         rows = connection.execute(
@@ -168,19 +168,19 @@ def _names_in(env: str) -> tuple[str, ...]:
 
 @contextmanager
 def hold_alone(path: Path) -> Iterator[None]:
-    """Keep everybody else out of a database, which is one plain file from then on.
+    """Keep all other processes out of a database, which becomes one plain file.
 
-    Raises Conflict where another program has it open.
+    Raises Conflict if another program has it open.
     """
-    database = Database(path, must_exist=True, busy_wait_s=_PATIENCE_S)
+    database = Database(path, must_exist=True, busy_wait_s=_MOST_WAIT_S)
     try:
         if not leave_wal(database):
             raise Conflict(
                 f"another program has database {path} open",
                 hint=f"end it first; which one says: fuser {path}",
             )
-        # Empty, and kept by SQLite while it holds the lock: what comes in the place of the
-        # database must not find it there.
+        # SQLite keeps an empty journal while it holds the lock. It must not lie beside the file
+        # that replaces the database.
         path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
         yield
     finally:
@@ -225,24 +225,24 @@ def _copy_errors(shown: Path, *, is_ours: bool) -> Iterator[None]:
     try:
         yield
     except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.NoMemError) as error:
-        # Of the system: it says nothing of what the file holds.
+        # A problem of the system, not of the file.
         why = "no space left" if isinstance(error, apsw.FullError) else str(error)
         named = "the copy" if is_ours else shown
         raise DatabaseUnusable(f"{named} can't be looked through ({why})") from error
     except apsw.Error as error:
         if is_ours:
-            # Page by page it was copied as it is.
+            # The copy has the same pages, so the database is damaged.
             raise _damaged(shown, str(error), is_ours=True) from error
         raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error
 
 
-_BECAME_UNKNOWN = "it was restored from a backup, and what became of it since is not known"
+_END_UNKNOWN = "it was restored from a backup, and what became of it since is not known"
 
 
 def renew_identity(database: Database, *, boot_id: str, now_ms: int) -> None:
-    """Make a copy a database of its own: another uuid and seed, no engine, no boot to be run for.
+    """Make a copy a database of its own: with another UUID and seed, and no running engine.
 
-    What runs on boot has run, or not, before the copy was put here.
+    The schedules that run on boot count as decided for this boot.
     """
     with database.transaction():
         database.change(
@@ -259,7 +259,7 @@ def renew_identity(database: Database, *, boot_id: str, now_ms: int) -> None:
 
 
 def cancel_all_queued(database: Database, *, now_ms: int) -> int:
-    """Cancel what is queued, and what that brings about; how many."""
+    """Cancel all queued runs, and those that follow from that; how many."""
     count = 0
     while True:
         with database.transaction():
@@ -274,10 +274,7 @@ def cancel_all_queued(database: Database, *, now_ms: int) -> int:
 
 
 def interrupt_all_running(database: Database, *, now_ms: int) -> int:
-    """End what runs, by the record, as after a crash that left nothing else; how many.
-
-    What its schedule says of interruptions is written with it.
-    """
+    """Record all running runs as interrupted; how many. Retries follow as the schedules say."""
     outcomes = [
         Outcome(
             execution_id=row.execution_id,
@@ -286,7 +283,7 @@ def interrupt_all_running(database: Database, *, now_ms: int) -> int:
             reason=Reason.RESTORED,
             started_ms=row.started_ms,
             finished_ms=now_ms,
-            error_msg=_BECAME_UNKNOWN,
+            error_msg=_END_UNKNOWN,
         )
         for row in find_running(database)
     ]
@@ -294,7 +291,7 @@ def interrupt_all_running(database: Database, *, now_ms: int) -> int:
 
 
 def find_due_names(database: Database, *, now_ms: int) -> list[str]:
-    """The schedules whose next fire is due, the longest first."""
+    """The schedules whose next fire is due; the one due for longest comes first."""
     rows = database.rows(
         """SELECT name FROM schedules
            WHERE next_run_at IS NOT NULL AND enabled AND next_run_at <= :now AND deleted_at IS NULL

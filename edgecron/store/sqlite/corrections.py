@@ -1,6 +1,6 @@
-"""Read and correct times that a wrong clock, a new time zone or SQL has left.
+"""Find and correct times that a wrong clock, a new time zone or SQL left wrong.
 
-A schedule's times change only if they are still as they were read.
+The times of a schedule only change if they are as they were read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HAS_KIND = """EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ({kinds}) {more})"""
 _CRON = _HAS_KIND.format(kinds="'cron'", more="")
 _LOCAL_CRON = _HAS_KIND.format(kinds="'cron'", more="AND value ->> '$.timezone' = 'local'")
-# The longest that a queued row waits for its due time: only a retry has one to come.
+# The longest time that a queued row waits for its due time. Only a retry has one in the future.
 _MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
     (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
      WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
@@ -37,7 +37,7 @@ _CALENDAR = _HAS_KIND.format(kinds="'cron', 'at'", more="")
 
 
 def find_clock_marks(database: Database) -> ClockMarks:
-    """What the database remembers of clock and zones."""
+    """What the database has recorded about the clock and zones."""
     row = database.row(
         """SELECT trusted_high_at, tzdata_version, local_timezone, clock_set_at, clock_set_by_ms
            FROM meta"""
@@ -62,7 +62,7 @@ def note_clock_set(database: Database, *, at_ms: int, by_ms: int) -> None:
 
 
 def note_trusted(database: Database, mark_ms: int, *, was_ms: int | None) -> bool:
-    """Move the trusted mark; False where somebody else has meanwhile."""
+    """Move the trusted mark; False if another engine has moved it."""
     with database.transaction():
         changed = database.change(
             "UPDATE meta SET trusted_high_at = :mark WHERE trusted_high_at IS :was",
@@ -82,9 +82,8 @@ def find_misdated(
 ) -> list[KeptTimes]:
     """The schedules whose times a wrong clock has moved.
 
-    They are decided up to later than `ahead_ms`, or to when there was no edgecron, or go by a
-    clock that can't be trusted. One that a person had run early is decided into the future as
-    well, and is left out.
+    They are decided beyond `ahead_ms`, or up to a time before edgecron existed, or follow a clock
+    that can't be trusted. A schedule is not among them if a person ran its next fire early.
     """
     return _kept(
         database,
@@ -102,16 +101,18 @@ def find_misdated(
     )
 
 
-# How far ahead of the clock a row may lie without saying that the clock was set back: an engine
-# claims functions up to 20 ms before their time, and a slewed clock is off by less than this.
+# A row this far ahead of the clock does not prove that the clock was set back: an engine claims
+# functions up to 20 ms early, and a slewed clock differs by less.
 _AHEAD_MS = 1_000
 
 
 def find_set_back(
     database: Database, *, read_now: Callable[[], int], ids: range = ALL_IDS
 ) -> list[KeptTimes]:
-    """The schedules that were decided, made or changed by a clock that was set back since, by at
-    least a second, and that do not repeat what it repeats yet."""
+    """The schedules that were decided or changed by a clock that was since set back by a second.
+
+    Schedules that already repeat the times since then are not among them.
+    """
     written = database.rows(
         """SELECT id, at FROM (
                SELECT id, max(coalesce(last_enqueued_at, 0), coalesce(repeats_since, updated_at))
@@ -120,7 +121,7 @@ def find_set_back(
            WHERE at > :now""",
         {"now": read_now() + _AHEAD_MS, "first": ids.start, "last": ids.stop - 1},
     )
-    # Read the clock again: what a peer has written since the first reading is not ahead.
+    # Read the clock again: another engine might have written after the first reading.
     now_ms = read_now()
     ahead = {schedule_id for schedule_id, at_ms in written if at_ms > now_ms + _AHEAD_MS}
     if not ahead:
@@ -137,9 +138,9 @@ def find_set_back(
 def find_intervals(
     database: Database, *, now_ms: int, has_stepped: bool, ids: range = ALL_IDS
 ) -> list[KeptTimes]:
-    """The schedules without calendar times that do not go by a clock that can't be trusted yet.
+    """The schedules without calendar times that do not follow the untrusted clock yet.
 
-    Those that do already, too, where it has stepped since.
+    With `has_stepped`, also those that followed it before it stepped.
     """
     return _kept(
         database,
@@ -152,7 +153,7 @@ def find_intervals(
 
 
 def find_zoned(database: Database, *, only_local: bool, ids: range = ALL_IDS) -> list[KeptTimes]:
-    """The schedules that have calendar times to come: all, or those in the machine's own zone."""
+    """The schedules with calendar times to come: all, or those in the machine's own zone."""
     return _kept(
         database,
         f"AND next_plan_at IS NOT NULL AND {_LOCAL_CRON if only_local else _CRON}",
@@ -162,9 +163,9 @@ def find_zoned(database: Database, *, only_local: bool, ids: range = ALL_IDS) ->
 
 
 def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
-    """Enabled schedules without a next time of which nobody has found that they are done.
+    """Enabled schedules without a next time that are not known to be done.
 
-    Not those whose next time counts from the end of a run that is active.
+    Not those whose next time counts from the end of an active run.
     """
     return _kept(
         database,
@@ -188,8 +189,8 @@ def settle_timeless(
 ) -> list[bool]:
     """Give schedules their missing next times, or record that they are done, in one transaction.
 
-    What they missed becomes a skipped row, and a boot at `booted_ms` that passed during a pause is
-    decided. False for a schedule that was changed meanwhile.
+    Times that they missed become a skipped row. A boot at `booted_ms`, during a pause, counts as
+    decided. False for a schedule that has changed.
     """
     done = []
     with database.transaction():
@@ -221,9 +222,9 @@ def settle_timeless(
 def retime(
     database: Database, changes: Sequence[Retimed], *, marks: ClockMarks | None
 ) -> list[bool]:
-    """Give schedules other times, in one transaction; False for one that has moved on meanwhile.
+    """Give schedules other times, in one transaction; False for one that has changed.
 
-    `marks` are written where none has.
+    `marks` are written if none has changed.
     """
     with database.transaction():
         done = [_retime_one(database, change) for change in changes]
@@ -236,10 +237,9 @@ def retime(
 
 
 def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
-    """Let what was queued by a clock that was ahead wait from now on; how many rows.
+    """Let rows that a clock queued that was ahead wait from now on; how many.
 
-    That is what was queued later than `ahead_ms`, or waits beyond it for longer than its retries
-    ever do.
+    They were queued later than `ahead_ms`, or are due longer after it than any retry waits.
     """
     delay_ms = f"min(max(0, due_at - queued_at), {_MOST_DELAY_MS})"
     with database.transaction():
@@ -254,7 +254,7 @@ def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
 
 
 def bring_back_successes(database: Database, *, now_ms: int) -> int:
-    """Let the last successes of a clock that was ahead have ended now; how many."""
+    """Set last successes in the future to now; how many."""
     with database.transaction():
         return database.change(
             "UPDATE schedules SET last_success_at = :now WHERE last_success_at > :now",

@@ -20,8 +20,8 @@ from edgecron.store.sqlite.due import OFFER, offers_text
 from edgecron.store.sqlite.revisions import snapshot_of
 from edgecron.store.sqlite.rows import engine_of, ok_codes_of
 
-_KEPT_STOPPED = 50  # of those that took a queue, and of those for a run of their own
-# One that never looked at any queue, for a run of its own, is no presence.
+_KEPT_STOPPED = 50  # stopped engines of each kind: with a queue, and for one run only
+# An engine for one run only never takes a queue, so it proves no presence.
 _IS_PRESENCE = "(queues != '[]' OR seen_at IS NOT NULL)"
 
 
@@ -37,9 +37,9 @@ def register_engine(
     max_running: int | None = None,
     local_timezone: str | None = None,
 ) -> int:
-    """Record an engine, and forget the oldest of those that stopped; its id.
+    """Record an engine and forget the oldest stopped ones; its id.
 
-    Safe to repeat where COMMIT raised: the key says that it is the same engine.
+    Safe to repeat after COMMIT raised: the key identifies the engine.
     """
     with database.transaction():
         database.change(
@@ -77,7 +77,7 @@ def register_engine(
 
 
 def note_offers(database: Database, engine_id: int, offers: Offers, *, now_ms: int) -> None:
-    """Record what an engine of a program offers from now on."""
+    """Record which jobs an engine of a program offers from now on."""
     with database.transaction():
         database.change(
             "UPDATE engines SET offers = :offers WHERE id = :id",
@@ -105,7 +105,7 @@ def note_zone(database: Database, engine_id: int, local_timezone: str) -> None:
 
 
 def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
-    """Record that an engine takes on nothing more, though it still looks after what it runs."""
+    """Record that an engine starts nothing more, although its runs are still running."""
     with database.transaction():
         database.change(
             f"""UPDATE engines SET queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL),
@@ -125,7 +125,7 @@ def note_presence(database: Database, engine_id: int, *, now_ms: int) -> None:
 
 
 def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
-    """When the engines that took one of these queues were there, newest first, but for one."""
+    """The presence of the engines that took one of these queues, except `but`; newest first."""
     return [
         EnginePresence(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]))
         for row in database.rows(
@@ -142,7 +142,7 @@ def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> l
 def retire_engine(
     database: Database, engine_id: int, *, now_ms: int, has_died: bool = False
 ) -> None:
-    """Record that an engine has stopped, or died; harmless when that is recorded already."""
+    """Record that an engine has stopped or died, unless that is recorded already."""
     with database.transaction():
         changed = database.change(
             """UPDATE engines SET stopped_at = :now, died = :died
@@ -154,7 +154,7 @@ def retire_engine(
 
 
 def find_engines(database: Database) -> list[EngineInfo]:
-    """Every engine that has not been recorded as stopped, oldest first."""
+    """Every engine that is not recorded as stopped, oldest first."""
     rows = database.rows(
         """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
                stopped_at, max_running, local_timezone
@@ -164,17 +164,17 @@ def find_engines(database: Database) -> list[EngineInfo]:
 
 
 def _note_vanished_with(database: Database, engine_id: int, now_ms: int) -> None:
-    """Record what has vanished with an engine, or come back, inside the transaction."""
+    """As `_note_vanished`, for the program of an engine, if it has one."""
     row = database.row("SELECT program FROM engines WHERE id = :id", {"id": engine_id})
     if row is not None and row[0] is not None:
         _note_vanished(database, row[0], now_ms)
 
 
 def _note_vanished(database: Database, queue: str, now_ms: int) -> None:
-    """Record what has vanished of a program's queue, and what has come back.
+    """Record which schedules of a program's queue have vanished or come back, in a transaction.
 
-    A schedule of a program has vanished if no running engine of the program offers it and the
-    engine that started last did not either.
+    A schedule has vanished if no running engine of the program offers it and the engine that
+    started last did not either.
     """
     database.change(
         f"""WITH counting (offers) AS (
@@ -192,9 +192,9 @@ def _note_vanished(database: Database, queue: str, now_ms: int) -> None:
 
 
 def find_running(database: Database) -> list[RunningRow]:
-    """Every running execution, with the lock names of who is said to run it.
+    """Every running run, with the engine and supervisor that are recorded for it.
 
-    Its kind is that of its revision: whatever its schedule is made meanwhile, the same has it.
+    Its kind is that of its revision: the schedule might have changed since.
     """
     rows = database.rows(
         f"""SELECT e.id, e.lease_token, e.engine_id,
@@ -229,7 +229,7 @@ def find_running(database: Database) -> list[RunningRow]:
 
 
 def find_cancelled(database: Database, engine_id: int) -> list[int]:
-    """The running executions of an engine whose end was asked for."""
+    """The running runs of an engine that someone cancelled."""
     rows = database.rows(
         """SELECT id FROM executions INDEXED BY executions_active
            WHERE status = 'running' AND status IN ('queued', 'running')
@@ -242,9 +242,9 @@ def find_cancelled(database: Database, engine_id: int) -> list[int]:
 def adopt(
     database: Database, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int
 ) -> list[bool]:
-    """Put running rows down as another engine's; their supervisor answers to it already.
+    """Record runs as those of another engine; False for a row that has changed.
 
-    The token stays: it is what the supervisor knows them by.
+    The lease token stays: the supervisor identifies the run by it.
     """
     with database.transaction():
         return [
@@ -268,7 +268,7 @@ def adopt(
 
 
 def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
-    """Note that what an engine runs is alive."""
+    """Renew the heartbeat of an engine's runs."""
     with database.transaction():
         database.change(
             """UPDATE executions INDEXED BY executions_active
@@ -280,7 +280,7 @@ def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
 
 
 def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> RunningRow | None:
-    """Note that a running execution is to end, and say who runs it; None where none runs."""
+    """Record that a run is to be cancelled; return its row, or None if it is not running."""
     with database.transaction():
         database.change(
             """UPDATE executions SET cancel_requested_at = :now
@@ -291,5 +291,5 @@ def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> Run
 
 
 def find_running_row(database: Database, execution_id: int) -> RunningRow | None:
-    """A running execution and who runs it, or None where it is not running."""
+    """The row of a run, or None if it is not running."""
     return next((row for row in find_running(database) if row.execution_id == execution_id), None)

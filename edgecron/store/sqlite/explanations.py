@@ -1,4 +1,4 @@
-"""Read what explains a schedule: its active runs, what decided a past time, who can't keep up."""
+"""Read what explains a schedule: its active runs, past decisions, and times it could not keep."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from edgecron.store.sqlite.limits import Needs, RunCounts
 from edgecron.store.sqlite.revisions import columns_of
 from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of
 
-_MOST_SKIPPED = 2_000  # newest skipped rows that are looked at
+_MOST_SKIPPED = 2_000  # newest skipped rows that are read
 _FAST_MS = 1_000  # an interval shorter than this is shorter than the run of most commands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospects:
-    """What bears on a fire of this moment, and on the runs that are active.
+    """What would happen to a fire of a schedule now, and its active runs.
 
-    `active` are the first of `active_count`, in the order in which they go on; `unmet` is the
-    text of a condition that a fire of the schedule's triggers would wait for, or None.
+    `active` has the first of `active_count` runs, in the order in which they continue. `unmet` is
+    the text of a condition that a fire would wait for, or None.
     """
 
     active: tuple[Execution, ...]
@@ -38,7 +38,7 @@ class Prospects:
 def find_prospects(
     database: Database, schedule: Schedule, *, most_active: int, now_ms: int
 ) -> Prospects:
-    """How things stand for a schedule."""
+    """Read the prospects of a schedule."""
     group = schedule.spec.group
     return Prospects(
         active=tuple(_find_active(database, schedule.id, limit=most_active)),
@@ -50,20 +50,20 @@ def find_prospects(
 
 
 def _find_occupancies(database: Database, schedule: Schedule) -> dict[tuple[str, str], Occupancy]:
-    """What is active of a schedule, in each of its scopes."""
+    """Count the active fires of a schedule in each of its scopes."""
     counts = RunCounts(database, None, [schedule.id])
     return {scope: counts.occupancy((schedule.id, *scope)) for scope in schedule.spec.scopes}
 
 
 def _find_unmet(database: Database, schedule: Schedule, *, now_ms: int) -> str | None:
-    """The text of a condition that a fire of a schedule would wait for now, or None."""
+    """The text of a condition that a fire would wait for now, or None."""
     needs = Needs(database, now_ms=now_ms)
     unmet = needs.find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE)
     return None if unmet is None else unmet.text
 
 
 def _is_group_full(database: Database, group: str) -> bool:
-    """Whether as many run of a group as may."""
+    """Whether as many runs of a group are running as its limit allows."""
     rows = database.rows(
         """SELECT 1 FROM groups AS g
            WHERE g.name = :group AND g.max_running <= (
@@ -77,7 +77,7 @@ def _is_group_full(database: Database, group: str) -> bool:
 
 
 def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Execution]:
-    """The active executions of a schedule, in the order in which they go on."""
+    """The active runs of a schedule, in the order in which they continue."""
     columns = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
     rows = database.rows(
         f"""SELECT {columns}, s.name
@@ -91,7 +91,7 @@ def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Ex
 
 
 def _count_active(database: Database, schedule_id: int) -> int:
-    """How many executions of a schedule are queued or running."""
+    """How many runs of a schedule are queued or running."""
     [(count,)] = database.rows(
         """SELECT count(*) FROM executions INDEXED BY executions_active
            WHERE schedule_id = :id AND status IN ('queued', 'running')""",
@@ -101,8 +101,7 @@ def _count_active(database: Database, schedule_id: int) -> int:
 
 
 def find_late(database: Database, *, now_ms: int) -> tuple[list[tuple[int, str]], int]:
-    """The late runs that are running, as (id, schedule), and how many more are due and wait for a
-    place."""
+    """The late runs that are running, as (id, schedule), and how many others wait for a place."""
     running = database.rows(
         """SELECT e.id, s.name FROM executions AS e INDEXED BY executions_active
            CROSS JOIN schedules AS s ON s.id = e.schedule_id
@@ -126,11 +125,11 @@ def find_late(database: Database, *, now_ms: int) -> tuple[list[tuple[int, str]]
 def find_outrun(
     database: Database, *, since_ms: int, least: int, schedule_id: int | None = None
 ) -> list[tuple[int, str, str, int, int]]:
-    """(id, name, queue, skipped, from) of the schedules of which at least so many times since an
-    instant were skipped although engines were running, the most first.
+    """Find the schedules with at least so many skipped times although engines were running.
 
-    These are times that an engine did not get to. They are also times that overlap skipped, if
-    runs are shorter than the interval and so waited for a place, or if no run can be as short.
+    Returns (id, name, queue, skipped, from), the most skipped first. The times were skipped because
+    an engine was too slow. They also count if they were skipped for overlap and the runs are
+    shorter than the interval, so that they waited for a place, or if no run can be so short.
     """
     return database.rows(
         f"""SELECT s.id, s.name, s.queue, sum(r.missed_count) AS skipped, min(r.missed_from_at)
@@ -153,8 +152,8 @@ def find_outrun(
     )
 
 
-_NEAR = 100  # rows on either side among which a range that covers a time is looked for
-_LATE_MS = 86_400_000  # so long after its plan time a run that was started then is looked for
+_NEAR = 100  # rows before and after a time that are searched for a range that covers it
+_LATE_MS = 86_400_000  # a run that started at a time was planned at most this much earlier
 _COLUMNS = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
 _FROM = f"""SELECT {_COLUMNS}, s.name
     FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
@@ -162,9 +161,9 @@ _FROM = f"""SELECT {_COLUMNS}, s.name
 
 
 class StoredRevision(NamedTuple):
-    """What a schedule said from an instant on, as columns of its specification.
+    """The definition of a schedule from an instant on, as columns.
 
-    `is_newest`: it says that still. `is_removed`: retention has removed what it said then.
+    `is_newest`: it is still valid. `is_removed`: retention has removed the one of that time.
     """
 
     revision: int
@@ -182,14 +181,13 @@ def find_deciding(
     from_ms: int,
     to_ms: int,
 ) -> list[Execution]:
-    """The executions planned or started from an instant to another, oldest first, and the ranges
-    that cover one of them."""
+    """The runs planned or started within a span, and the ranges that cover it, oldest first."""
     params = {"schedule": schedule_id, "kind": scope[0], "scope": scope[1], "to": to_ms}
     limit = {"near": _NEAR}
     before = _read(
         database, "AND e.plan_at <= :to ORDER BY e.plan_at DESC LIMIT :near", params | limit
     )
-    # A range may be called by its end.
+    # The plan time of a range can be its end.
     after = _read(database, "AND e.plan_at > :to ORDER BY e.plan_at LIMIT :near", params | limit)
     since, until = from_instant(from_ms), from_instant(to_ms)
     found = [
@@ -201,7 +199,7 @@ def find_deciding(
         run for run in after if run.missed_from_at is not None and run.missed_from_at <= until
     ]
     if not found:
-        # Late, or moved by jitter or by hand: planned for an earlier time, and started then.
+        # Runs that were planned earlier, and were late or moved by jitter or a person.
         early = from_instant(from_ms - _LATE_MS)
         found = [
             run
@@ -217,9 +215,9 @@ def _read(database: Database, more: str, params: dict[str, Any]) -> list[Executi
 
 
 def find_revision(database: Database, schedule_id: int, *, at_ms: int) -> StoredRevision | None:
-    """What a schedule said at an instant; before it was made, what it said first.
+    """The definition of a schedule at an instant; before its creation, its first one.
 
-    None if nothing that it said was kept.
+    None if no definition was kept.
     """
     select = """SELECT revision, at, snapshot, known_until FROM schedule_revisions
         WHERE schedule_id = :id"""

@@ -1,7 +1,7 @@
-"""Read runs, also those of removed schedules, in pages with the newest first.
+"""Read runs in pages, the newest first, including those of removed schedules.
 
-Pages are keyset pages, never OFFSET. An index finds the wanted runs if one fits; else the query
-walks back through all runs, and takes longer the rarer they are.
+Pages are keyset pages, never OFFSET. If no index fits, a query walks back through all runs and
+takes longer the rarer the wanted runs are.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of, unreadab
 from edgecron.store.sqlite.statements import Params
 
 COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
-# CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
+# CROSS fixes the order of the tables: with statistics, SQLite might begin with schedules and sort.
 _JOIN = "CROSS JOIN schedules AS s ON s.id = e.schedule_id"
 _UNWELL = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.INTERRUPTED)
-_KINS = ((Status.QUEUED, Status.RUNNING), _UNWELL)
-# Of so many schedules each is looked at by itself, in 10 ms; of more, some soon turn up.
-MOST_APART = 1000
+_INDEXED = ((Status.QUEUED, Status.RUNNING), _UNWELL)  # the statuses that partial indexes have
+# The runs of up to this many schedules are found schedule by schedule, in 10 ms. Those of more
+# schedules are not rare.
+MOST_SEPARATE = 1000
 
 
 class Wanted(NamedTuple):
-    """Which executions are wanted; what is empty, or None, lets every one through.
+    """Which runs are wanted. An empty field, or None, admits every run.
 
-    Of `reasons`, None is an execution without one. Of no schedules, `()`, there are none.
+    A reason of None is a run without a reason. Without schedules, `()`, there are no runs.
     """
 
     schedule_ids: Sequence[int] | None = None
@@ -45,9 +46,9 @@ class Wanted(NamedTuple):
 
 
 def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
-    """A page of the wanted runs, newest first: those next to `after_id`, else the newest.
+    """A page of the wanted runs, newest first: the first ones after `after_id`, else the newest.
 
-    A run that can't be read is named in the page, and the next run takes its place.
+    The page names runs that can't be read, and has other runs in their place.
     """
     try:
         return RunPage(_find_page(database, wanted, limit=limit), [])
@@ -84,20 +85,20 @@ def _find_page(database: Database, wanted: Wanted, *, limit: int) -> list[Execut
 
 
 def find_page_ids(database: Database, wanted: Wanted, *, limit: int) -> list[int]:
-    """The ids of such a page, newest first."""
+    """The ids of the runs of a page, newest first."""
     ids: list[int] = []
     for statuses in _kinds(wanted):
         if _is_of_some(wanted):
             ids += _walk_some(database, statuses, wanted, limit=limit)
         else:
             ids += [row[0] for row in _walk(database, "e.id", statuses, wanted, limit=limit)]
-    # Of what each kind has, the page is what lies nearest to where it begins.
+    # The page has the ids that are nearest to its beginning.
     ids.sort(reverse=wanted.after_id is None)
     return sorted(ids[:limit], reverse=True)
 
 
 def find_bounds(database: Database) -> RunBounds:
-    """The first and the last id of all executions."""
+    """The first and the last id of all runs."""
     [(first, last)] = database.rows(
         """SELECT coalesce((SELECT min(id) FROM executions), 0),
                coalesce((SELECT max(id) FROM executions), 0)"""
@@ -118,14 +119,14 @@ def _newest_first(executions: Iterable[Execution]) -> list[Execution]:
 
 
 def _kinds(wanted: Wanted) -> list[tuple[Status, ...]]:
-    """The statuses that are wanted, parted by how they are found; `()` is every one.
+    """Split the wanted statuses into groups, one for each query; `()` is every status.
 
-    What is active, or went otherwise than well, is found status by status. Successes are found by
-    walking back through everything, and whatever is wanted beside them on the same way.
+    Indexes find active runs and runs that did not succeed, status by status. Successes need a walk
+    back through all runs, which also finds the other wanted statuses.
     """
     statuses = tuple(dict.fromkeys(wanted.statuses))
     if wanted.reasons and None not in wanted.reasons:
-        # Nothing else has one.
+        # Other statuses have no reason.
         statuses = tuple(status for status in statuses or _UNWELL if status in _UNWELL)
     elif not statuses or Status.SUCCESS in statuses:
         return [statuses]
@@ -134,7 +135,7 @@ def _kinds(wanted: Wanted) -> list[tuple[Status, ...]]:
 
 def _is_of_some(wanted: Wanted) -> bool:
     ids = wanted.schedule_ids
-    return ids is not None and 1 < len(ids) <= MOST_APART
+    return ids is not None and 1 < len(ids) <= MOST_SEPARATE
 
 
 def _walk(
@@ -145,14 +146,14 @@ def _walk(
     *,
     limit: int,
 ) -> list[tuple[Any, ...]]:
-    """Rows from where the page begins: of all schedules, of one, or of many."""
+    """The rows of a page: of all schedules, of one, or of many."""
     wheres, params = _wheres(statuses, wanted)
     ids = wanted.schedule_ids
     if ids is not None and len(ids) == 1:
         wheres.append("e.schedule_id = :schedule")
         params["schedule"] = ids[0]
     elif ids is not None:
-        # The plus keeps SQLite from sorting all that they ever ran.
+        # The plus keeps SQLite from sorting all their runs.
         wheres.append("+e.schedule_id IN (SELECT value FROM json_each(:schedules))")
         params["schedules"] = json.dumps(list(ids))
     where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
@@ -167,10 +168,10 @@ def _walk(
 def _walk_some(
     database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int
 ) -> list[int]:
-    """The ids of a page of some schedules."""
+    """The ids of a page of a few schedules."""
     ids = wanted.schedule_ids or ()
     if len(ids) > limit:
-        # The page is of those schedules whose own first ones are the first.
+        # Only the schedules with the first runs can be on the page.
         firsts = _walk_each(database, statuses, wanted, limit=limit, each=1)
         wanted = wanted._replace(schedule_ids=[schedule_id for _, schedule_id in firsts])
     found = _walk_each(database, statuses, wanted, limit=limit, each=limit)
@@ -180,7 +181,7 @@ def _walk_some(
 def _walk_each(
     database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int, each: int
 ) -> list[tuple[int, int]]:
-    """(id, schedule) of the page, were each schedule to have `each` rows at most."""
+    """(id, schedule) of a page for which each schedule provides at most `each` rows."""
     wheres, params = _wheres(statuses, wanted)
     index, direction = _index(statuses, is_by_schedule=True), _direction(wanted)
     return database.rows(
@@ -201,13 +202,13 @@ def _walk_each(
 
 
 def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], dict[str, Any]]:
-    """The conditions, but for the schedules, and their values."""
+    """The conditions, except those of schedules, and their parameters."""
     wheres: list[str] = []
     params: dict[str, Any] = {}
     if len(statuses) == 1:
         wheres.append(f"e.status = {_listed(statuses)}")
-        # In the words of the indexes that have these only.
-        wheres += [f"e.status IN ({_listed(kin)})" for kin in _KINS if statuses[0] in kin]
+        # Repeat the condition of the partial index, so that SQLite can use it.
+        wheres += [f"e.status IN ({_listed(group)})" for group in _INDEXED if statuses[0] in group]
     elif statuses:
         wheres.append(f"e.status IN ({_listed(statuses)})")
     for column, values in (("cause", wanted.causes), ("reason", wanted.reasons)):
@@ -226,7 +227,7 @@ def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], di
 
 
 def _index(statuses: tuple[Status, ...], *, is_by_schedule: bool) -> str:
-    """What is to be used where SQLite might walk back through the past instead, or sort it."""
+    """The index to use if SQLite might otherwise walk through all runs or sort them."""
     if len(statuses) == 1 and statuses[0] is Status.QUEUED:
         name = "executions_active" if is_by_schedule else "executions_queued"
     elif len(statuses) == 1 and statuses[0] is Status.RUNNING:
@@ -248,12 +249,11 @@ def _direction(wanted: Wanted) -> str:
     return "DESC" if wanted.after_id is None else ""
 
 
-# CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
-_FROM = "FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"
+_FROM = f"FROM executions AS e {_JOIN}"
 
 
 def find_execution(database: Database, execution_id: int) -> Execution | None:
-    """One execution, or None. Raises Unreadable."""
+    """One run, or None. Raises Unreadable."""
     return _find_one(database, f"{_FROM} WHERE e.id = :id", {"id": execution_id})
 
 
@@ -267,9 +267,9 @@ def find_executions(
     before_id: int | None = None,
     limit: int = 20,
 ) -> RunPage:
-    """A page of executions, newest first; the next page is asked for before its last id.
+    """A page of runs, newest first. The next page is before the last id of this one.
 
-    Those of `former_ids` are among those of a schedule.
+    The runs of a schedule include those of the schedules `former_ids`.
     """
     schedule_ids = None if schedule_id is None else (schedule_id, *former_ids)
     wanted = Wanted(
@@ -279,7 +279,7 @@ def find_executions(
 
 
 def find_waiting(database: Database, *, limit: int) -> list[Execution]:
-    """Executions that wait for a condition, those whose deadline comes first before the others."""
+    """Runs that wait for a condition, those with the earliest deadline first."""
     return _find_readable(
         database,
         """FROM executions AS e INDEXED BY executions_owed
@@ -290,10 +290,7 @@ def find_waiting(database: Database, *, limit: int) -> list[Execution]:
 
 
 def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
-    """The newest execution of a schedule that was to run and did, or failed to; None: none.
-
-    Raises Unreadable.
-    """
+    """The newest run of a schedule that was started, or None. Raises Unreadable."""
     return _find_one(
         database,
         f"""{_FROM} WHERE e.schedule_id = :schedule AND e.claimed_at IS NOT NULL
@@ -303,10 +300,7 @@ def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
 
 
 def find_next_attempt(database: Database, execution: Execution) -> Execution | None:
-    """The attempt of the same fire that follows an execution, or None where there is none.
-
-    Raises Unreadable.
-    """
+    """The next attempt of the same fire, or None. Raises Unreadable."""
     return _find_one(
         database,
         f"""{_FROM} WHERE e.schedule_id = :schedule AND e.scope_kind = :scope_kind
@@ -326,7 +320,7 @@ def find_next_attempt(database: Database, execution: Execution) -> Execution | N
 def find_later(
     database: Database, schedule_id: int, *, after_id: int, limit: int
 ) -> list[Execution]:
-    """The readable executions of a schedule after an id, oldest first."""
+    """The readable runs of a schedule after an id, oldest first."""
     wanted = Wanted(schedule_ids=(schedule_id,), after_id=after_id)
     return find_page(database, wanted, limit=limit).runs[::-1]
 
@@ -351,7 +345,7 @@ def find_removals(database: Database, name: str) -> list[tuple[int, int]]:
 
 
 def is_removed(database: Database, execution_id: int) -> bool:
-    """Whether retention removed the execution of this id; no id is given twice."""
+    """Whether retention removed the run of this id. No id is given twice."""
     row = database.row(
         """SELECT 1 WHERE :id BETWEEN 1 AND (SELECT max(id) FROM executions)
                AND NOT EXISTS (SELECT 1 FROM executions WHERE id = :id)""",
@@ -361,7 +355,7 @@ def is_removed(database: Database, execution_id: int) -> bool:
 
 
 def count_active(database: Database) -> dict[Status, int]:
-    """How many executions are queued and running."""
+    """Count the queued and the running runs."""
     rows = database.rows(
         """SELECT status, count(*) FROM executions
            WHERE status IN ('queued', 'running') GROUP BY status"""
@@ -370,7 +364,7 @@ def count_active(database: Database) -> dict[Status, int]:
 
 
 def _find_one(database: Database, rest: str, params: Params) -> Execution | None:
-    """The execution that the rest of a statement finds, or None. Raises Unreadable, with its id."""
+    """The run that the rest of a statement finds, or None. Raises Unreadable with its id."""
     try:
         row = database.row(f"SELECT {COLUMNS} {rest}", params)
     except Unreadable as error:
@@ -381,7 +375,7 @@ def _find_one(database: Database, rest: str, params: Params) -> Execution | None
 
 
 def _find_readable(database: Database, rest: str, params: Params) -> list[Execution]:
-    """The readable executions among those that the rest of a statement finds, in its order."""
+    """The readable runs among those that the rest of a statement finds, in its order."""
     with suppress(Unreadable):
         rows = database.rows(f"SELECT {COLUMNS} {rest}", params)
         return [execution_of(row) for row in rows]

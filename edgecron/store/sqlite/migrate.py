@@ -56,7 +56,7 @@ SCHEMA_VERSION = len(SCRIPTS)
 
 
 def _edited_trigger() -> str:
-    """The trigger that gives an edit by SQL a revision, for the columns that there are."""
+    """The trigger that gives an edit by SQL a revision, over all columns of a definition."""
     listed = ", ".join(SPEC_COLUMNS)
     snapshot = ", ".join(f"'{name}', {name}" for name in SPEC_COLUMNS)
     return f"""CREATE TRIGGER schedules_edited AFTER UPDATE OF {listed} ON schedules
@@ -72,7 +72,7 @@ END"""
 
 
 _DROP_EDITED = "DROP TRIGGER IF EXISTS schedules_edited"
-# The triggers of edgecron, exactly as databases have them.
+# The triggers of edgecron, with exactly the text that databases have.
 OWN_TRIGGERS = (
     """CREATE TRIGGER executions_final BEFORE UPDATE ON executions
 WHEN OLD.status NOT IN ('queued', 'running') AND (
@@ -95,9 +95,9 @@ END""",
     _edited_trigger(),
 )
 
-# What the second script brings, and what databases of version 1 have where a state of edgecron
-# that was never released has made them.
-_BROUGHT_BY_2 = """
+# The additions of the second script. Databases of version 1 that an unreleased edgecron created
+# have them already.
+_ADDED_BY_2 = """
     SELECT 'meta.local_timezone', count(*) FROM pragma_table_info('meta')
     WHERE name = 'local_timezone' UNION ALL
     SELECT 'engines.supervisor_id', count(*) FROM pragma_table_info('engines')
@@ -114,9 +114,9 @@ _BROUGHT_BY_2 = """
 def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> None:
     """Create the schema in an empty database, or bring an older one up to date.
 
-    `seed` is that of a new one; None is a random one.
-    An older one is copied beforehand, beside it. Raises SchemaTooNew where a newer edgecron wrote
-    it, and DatabaseUnusable where it can't be copied or brought up to date: it is then as before.
+    A new database gets `seed`; None is a random one. An older database is first copied to a file
+    beside it. Raises SchemaTooNew for a database of a newer edgecron, and DatabaseUnusable if it
+    can't be copied or brought up to date: then it has not changed.
     """
     if _version_of(database) != SCHEMA_VERSION:
         with rebuilding(database), database.transaction():
@@ -125,7 +125,7 @@ def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> No
 
 
 def refuse_planted(database: Database) -> None:
-    """Raise DatabaseUnusable if somebody added or changed a trigger: our writes would run it."""
+    """Raise DatabaseUnusable for a trigger that is not edgecron's: our writes would run it."""
     planted = database.rows(
         """SELECT name FROM sqlite_schema WHERE type = 'trigger'
            AND (sql IS NULL OR sql NOT IN (SELECT value FROM json_each(:ours)))""",
@@ -140,12 +140,12 @@ def refuse_planted(database: Database) -> None:
 
 
 def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
-    # Read again under the lock: another process may have migrated it meanwhile.
+    # Read again under the lock: another process might have migrated the database.
     version = _version_of(database)
     if version == SCHEMA_VERSION:
         return
     if version > 0:
-        # It differs with the columns that a version has, and is made again below.
+        # Its text depends on the columns of the version; it is created again below.
         database.change(_DROP_EDITED)
         refuse_planted(database)
         first_step = _first_step(database, version)
@@ -166,7 +166,7 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
 
 
 def _repair_orphans(database: Database) -> None:
-    """Repair rows that refer to missing ones, if that loses no history; the copy still has them."""
+    """Repair rows that refer to missing ones, if that loses no history. The copy has them still."""
     orphans = find_orphans(database.rows)
     lasting = [one for one in orphans if not is_repairable(one)]
     if lasting:
@@ -198,16 +198,16 @@ def _version_of(database: Database) -> int:
 
 
 def _first_step(database: Database, version: int) -> int:
-    """The first script that an older database lacks.
+    """The number of the first script that an older database lacks.
 
-    Raises DatabaseUnusable where it has only part of what one brings.
+    Raises DatabaseUnusable if the database has only some of the additions of a script.
     """
     if version != 1:
         return version + 1
-    brought = dict(database.rows(_BROUGHT_BY_2))
-    if not any(brought.values()):
+    added = dict(database.rows(_ADDED_BY_2))
+    if not any(added.values()):
         return 2
-    lacking = [name for name, count in brought.items() if not count]
+    lacking = [name for name, count in added.items() if not count]
     if lacking:
         raise _refused(
             database, f"it is of a state between two versions, and lacks {', '.join(lacking)}"

@@ -1,7 +1,8 @@
-"""Store what each schedule said at each revision, where it came from, and the decided apply.
+"""Store the definitions of schedules by revision, where they came from, and a decided apply.
 
-Engines run a fire as its revision said. Only a change of the definition stores a snapshot: a pause,
-a resume and a reschedule only raise the revision, and the newest earlier snapshot still holds.
+An engine runs a fire by the definition of its revision. Only a change of the definition stores a
+snapshot. A pause, a resume and a reschedule only raise the revision: the newest earlier snapshot
+is valid for it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from edgecron.store.sqlite.rows import SPEC_COLUMNS, spec_of
 
 
 def snapshot_of(schedule_id: str, revision: str) -> str:
-    """The revision of the snapshot that holds at a revision, in SQL; both names are SQL, too."""
+    """SQL for the revision of the snapshot that is valid at a revision; both arguments are SQL."""
     return f"""(SELECT max(f.revision) FROM schedule_revisions AS f
         WHERE f.schedule_id = {schedule_id} AND f.revision <= {revision})"""
 
@@ -37,7 +38,7 @@ _ORIGINS = f"""SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisio
 
 
 def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
-    """The schedules of these (id, revision) pairs, as an engine needs them."""
+    """The schedules of these (id, revision) pairs; a revision without a snapshot is left out."""
     return [
         StoredSchedule(
             id=schedule_id,
@@ -54,7 +55,7 @@ def find_compiled(
 ) -> list[tuple[int, int, dict[str, Any], tuple[tuple[str, str], ...]]]:
     """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots.
 
-    No columns of what can't be read: `spec_of` then says that of it, and of no other.
+    A snapshot that can't be read has no columns, so that `spec_of` raises Unreadable only for it.
     """
     if not wanted:
         return []
@@ -71,14 +72,11 @@ def find_compiled(
 
 
 def _find_snapshots(database: Database, wanted: Sequence[tuple[int, int]]) -> list[tuple[Any, ...]]:
-    return database.rows(
-        _FIND,
-        {"wanted": json.dumps(list(wanted))},
-    )
+    return database.rows(_FIND, {"wanted": json.dumps(list(wanted))})
 
 
 def columns_of(snapshot: str) -> dict[str, Any]:
-    """The columns that a snapshot keeps; none of one that is no such thing."""
+    """The columns of a snapshot; {} if it can't be read."""
     try:
         found = json.loads(snapshot)
     except (ValueError, RecursionError):
@@ -87,7 +85,7 @@ def columns_of(snapshot: str) -> dict[str, Any]:
 
 
 def find_origins(database: Database) -> dict[str, str]:
-    """What made each schedule say what it says now, by name: `cli`, `crontab` and the like."""
+    """Which front end wrote the definition of each schedule, by name: `cli`, `crontab`, ..."""
     return dict(database.rows(_ORIGINS))
 
 
@@ -99,7 +97,7 @@ def write_revision(
     origin: str,
     now_ms: int,
 ) -> None:
-    """Keep what a schedule said at a revision, inside the caller's transaction."""
+    """Store the definition of a schedule at a revision, inside the caller's transaction."""
     database.change(
         """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
            VALUES (:id, :revision, :now, :origin, :snapshot)""",
@@ -116,7 +114,10 @@ def write_revision(
 def mark_broken(
     database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
 ) -> bool:
-    """Stop a schedule whose stored trigger can't be read, and keep the reason with it."""
+    """Stop a schedule whose stored trigger can't be read, and store the reason.
+
+    False if it has another revision now.
+    """
     with database.transaction():
         return note_broken(database, schedule_id, revision=revision, error=error, now_ms=now_ms)
 
@@ -124,7 +125,7 @@ def mark_broken(
 def note_broken(
     database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
 ) -> bool:
-    """The same inside the caller's transaction; False where it is another revision by now."""
+    """As `mark_broken`, inside the caller's transaction."""
     changed = database.change(
         """UPDATE schedules SET trigger_error = :error, next_plan_at = NULL,
                next_run_at = NULL, next_source = NULL, updated_at = :now
@@ -135,14 +136,14 @@ def note_broken(
 
 
 def find_imported(database: Database) -> list[tuple[int, str, str]]:
-    """(schedule, source, imprint) of every import, those of removed schedules as well."""
+    """(schedule, source, imprint) of every import, including those of removed schedules."""
     return database.rows(
         "SELECT schedule_id, source, imprint FROM imported_entries ORDER BY schedule_id"
     )
 
 
 def find_imported_before(database: Database) -> list[tuple[int, ScheduleSpec]]:
-    """The schedules that an older version imported, as their crontab lines said then."""
+    """The schedules that an older version imported, as their crontab lines defined them."""
     rows = database.rows(
         """SELECT r.schedule_id, r.snapshot FROM schedule_revisions AS r
            WHERE r.revision = 1 AND r.origin = 'crontab'
@@ -154,12 +155,12 @@ def find_imported_before(database: Database) -> list[tuple[int, ScheduleSpec]]:
         try:
             found.append((schedule_id, spec_of(columns_of(snapshot), (GLOBAL_SCOPE,))))
         except Unreadable:
-            continue  # Its line is taken for a new one.
+            continue  # The next import takes its line for a new one.
     return found
 
 
 def note_imported(database: Database, rows: Sequence[tuple[int, str, str]]) -> None:
-    """Keep the source and imprint of imported schedules; what was known of them is replaced."""
+    """Store the source and imprint of imported schedules, in the place of earlier ones."""
     with database.transaction():
         database.change_many(
             """INSERT INTO imported_entries (schedule_id, source, imprint)
@@ -190,7 +191,7 @@ def find_pending_apply(database: Database) -> PendingApply | None:
 
 
 def decide_apply(database: Database, pending: PendingApply) -> bool:
-    """Decide an apply; False, and nothing is written, if another one is pending."""
+    """Store a decided apply; False, and nothing is stored, if another one is pending."""
     with database.transaction():
         changed = database.change(
             """INSERT INTO pending_apply (id, origin, decided_at, steps)

@@ -1,4 +1,4 @@
-"""Turn rows into values and back. No other module knows how a value lies in columns."""
+"""Turn rows into values and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.store.sqlite.statements import RESTORE
 
-# The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
+# The columns of a definition. A revision's snapshot is a JSON object of them.
 _JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)
 _PLAIN_JOB_COLUMNS = tuple(name for name in _JOB_COLUMNS if name != "env")
 _POLICY_COLUMNS = tuple(option.column for option in POLICIES)
@@ -55,7 +55,7 @@ COUNTED = (
     Status.CANCELLED,
     Status.INTERRUPTED,
 )
-_KINDS = {kind.value: kind for kind in JobKind}  # A choice called with a text takes longer.
+_KINDS = {kind.value: kind for kind in JobKind}  # faster than JobKind(text)
 _STATUSES = {status.value: status for status in Status}
 _COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
 
@@ -66,7 +66,7 @@ _policy_values = itemgetter(*_POLICY_COLUMNS)
 def spec_columns(
     spec: ScheduleSpec, *, compiled: str, on_boot: bool, after_end_ms: int | None
 ) -> dict[str, Any]:
-    """The columns of a specification; scopes and nothing else lie in a table of their own."""
+    """The columns of a specification. Its scopes are rows of another table."""
     job = spec.job
     return {
         "name": spec.name,
@@ -89,7 +89,7 @@ def spec_columns(
 
 
 def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
-    """The specification that `spec_columns` laid out; Unreadable where it makes no sense."""
+    """The specification from its columns. Raises Unreadable if they make no sense."""
     try:
         return _spec_of(columns, scopes)
     except SENSELESS as error:
@@ -122,7 +122,7 @@ def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleS
 
 
 def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedule:
-    """A schedule from SPEC_COLUMNS, KEPT_COLUMNS and the limit of its group, or Unreadable."""
+    """A schedule from its columns and the limit of its group. Raises Unreadable."""
     spec = spec_of(columns, scopes)
     try:
         return _schedule_of(columns, spec)
@@ -162,7 +162,7 @@ def _schedule_of(columns: Columns, spec: ScheduleSpec) -> Schedule:
 
 
 def execution_of(row: tuple[Any, ...]) -> Execution:
-    """An execution from EXECUTION_COLUMNS followed by its schedule's name, or Unreadable."""
+    """A run from EXECUTION_COLUMNS and the name of its schedule. Raises Unreadable."""
     try:
         return _execution_of(row)
     except SENSELESS as error:
@@ -185,7 +185,7 @@ def _execution_of(row: tuple[Any, ...]) -> Execution:
 
 
 def engine_of(row: tuple[Any, ...]) -> EngineInfo:
-    """An engine, from its columns in the order of EngineInfo, or Unreadable."""
+    """An engine from its columns, in the order of EngineInfo. Raises Unreadable."""
     try:
         return _engine_of(row)
     except SENSELESS as error:
@@ -210,7 +210,7 @@ def _engine_of(row: tuple[Any, ...]) -> EngineInfo:
 
 
 def needs_of(column: str) -> tuple[str, ...]:
-    """The texts of what a schedule needs; of what is no list of texts, as it stands there."""
+    """The texts of a schedule's conditions; anything else than a list of texts as its own text."""
     if column == "[]":
         return ()
     try:
@@ -223,7 +223,7 @@ def needs_of(column: str) -> tuple[str, ...]:
 
 
 def ok_codes_of(column: str) -> tuple[int, ...]:
-    """The exit codes that are no failure; 0 where that can't be read, as where nothing is said."""
+    """The exit codes that are a success; 0, the default, if the column can't be read."""
     try:
         return tuple(int(code) for code in json.loads(column))
     except SENSELESS:
@@ -234,7 +234,7 @@ def _policies_of(columns: Columns) -> Policies:
     return _policies(*_policy_values(columns))
 
 
-@lru_cache(maxsize=256)  # Most schedules have the policies of others.
+@lru_cache(maxsize=256)  # Many schedules have the same policies.
 def _policies(*values: Any) -> Policies:
     return Policies(
         **{
@@ -245,7 +245,7 @@ def _policies(*values: Any) -> Policies:
 
 
 def _column(option: Option, value: Any) -> Any:
-    """A value of an option as its column has it."""
+    """The column of an option's value."""
     match option.type:
         case OptionType.CODES | OptionType.CONDITIONS:
             return _dump(value)
@@ -259,7 +259,7 @@ def _column(option: Option, value: Any) -> Any:
 
 
 def _value(option: Option, column: Any) -> Any:
-    """The value of an option from its column. Raises what `SENSELESS` lists."""
+    """An option's value from its column. Raises the errors in SENSELESS."""
     match option.type:
         case OptionType.CODES:
             return tuple(int(code) for code in json.loads(column))
@@ -298,7 +298,7 @@ _MOST_SHOWN = 200
 
 
 def unreadable(what: str, error: BaseException, *, name: object = None) -> Unreadable:
-    """The error for stored values of this; of a schedule, where its `name` is known."""
+    """The error for stored values that can't be read; `name` is that of a schedule, if known."""
     if isinstance(error, Unreadable) and error.__cause__ is not None:
         error = error.__cause__  # It names the value; its message names only the database.
     reason = error.message if isinstance(error, EdgecronError) else repr(error)

@@ -73,7 +73,7 @@ def count_schedules(database: Database) -> tuple[int, int, int]:
     return count, broken, vanished
 
 
-class Ailing(NamedTuple):
+class FailingSchedule(NamedTuple):
     """A schedule that fails every time, or has never run."""
 
     name: str
@@ -83,7 +83,9 @@ class Ailing(NamedTuple):
     last_success_ms: int | None  # every later fire failed
 
 
-def find_ailing(database: Database, *, now_ms: int, limit: int) -> tuple[list[Ailing], int]:
+def find_failing(
+    database: Database, *, now_ms: int, limit: int
+) -> tuple[list[FailingSchedule], int]:
     """Find enabled schedules that fail every time, or that have never run although a time passed.
 
     Returns at most `limit` of them, and how many there are. A schedule that once succeeded fails
@@ -109,7 +111,7 @@ def find_ailing(database: Database, *, now_ms: int, limit: int) -> tuple[list[Ai
            ORDER BY name LIMIT :limit""",
         {"late": now_ms - _LATE_MS, "limit": limit},
     )
-    return [Ailing(*row[:5]) for row in rows], rows[0][5] if rows else 0
+    return [FailingSchedule(*row[:5]) for row in rows], rows[0][5] if rows else 0
 
 
 def find_standings(

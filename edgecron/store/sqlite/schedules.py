@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _IDLE_NAMES = ("is_done", "is_active", "gone_upstreams")
 _OWN_COLUMNS = (*(name for name in SPEC_COLUMNS if name != "compiled"), *KEPT_COLUMNS)
 _ALL_COLUMNS = (*_OWN_COLUMNS, *_IDLE_NAMES, "group_max_running")
-# Found by indexes alone, however many schedules there are.
-_NEED_A_LOOK = """
+# The schedules that `doctor` must read, found by indexes alone.
+_TO_CHECK = """
     SELECT id FROM schedules INDEXED BY schedules_broken
     WHERE trigger_error IS NOT NULL AND deleted_at IS NULL
     UNION SELECT id FROM schedules INDEXED BY schedules_vanished
@@ -46,7 +46,7 @@ _SELECT = f"""SELECT {", ".join((*_OWN_COLUMNS, *IDLE_COLUMNS))},
 
 
 def find_upstreams(database: Database) -> list[tuple[str, str]]:
-    """(schedule, upstream) by name, of every schedule that comes after another one."""
+    """(schedule, upstream) by name, of every schedule that follows another one."""
     return database.rows(
         """SELECT s.name, u.upstream FROM schedule_upstreams AS u
            JOIN schedules AS s ON s.id = u.schedule_id
@@ -85,7 +85,7 @@ def get_schedule(database: Database, name: str) -> Schedule:
 
 
 def find_id(database: Database, name: str) -> int | None:
-    """The id of the schedule of this name, also if its row can't be read; or None."""
+    """The id of the schedule of this name, even if its row can't be read; or None."""
     row = database.row(
         "SELECT id FROM schedules WHERE name = :name AND deleted_at IS NULL", {"name": name}
     )
@@ -93,9 +93,9 @@ def find_id(database: Database, name: str) -> int | None:
 
 
 def find_last_removed(database: Database, name: str | None) -> list[tuple[Schedule, str | None]]:
-    """What was removed last, of this name or at all, and whether it was `enabled` then.
+    """The schedules that were removed last, with their `removed_state`; several if together.
 
-    Several if one change removed them together.
+    With a name, the last removed schedule of this name.
     """
     rows = database.rows(
         """SELECT id, removed_state FROM schedules INDEXED BY schedules_removed
@@ -131,14 +131,14 @@ def find_schedules(
 def find_each_schedule(
     database: Database, *, most: int | None = None
 ) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
-    """Every schedule that can be read, by name; and (id, why) of every one that can't.
+    """Every readable schedule, by name, and (id, error) of every unreadable one.
 
-    If there are more than `most`, so many at most of those that need a look: they are broken, have
-    vanished or miss their next time, come after others, or are a program's.
+    If there are more than `most`: at most so many of those that are broken, have vanished, miss
+    their next time, follow others, or belong to a program.
     """
     where = "WHERE deleted_at IS NULL"
     if most is not None and _count(database) > most:
-        where += f" AND id IN ({_NEED_A_LOOK}) ORDER BY name LIMIT :most"
+        where += f" AND id IN ({_TO_CHECK}) ORDER BY name LIMIT :most"
     found, bad = _find_readable(database, f" {where}", {"most": most})
     return sorted(found, key=lambda schedule: schedule.name), bad
 
@@ -146,7 +146,7 @@ def find_each_schedule(
 def find_schedule_page(
     database: Database, choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
 ) -> SchedulePage:
-    """A page of schedules by name, as `find_schedules` finds them, with the unreadable ones."""
+    """A page of schedules as of `find_schedules`, with the names of the unreadable ones."""
     where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
     found, bad = _find_readable(database, f" {where}", params)
     ids = json.dumps([schedule_id for schedule_id, _ in bad])
@@ -159,7 +159,7 @@ def find_schedule_page(
 
 
 def count_waiting(database: Database) -> dict[str, int]:
-    """By queue, how many schedules wait for an engine: for their next time, or the next boot."""
+    """By queue, count the schedules that need an engine: at their next time or the next boot."""
     rows = database.rows(
         """SELECT queue, count(*) FROM schedules INDEXED BY schedules_due
            WHERE next_run_at IS NOT NULL AND enabled GROUP BY queue
@@ -185,10 +185,10 @@ def _count(database: Database) -> int:
 def coming_schedules(
     database: Database, *, matches: Callable[[str], bool] | None = None
 ) -> Iterator[Schedule]:
-    """Every schedule with a next time, the earliest first, read page by page; with `matches`
-    those whose names do.
+    """Every schedule with a next time, the earliest first, read page by page.
 
-    What is changed meanwhile may be seen as it was, or twice.
+    With `matches`, only those whose names match. A schedule that changes meanwhile can be returned
+    twice, or as it was before.
     """
     queues = database.rows(
         """WITH RECURSIVE each (queue) AS (
@@ -211,7 +211,7 @@ def _coming_of(
 ) -> Iterator[Schedule]:
     run_ms, last_id, size = _BEFORE_ALL_MS, 0, _FIRST_PAGE
     while True:
-        # All of a schedule is much, and of many a few are looked for.
+        # Read whole schedules only if they match.
         page = database.rows(
             """SELECT id, name, next_run_at FROM schedules
                WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
@@ -220,7 +220,7 @@ def _coming_of(
             {"queue": queue, "run": run_ms, "id": last_id, "size": size},
         )
         wanted = [row[0] for row in page if matches is None or matches(row[1])]
-        # One that can't be read must not hide the others: `list` shows it as broken.
+        # An unreadable schedule must not hide the others: `list` shows it as broken.
         found, _ = _find_readable(
             database,
             """ WHERE id IN (SELECT value FROM json_each(:ids))
@@ -247,13 +247,13 @@ def find_names_in_queue(database: Database, queue: str) -> list[str]:
 
 
 def find_ids_of_name(database: Database, name: str) -> list[int]:
-    """The ids of all schedules of a name: the present one and those that were removed."""
+    """The ids of all schedules of a name, including removed ones."""
     rows = database.rows("SELECT id FROM schedules WHERE name = :name ORDER BY id", {"name": name})
     return [row[0] for row in rows]
 
 
 def is_unchanged(database: Database, schedule: Schedule) -> bool:
-    """Whether a schedule is still there as it was read."""
+    """Whether a schedule still exists as it was read."""
     found = database.rows(
         """SELECT 1 FROM schedules
            WHERE id = :id AND revision = :revision AND deleted_at IS NULL""",
@@ -263,9 +263,9 @@ def is_unchanged(database: Database, schedule: Schedule) -> bool:
 
 
 def is_decided_early(database: Database, schedule: Schedule, *, now_ms: int) -> bool:
-    """Whether the time up to which a schedule is decided was decided before it came.
+    """Whether the last decided time of a schedule was decided before it came.
 
-    As of one that a person had run early; not by a clock that went back since.
+    This happens if a person ran it early. A clock that was set back does not count.
     """
     found = database.rows(
         """SELECT 1 FROM schedule_scopes AS c CROSS JOIN executions AS e
@@ -298,7 +298,7 @@ def compiled_of(database: Database, schedule: Schedule) -> str:
 def _find_readable(
     database: Database, where: str, params: dict[str, Any]
 ) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
-    """The schedules that can be read; and (id, why) of each that can't."""
+    """The readable schedules, and (id, error) of each unreadable one."""
     with suppress(Unreadable):
         return _find(database, where, params), []
     found: list[Schedule] = []
@@ -312,7 +312,7 @@ def _find_readable(
 
 
 def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
-    """Schedules. Raises Unreadable, with the name of the first that can't be read."""
+    """Read schedules. Raises Unreadable with the name of the first unreadable one."""
     try:
         found = database.rows(_SELECT + where, params)
     except Unreadable:
@@ -331,7 +331,7 @@ def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedu
 
 
 def _raise_first_unreadable(database: Database, where: str, params: dict[str, Any]) -> None:
-    """Raise Unreadable, with its name, for the first of these schedules that can't be read."""
+    """Raise Unreadable with the name of the first unreadable schedule."""
     for schedule_id, name in database.rows(
         f"SELECT id, CAST(name AS BLOB) FROM schedules{where}", params
     ):
@@ -344,8 +344,10 @@ def _raise_first_unreadable(database: Database, where: str, params: dict[str, An
 def find_recurring(
     database: Database, *, after_id: int, limit: int
 ) -> tuple[list[Recurrence], int | None]:
-    """The schedules after an id that have times to come, and the id after which the next page
-    begins; None: this is the last one."""
+    """A page of the schedules with times to come, and the id after which the next page begins.
+
+    The id is None for the last page.
+    """
     rows = database.rows(
         """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
                max_runs - planned_count, after_end_ms, jitter_s

@@ -1,14 +1,12 @@
-"""SqliteStore: the database as an engine and the client use it, over one connection.
+"""SqliteStore: the database as engines and clients use it, over one connection.
 
-A method's line names the function that does the work, which takes the connection first. What only
-one command asks (prune, doctor, backup, statistics, the dashboard's pages) is a function of its
-module.
+Each method is a function of another module that takes the connection first. Work for a single
+command (prune, doctor, backup, statistics, the dashboard's pages) has no method here.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgecron.store.sqlite import (
     claims,
@@ -21,6 +19,7 @@ from edgecron.store.sqlite import (
     limits,
     manual_runs,
     queue,
+    retention,
     revisions,
     schedule_changes,
     schedule_lists,
@@ -29,13 +28,8 @@ from edgecron.store.sqlite import (
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.migrate import migrate, refuse_planted
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from edgecron.planning.retention import Limits, Removed
-
-# 4 MB of log. With one, a thousand runs at once wrote a quarter of their bytes twice; with many,
-# readers would search long logs.
+# 4 MB of log. With 1 MB, a thousand runs at once wrote a quarter of their bytes twice. With many
+# more, readers search long logs.
 _CHECKPOINT_PAGES = 4000
 
 
@@ -47,7 +41,7 @@ def open_store(
     busy_wait_s: float = 30.0,
     seed: bytes | None = None,
 ) -> SqliteStore:
-    """Open a database and bring it to this edgecron's schema; `Database` says what it refuses.
+    """Open a database and bring it to this edgecron's schema. Raises the errors of `Database`.
 
     A new database gets this `seed`; None is a random one. Only tests give one.
     """
@@ -63,18 +57,18 @@ def open_store(
 
 
 class SqliteStore(Database):
-    """The store of one thread. It implements `protocol.Store`, and what only the client asks."""
+    """The store of one thread: `protocol.Store`, and more for clients."""
 
     _checkpointer: Database | None = None  # open while the log has pages to move
     _has_hook = False  # on our connection, which then counts the pages of its log
 
     def close(self) -> None:
-        """Close the connection; harmless if it is closed already, or belongs to our parent."""
+        """Close the connection. Does nothing if it is closed, or belongs to the parent process."""
         self._close_checkpointer()
         super().close()
 
     def mend(self) -> bool:
-        """Recover from a deleted log without losing anything; whether there was something to mend.
+        """Recover from a deleted log without losing anything; False if the log is there.
 
         Raises DatabaseUnusable as long as that is impossible.
         """
@@ -87,7 +81,7 @@ class SqliteStore(Database):
         return True
 
     def tidy(self) -> None:
-        """Keep the log short, outside of any transaction, while the engine has time."""
+        """Keep the log short, outside of any transaction."""
         if not self._has_hook:
             self.leave_checkpoints_to_others()
             self._has_hook = True
@@ -96,14 +90,13 @@ class SqliteStore(Database):
             self.wal_pages = 0
 
     def move_log(self) -> None:
-        """Move the log into the database as far as readers allow; never wait.
+        """Move the log into the database as far as readers allow, without waiting.
 
-        A second connection does it: this one's commits stay short.
+        A second connection does this, so that commits of this one stay short.
         """
         if self._checkpointer is None:
             self._checkpointer = Database(self.path, must_exist=True)
         if self._checkpointer.checkpoint():
-            # It takes 0.2 MB, and is not needed again soon.
             self._close_checkpointer()
 
     def _close_checkpointer(self) -> None:
@@ -156,7 +149,7 @@ class SqliteStore(Database):
     find_covered = manual_runs.find_covered
     queue_backfill = manual_runs.queue_backfill
 
-    # Clock, zones and the times they moved.
+    # Clock, zones and corrections of times.
 
     find_clock_marks = corrections.find_clock_marks
     note_clock_set = corrections.note_clock_set
@@ -194,7 +187,7 @@ class SqliteStore(Database):
     find_recurring = schedules.find_recurring
     find_standings = schedule_lists.find_standings
     count_schedules = schedule_lists.count_schedules
-    find_ailing = schedule_lists.find_ailing
+    find_failing = schedule_lists.find_failing
     find_prospects = explanations.find_prospects
     find_origins = revisions.find_origins
     find_removed = history.find_removed
@@ -219,7 +212,7 @@ class SqliteStore(Database):
     find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
 
-    # Runs, what they printed and reported.
+    # Runs, their output and reports.
 
     find_execution = history.find_execution
     find_executions = history.find_executions
@@ -237,9 +230,4 @@ class SqliteStore(Database):
 
     # Retention.
 
-    def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
-        """Begin an engine's retention pass: see `retention.begin_pruning`."""
-        # An engine prunes once an hour, and a command seldom: 3 ms of every start to load.
-        from edgecron.store.sqlite.retention import begin_pruning
-
-        return begin_pruning(self, limits)
+    begin_pruning = retention.begin_pruning
