@@ -1,4 +1,4 @@
-"""The closed choices of schedules and runs, and the constants that several rooms share."""
+"""The closed choices of schedules and runs, and constants that several rooms share."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import IntEnum, StrEnum
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
-ON_TIME_MS = 60_000  # a single fire that is no later than this after its due time is no misfire
-MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
+ON_TIME_MS = 60_000  # a single fire that is late by up to this is not missed
+MAX_CATCH_UP = 100  # runs of one missed range under catch_up=all
 COMMAND_QUEUE = "command"
-REPLACED_MARK = "replaced"  # among the flags of a run that is ended for a newer one
-MISSED_MARK = "missed:"  # begins the flag of a run that catches up: why its time was missed
-COVERS_MARK = "covers:"  # begins the flag of a run that covers missed times: count, start
+REPLACED_MARK = "replaced"  # flag of a run that is ended for a newer one
+MISSED_MARK = "missed:"  # begins a flag of a catch-up: why its time was missed
+COVERS_MARK = "covers:"  # begins a flag of a run that covers missed times: count, start
 GLOBAL_SCOPE = ("global", "")
 
 
@@ -22,19 +22,19 @@ class JobKind(StrEnum):
 
 
 class Status(StrEnum):
-    QUEUED = "queued"  # decided and waiting for a place; left by a claim, a cancel or a removal
-    RUNNING = "running"  # claimed by an engine; left by its one end
-    SUCCESS = "success"  # ended with an accepted exit code; final
-    FAILED = "failed"  # ended otherwise, timed out or could not be started; final
-    SKIPPED = "skipped"  # decided not to run; final, but the newest of a schedule may grow
-    CANCELLED = "cancelled"  # stopped or withdrawn on request; final
-    INTERRUPTED = "interrupted"  # its end is not known (crash, reboot); final
+    QUEUED = "queued"  # waits for a place, its time or a condition
+    RUNNING = "running"  # claimed by an engine
+    SUCCESS = "success"  # final: ended with an accepted exit code
+    FAILED = "failed"  # final: any other end, a timeout, or it could not be started
+    SKIPPED = "skipped"  # final: decided not to run. The newest such row of a schedule can grow
+    CANCELLED = "cancelled"  # final: on request
+    INTERRUPTED = "interrupted"  # final: its end is unknown (crash, reboot)
 
 
 class OnShutdown(StrEnum):
-    LEAVE = "leave"  # what runs goes on under its supervisor, and the next engine adopts it
-    WAIT = "wait"  # what runs is waited for
-    STOP = "stop"  # what runs is ended: TERM, its grace, KILL
+    LEAVE = "leave"  # runs continue under their supervisor, and the next engine adopts them
+    WAIT = "wait"  # wait for the end of runs
+    STOP = "stop"  # end runs: TERM, grace, KILL
 
 
 ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
@@ -42,39 +42,41 @@ ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
 
 class Reason(StrEnum):
     EXIT = "exit"  # failed: the exit code is not an accepted one
-    SIGNAL = "signal"  # failed: ended by a signal that we did not send
-    TIMEOUT = "timeout"  # failed: ran longer than its timeout, and was ended
+    SIGNAL = "signal"  # failed: ended by a signal that edgecron did not send
+    TIMEOUT = "timeout"  # failed: ended because it exceeded its timeout
     EXCEPTION = "exception"  # failed: the callable raised
     SPAWN = "spawn"  # failed: could not be started (missing command, folder, user)
     OVERLAP = "overlap"  # skipped: an earlier fire of the same schedule and scope was active
-    MISFIRE = "misfire"  # skipped: nothing could run it at its time, and catch_up gave it up
+    MISFIRE = "misfire"  # skipped: missed, and not caught up
     PAUSED = "paused"  # skipped: its time passed while the schedule was paused
-    EDITED = "edited"  # skipped: its time had passed when the triggers were changed
+    EDITED = "edited"  # skipped: its time had passed when the triggers changed
     RESCHEDULED = "rescheduled"  # skipped: `reschedule` moved the run before it past its time
     JITTER = "jitter"  # skipped: jitter delayed the run before it past its time
-    CONDITION = "condition"  # skipped: what it needed did not come true before its deadline
-    REQUEST = "request"  # cancelled: a person or a program asked for it
+    CONDITION = "condition"  # skipped: its condition was not met before the deadline
+    REQUEST = "request"  # cancelled: by a person or a program
     REPLACED = "replaced"  # cancelled: a newer fire of its schedule took its place
     REMOVED = "removed"  # its schedule was removed: cancelled if queued, skipped if undecided
-    SHUTDOWN = "shutdown"  # cancelled: stopped with the engine, as asked
-    LOST = "lost"  # interrupted: engine and supervisor died, and its end is not on record
-    RESTORED = "restored"  # cancelled, interrupted: it was active in the backup that was restored
-    REBOOT = "reboot"  # interrupted: the machine started anew while it ran
+    SHUTDOWN = "shutdown"  # cancelled: the engine stopped it at its own end
+    LOST = "lost"  # interrupted: engine and supervisor died before they recorded its end
+    RESTORED = "restored"  # cancelled, interrupted: it was active in the restored backup
+    REBOOT = "reboot"  # interrupted: the machine rebooted while it was running
 
 
 class MissedBy(StrEnum):
-    """Why nothing ran a time that was missed: `error_code` of a row of reason `misfire`, and a
-    flag `missed:...` of a run that catches up."""
+    """Why a time was missed.
+
+    It is the `error_code` of a row with reason `misfire`, and a flag `missed:...` of a catch-up.
+    """
 
     ASLEEP = "asleep"  # the machine was suspended
-    OFF = "off"  # no engine ran: the machine was off, or the engine was killed or never started
-    STOPPED = "stopped"  # somebody had stopped the engine
-    STALLED = "stalled"  # an engine ran, and did not get to it: it was stopped, or too slow
-    CLOCK = "clock"  # the clock could not be trusted, or was set past the time
+    OFF = "off"  # no engine was running: machine off, engine killed or never started
+    STOPPED = "stopped"  # a person had stopped the engine
+    STALLED = "stalled"  # an engine was running but suspended or too slow
+    CLOCK = "clock"  # the clock was not trusted, or was set past the time
 
 
 class Cause(StrEnum):
-    SCHEDULE = "schedule"  # its trigger, in time
+    SCHEDULE = "schedule"  # its trigger, on time
     CATCH_UP = "catch_up"  # its trigger, late
     MANUAL = "manual"  # `run`
     RETRY = "retry"  # an earlier attempt failed
@@ -84,34 +86,34 @@ class Cause(StrEnum):
 
 
 class WaitsFor(StrEnum):
-    TIME = "time"  # its due time, which is still to come
+    TIME = "time"  # its due time
     RESUME = "resume"  # the end of its schedule's pause
-    CONDITION = "condition"  # what its schedule needs
-    ENGINE = "engine"  # one of its queue that is alive and at work
-    PROGRAM = "program"  # the same of a function: its program is not at work, or without it
-    NOBODY = "nobody"  # nothing that will come: no engine of its program offers it
-    EARLIER_RUN = "earlier_run"  # the end of one of its schedule and scope
-    REPLACED_RUN = "replaced_run"  # the end, which was asked for, of the one whose place it takes
-    GROUP = "group"  # a place among the runs of its group
-    PLACE = "place"  # one of its engine's
+    CONDITION = "condition"  # a condition of its schedule
+    ENGINE = "engine"  # a running engine of its queue
+    PROGRAM = "program"  # a running engine of its program that offers the function
+    NOBODY = "nobody"  # in vain: no engine of its program offers it
+    EARLIER_RUN = "earlier_run"  # the end of a run of its schedule and scope
+    REPLACED_RUN = "replaced_run"  # the end of the run that it replaces
+    GROUP = "group"  # a place in its group
+    PLACE = "place"  # a place in its engine
 
 
 class CatchUp(StrEnum):
-    ONCE = "once"  # run the latest missed time within grace
+    ONCE = "once"  # run the latest missed time within max-late
     SKIP = "skip"  # run none
     ALL = "all"  # run them all in sequence, at most MAX_CATCH_UP
 
 
 class Overlap(StrEnum):
-    SKIP = "skip"  # leave the new fire out
+    SKIP = "skip"  # skip the new fire
     QUEUE = "queue"  # let one wait
     ALLOW = "allow"  # run beside it
     REPLACE = "replace"  # end the old one, then run
 
 
 class OnInterrupt(StrEnum):
-    LEAVE = "leave"  # an ambiguous end is not run again
-    RETRY = "retry"  # it is, with the same idempotency key
+    LEAVE = "leave"  # do not run it again
+    RETRY = "retry"  # run it again, with the same idempotency key
 
 
 class Priority(IntEnum):
@@ -121,8 +123,8 @@ class Priority(IntEnum):
 
 
 class Hold(StrEnum):
-    """How much is held."""
+    """Which fires wait for a clock that can be trusted."""
 
     NOTHING = "nothing"  # the clock is trusted
-    CALENDAR = "calendar"  # the wait is over: what counts elapsed time runs, cron and `at` do not
-    ALL = "all"  # the wait lasts, or has no end
+    CALENDAR = "calendar"  # cron and `at`: `clock_wait` is over, so intervals run
+    ALL = "all"  # all, during `clock_wait`

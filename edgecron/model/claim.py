@@ -1,4 +1,4 @@
-"""An attempt as its runner has it: the claim that it is given, what was printed, the outcome."""
+"""An attempt as its runner sees it: the claim, the output and the outcome."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Reason, Status
 from edgecron.model.options import Job, Policies
 
-MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
+MOST_RESULT_BYTES = 64 * 1024  # of the result of a run
 OUTPUT_CAP_BYTES = 256 * 1024
 
 
 class Upstream(NamedTuple):
-    """The run whose end started a follow-up: the name of its schedule, its number, and its end.
+    """The run whose end started a follow-up: its schedule, its number, and its end.
 
-    `error` is what went wrong, in words or as an error code.
+    `error` is its error message or error code.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Upstream(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A running execution that is ours until it ends or its token rotates: what a runner needs."""
+    """A run that is ours until it ends or its lease token rotates: all that a runner needs."""
 
     execution_id: int
     lease_token: str
@@ -57,7 +57,7 @@ class Stream(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunk:
-    """Bytes as they came: which stream, and when, in milliseconds since 1970."""
+    """Bytes that a run printed: to which stream, and when, in milliseconds since 1970."""
 
     stream: Stream
     at_ms: int
@@ -66,10 +66,10 @@ class OutputChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What a run printed within its cap: a head and a tail, in order of arrival.
+    """The output of a run within its cap: the beginning and the end, in order of arrival.
 
-    `dropped_bytes` were printed between `chunks[dropped_after - 1]` and `chunks[dropped_after]`
-    and not kept; both are 0 where everything was. Retention leaves the counts, and no chunks.
+    `dropped_bytes` bytes before `chunks[dropped_after]` were not kept; 0 and 0 if all were.
+    Retention removes the chunks and leaves the counts.
     """
 
     chunks: tuple[OutputChunk, ...] = ()
@@ -81,11 +81,11 @@ class Output:
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended. `exit_code` is 128+N where signal N ended it, None where it was never
-    started, or was a callable.
+    """How an attempt ended.
 
-    `state` is what its schedule is to remember if it was a success: texts of JSON by key, None
-    to forget one. `progress` is its last, None where the row has that.
+    `exit_code` is 128+N after signal N, and None for a callable or if the job was never started.
+    After a success, the schedule remembers `state`: JSON texts by key; None forgets a key.
+    `progress` None leaves that of the row.
     """
 
     execution_id: int
@@ -124,7 +124,7 @@ def rows_affected_of(result: str | None) -> int | None:
         return None
     try:
         found = json.loads(result)
-    except (ValueError, RecursionError):  # The end of a run must never fail for its result.
+    except (ValueError, RecursionError):  # A bad result must not fail the end of a run.
         return None
     count = found.get("rows_affected") if isinstance(found, dict) else None
     if not isinstance(count, int) or isinstance(count, bool):

@@ -1,4 +1,4 @@
-"""An engine, as the database knows it."""
+"""Engines as the database has them, and the jobs that they offer."""
 
 from __future__ import annotations
 
@@ -14,48 +14,49 @@ Offers = Set[str]  # jobs, as `offer_of` has them
 
 
 def find_program(queue: str) -> str | None:
-    """The name of the program whose queue it is; None where it is no program's."""
+    """The name of the program of a queue; None if it does not belong to a program."""
     return queue.removeprefix(PROGRAM) if queue.startswith(PROGRAM) else None
 
 
 def origin_of(program: str) -> str:
-    """Whose a schedule is that a program has declared, in words."""
+    """The origin of a schedule that a program has declared, in words."""
     return f"program {program}"
 
 
 def offer_of(kind: str, job: str, *, schedule: str) -> str:
-    """What an engine has to offer to run a job of this kind: a function is known by its own name,
-    and what runs in a process of its own by that of its schedule, whatever its command is."""
+    """What an engine must offer to run a job.
+
+    A function is identified by its own name, any other job by the name of its schedule.
+    """
     return f"{kind} {job if kind == FUNCTION else schedule}"
 
 
 def is_taken(
     offer: str, queue: str, *, queues: Collection[str], offers: Collection[str] | None
 ) -> bool:
-    """Whether an engine of these queues takes a job of a queue: with `offers`, of a program's only
-    what is among them."""
+    """Whether an engine of these queues takes a job. `offers` limits the jobs of a program."""
     return queue in queues and (offers is None or find_program(queue) is None or offer in offers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """An engine as the database knows it; whether it is alive is what its kernel lock says."""
+    """An engine as the database has it. Its kernel lock says whether it is alive."""
 
     id: int
     key: str
     pid: int
     boot_id: str
     queues: tuple[str, ...]
-    offers: tuple[str, ...] | None  # what it takes of a program's queue; None is whatever is there
+    offers: tuple[str, ...] | None  # the jobs that it takes of a program's queue; None is any
     version: str
     supervisor_id: str | None  # the one that it claims for
     started_at: datetime
     stopped_at: datetime | None
     max_running: int | None = None  # None if its version did not record it
-    local_timezone: str | None = None  # the mark of its `local`; None likewise
+    local_timezone: str | None = None  # its zone `local`; None if its version did not record it
 
     def takes(self, queue: str, offer: str | None) -> bool:
-        """Whether it looks at a queue, and offers this; None is whatever may be there."""
+        """Whether it takes a job of a queue; with None, any job."""
         if offer is None:
             return queue in self.queues
         return is_taken(offer, queue, queues=self.queues, offers=self.offers)

@@ -1,4 +1,4 @@
-"""What is measured of all that ever ran: durations by `steps`, and counts that never fall. Pure."""
+"""Measures of all runs of all time: counts that never fall, and histograms. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from edgecron.base.values import NamedTuple
 
 
 class Histogram(NamedTuple):
-    """How many values there were up to each step, the last of all, and their sum in ms."""
+    """The number of values up to each step, then of all, and their sum in ms."""
 
     counts: tuple[int, ...]
     sum_ms: int
 
 
 class MeasuredSchedule(NamedTuple):
-    """What is measured of one schedule: counts since it was made, and instants in ms."""
+    """Measures of one schedule: counts since its creation, and instants in ms."""
 
     name: str
     success: int
@@ -33,8 +33,8 @@ class MeasuredSchedule(NamedTuple):
 
 
 class OfSchedule(NamedTuple):
-    """What is measured of one schedule on request: how long its runs took, how late they started,
-    and how often a claim of it found the database locked."""
+    """Further measures of one schedule: how long its runs took, how late they started, and how
+    often a claim found the database locked."""
 
     duration: Histogram
     late: Histogram
@@ -42,7 +42,7 @@ class OfSchedule(NamedTuple):
 
 
 class Active(NamedTuple):
-    """How many runs go on, wait for a place, and wait for a condition."""
+    """The number of runs that are running, wait for a place, and wait for a condition."""
 
     running: int
     queued: int
@@ -50,10 +50,7 @@ class Active(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What is measured of a database, at one instant.
-
-    `by_schedule` is by the name of the schedule, None unless the caller asked for it.
-    """
+    """The measures of a database at one instant. `by_schedule` is by name, if it was wanted."""
 
     schedules: Sequence[MeasuredSchedule]
     active: Active
@@ -64,7 +61,7 @@ class Measures(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """What is counted of an execution that has ended; status, reason and cause by their values."""
+    """What statistics count of a run that has ended. Texts are the values of the choices."""
 
     schedule_id: int
     status: str
@@ -73,13 +70,13 @@ class EndedRun(NamedTuple):
     attempt: int
     missed_count: int | None
     duration_ms: int | None
-    late_ms: int | None  # from due to started, None where it never was
+    late_ms: int | None  # from due to started; None if it never started
 
 
 class Recurrence(NamedTuple):
-    """What a schedule's times of a week depend on. `compiled` is its triggers as stored.
+    """What determines the times of a schedule in a week. `compiled` is its stored triggers.
 
-    `runs_left` are those that its max_runs allows; None is no limit.
+    `runs_left` None: no limit.
     """
 
     compiled: str
@@ -93,8 +90,7 @@ class Recurrence(NamedTuple):
 
 
 def histogram_of(counts: Mapping[str, int], steps_ms: Sequence[int], *, sum_ms: int) -> Histogram:
-    """Counts by step, added up: each step counts all below it. Steps that nobody knows count in
-    the last."""
+    """Add up counts by step. Unknown steps count in the last one."""
     found, so_far = [], 0
     for step in steps_ms:
         so_far += counts.get(str(step), 0)
@@ -102,7 +98,7 @@ def histogram_of(counts: Mapping[str, int], steps_ms: Sequence[int], *, sum_ms: 
     return Histogram(counts=(*found, sum(counts.values())), sum_ms=sum_ms)
 
 
-# Milliseconds. What is stored goes by these: one that is added splits what comes from then on.
+# The database stores counts by these steps, in milliseconds. A new step only splits later values.
 DURATION_STEPS_MS = (
     *(10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000),
     *(14_400_000, 86_400_000),
@@ -112,6 +108,6 @@ _BEYOND = "more"
 
 
 def step_of(value_ms: int, steps_ms: Sequence[int]) -> str:
-    """The name of the step that a value belongs to."""
+    """The name of the step of a value."""
     place = bisect_left(steps_ms, value_ms)
     return str(steps_ms[place]) if place < len(steps_ms) else _BEYOND

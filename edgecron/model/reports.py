@@ -1,10 +1,11 @@
-"""What a run says of itself: how far it is, and what its schedule is to remember.
+"""What a job reports: its progress, and the state that its schedule remembers.
 
-Both come from jobs. They are checked at birth: what can't be written would hold up ends.
+Values are checked when they are created: a value that can't be written would block ends of runs.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from edgecron.base.checks import check_json, check_range, check_text
@@ -14,16 +15,16 @@ from edgecron.base.values import NamedTuple, dataclass
 MOST_STATE_KEYS = 1000  # of a schedule
 MOST_STATE_BYTES = 64 * 1024  # of a value
 MOST_ALL_STATE_BYTES = 1024 * 1024  # of all keys and values of a schedule
-STATE_REFUSED = "state_refused"  # the flag of a run whose changes would have made it larger
-_MOST_LETTERS = 200  # of what a progress says
+STATE_REFUSED = "state_refused"  # flag of a run whose changes would exceed these limits
+_MOST_LETTERS = 200  # of the words of a progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run is: a fraction from 0 to 1, None where it can't tell, and a few words.
+    """The progress of a run: a fraction from 0 to 1 (None: unknown), and a few words.
 
-    Steps of less than a ten-thousandth are none. Of words, the first 200 letters are kept, and
-    what a terminal would obey is shown escaped.
+    The fraction has four decimals. The words are cut after 200 letters and made safe for a
+    terminal.
     """
 
     fraction: float | None
@@ -31,7 +32,7 @@ class Progress:
 
     def __post_init__(self) -> None:
         if self.fraction is not None:
-            # A sum of ten tenths may be a little more than 1.
+            # The float sum of ten tenths is not exactly 1.
             object.__setattr__(self, "fraction", round(float(self.fraction), 4))
         check_range("progress", self.fraction, 0, 1)
         storable = self.text.encode("utf-8", "backslashreplace").decode()
@@ -39,7 +40,7 @@ class Progress:
 
 
 class Reported(NamedTuple):
-    """The progress of a running execution, as `progress_text` has it."""
+    """The progress of a run, as of `progress_text`."""
 
     execution_id: int
     lease_token: str
@@ -47,47 +48,39 @@ class Reported(NamedTuple):
 
 
 def progress_text(progress: Progress) -> str:
-    """A progress as it is stored."""
-    import json
-
+    """The stored text of a progress."""
     body = {"fraction": progress.fraction, "text": progress.text}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
 def read_progress(stored: str | None) -> Progress | None:
-    """A progress as it was stored; None where there is none, or none that can be read."""
-    import json
-
+    """The progress of a stored text; None if there is none or it can't be read."""
     if stored is None:
         return None
     try:
         body = json.loads(stored)
         return Progress(fraction=body["fraction"], text=body["text"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        return None  # Nothing is decided by it.
+        return None  # No decision depends on it.
 
 
 def check_state_key(key: str) -> None:
-    """Raise InvalidInput for what is no key: 1 to 128 printable characters."""
+    """Raise InvalidInput unless the key has 1 to 128 printable characters."""
     check_text(key, what="state key", most=128)
 
 
 def check_state_value(key: str, value: str) -> None:
-    """Raise InvalidInput for a value that is no JSON, or longer than 64 KiB."""
+    """Raise InvalidInput unless the value is JSON of at most 64 KiB."""
     check_json(value, what=f"the state {key!r}", most_bytes=MOST_STATE_BYTES)
 
 
 def fits_state(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether a state is within its limits, or at least no larger than it was."""
-    return _fits(len(before), len(after), MOST_STATE_KEYS) and _fits(
-        state_bytes(before), state_bytes(after), MOST_ALL_STATE_BYTES
+    """Whether a state is within its limits, or at least not larger than before."""
+    return len(after) <= max(MOST_STATE_KEYS, len(before)) and state_bytes(after) <= max(
+        MOST_ALL_STATE_BYTES, state_bytes(before)
     )
 
 
 def state_bytes(state: Mapping[str, str]) -> int:
-    """The size of a state."""
+    """The size of a state in bytes."""
     return sum(len(key.encode()) + len(value.encode()) for key, value in state.items())
-
-
-def _fits(before: int, after: int, most: int) -> bool:
-    return after <= most or after <= before

@@ -11,7 +11,7 @@ from edgecron.model.reports import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """A row of history: one attempt of one fire, or a range of fires that did not run."""
+    """A row of history: one attempt of one fire, or a range of skipped fires."""
 
     id: int
     schedule_id: int
@@ -23,7 +23,7 @@ class Execution:
     fire_key: str
     cause: Cause
     trigger_text: str | None
-    payload: str | None  # its own; None where it has its schedule's
+    payload: str | None  # its own; None: that of its schedule
     due_at: datetime
     attempt: int
     max_attempts: int
@@ -38,7 +38,7 @@ class Execution:
     engine_id: int | None
     supervisor_id: str | None
     cancel_requested_at: datetime | None
-    progress: Progress | None  # what it said of itself last
+    progress: Progress | None  # its last report
     started_at: datetime | None
     finished_at: datetime | None
     duration_ms: int | None

@@ -1,4 +1,4 @@
-"""A schedule: what a person wrote, and what the database keeps about it."""
+"""A schedule: its definition by a person, and its state in the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 1_000_000  # of anything that is counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
-    """What a person says of a schedule: all that can be written, nothing that is kept about it.
+    """The definition of a schedule by a person.
 
     `triggers` are texts as `parse_trigger` reads them; `timezone` is an IANA name, 'local', or
     None for UTC; `scopes` are (kind, id) pairs.
@@ -58,7 +58,7 @@ class ScheduleSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule as it is kept: the specification and what is known of its past and future."""
+    """A schedule in the database: its specification, its past and its next fire."""
 
     id: int
     spec: ScheduleSpec
@@ -76,16 +76,16 @@ class Schedule:
     last_success_at: datetime | None
     last_error: str | None
     run_count: int
-    planned_count: int  # fires of its triggers that were to run, which max_runs bounds
-    group_max_running: int | None  # of its group, all schedules together; None is no limit
+    planned_count: int  # fires of its triggers that were to run; max_runs limits them
+    group_max_running: int | None  # the limit of its group; None is no limit
     counts: Mapping[Status, int]
     created_at: datetime
     updated_at: datetime
-    pruned_until: datetime | None  # rows of plan times up to it were removed by retention
-    vanished_at: datetime | None  # since then no engine of its program offers it: nobody runs it
-    is_done: bool = False  # it has no next time, and none is to come
-    is_active: bool = False  # it has no next time, and a run of it is queued or running
-    gone_upstreams: tuple[str, ...] = ()  # it comes after these, which are not there any more
+    pruned_until: datetime | None  # retention removed rows of plan times up to this
+    vanished_at: datetime | None  # since then, no engine of its program offers it
+    is_done: bool = False  # it has no next time and gets none
+    is_active: bool = False  # it has no next time, and a run is queued or running
+    gone_upstreams: tuple[str, ...] = ()  # schedules that it follows and that do not exist
 
     @property
     def name(self) -> str:
@@ -93,17 +93,17 @@ class Schedule:
 
     @property
     def offer(self) -> str:
-        """What an engine has to offer to run it."""
+        """What an engine must offer to run it."""
         job = self.spec.job
         return offer_of(job.kind, job.argv[0], schedule=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A schedule that an import of a crontab made, and what its line said then, as an imprint.
+    """A schedule that was imported from a crontab, and an imprint of its line.
 
-    Of one that an older version imported, `source` and `imprint` are None, and `spec` is what the
-    line said. The schedule may be removed by now.
+    If an older version imported it, `source` and `imprint` are None, and `spec` is the definition
+    by the line. The schedule might be removed.
     """
 
     schedule_id: int
