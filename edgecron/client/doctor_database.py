@@ -16,8 +16,7 @@ from edgecron.formats.document_plan import APPLY
 from edgecron.model.listing import Idle, find_idle, standing_of
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
-from edgecron.store.sqlite.schedule_lists import FailingSchedule
-from edgecron.store.sqlite.whole_file import (
+from edgecron.store.sqlite.damage import (
     find_damage,
     find_damage_within,
     find_orphans,
@@ -25,6 +24,7 @@ from edgecron.store.sqlite.whole_file import (
     is_write_locked,
     orphan_words,
 )
+from edgecron.store.sqlite.schedule_lists import FailingSchedule
 from edgecron.views.times import distance
 
 _LOCK_WAIT_S = 2.0  # engines hold the lock for less

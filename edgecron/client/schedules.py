@@ -120,8 +120,8 @@ class Schedules(Engines):
         """Return when the schedule of this name was removed; None if it exists or never did."""
         if self.store.find_id(name) is not None:
             return None
-        removed = self.store.find_removed(name)
-        return None if removed is None else from_ms(removed[1])
+        removals = self.removals(name)
+        return removals[0].removed_at if removals else None
 
     def imported(self) -> list[Imported]:
         """Return the schedules that crontab imports made, including removed ones."""
@@ -150,8 +150,8 @@ class Schedules(Engines):
         schedule_id = self.store.find_id(name)
         if schedule_id is not None:
             return schedule_id
-        removed = self.store.find_removed(name)
-        return self.store.get_schedule(name).id if removed is None else removed[0]
+        removals = self.store.find_removals(name)
+        return removals[0][0] if removals else self.store.get_schedule(name).id
 
     def schedule_order(
         self,

@@ -1,9 +1,8 @@
-"""What `/` may say: `status:failed,interrupted job:back !cause:manual "two words"`.
+"""Filters of lists: `status:failed,interrupted job:back !cause:manual "two words"`.
 
-Terms are separated by blanks, and all of them must hold; of the values of one term, any. `!`
-turns a term around. A word without a key is looked for in the name, as `job:` is: its letters in
-their order, whatever stands between them. A key that a list has nothing of says nothing there:
-`cause:` of schedules, `state:` of runs.
+All terms must match; one of the values of a term is enough. `!` negates a term. A word without a
+key is searched in the name, as `job:` is: its letters in this order, with any others between them.
+A key that a list does not have is ignored there: `cause:` for schedules, `state:` for runs.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _KEYS = ("status", _NAME, "cause", "reason", "state", _GROUP)
 _OF_SCHEDULES = ("status", _NAME, "state", _GROUP)
 _OF_RUNS = ("status", _NAME, "cause", "reason")
 
-# Nots, a key, and the rest of the term: quoted stretches and others.
+# Negations, a key, and the values, with quoted and other parts.
 _TERM = re.compile(r"""(!*)(?:([^\s"!:,]*):)?((?:"[^"]*"|[^\s"])*)""")
 _BLANKS = re.compile(r"\s*")
 _PART = re.compile(r'"([^"]*)"|([^",]+)|(,)')
@@ -42,7 +41,7 @@ _T = TypeVar("_T", bound=str | None)
 
 
 class ScheduleKeys(Protocol):
-    """What a filter looks at of a schedule; `last_status` is the value of a Status."""
+    """What a filter needs of a schedule. `last_status` is the value of a Status."""
 
     @property
     def name(self) -> str: ...
@@ -56,7 +55,7 @@ class ScheduleKeys(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One of a filter's terms. `values` are in lower case; any of them will do."""
+    """A term of a filter. One of its `values`, in lower case, must match."""
 
     key: str
     values: tuple[str, ...]
@@ -65,11 +64,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuestion:
-    """A filter as a question about runs.
+    """A filter of runs: the values to include, or () for any value.
 
-    Of each of the three, the values to include, or () where any will do; a reason of None is a
-    run without one. `names` lets the names of their schedules through, None is any.
-    `is_impossible`: no run can be all of this.
+    A reason of None is a run without a reason. `names` filters the names of schedules; None is any
+    name. `is_impossible`: no run can match.
     """
 
     statuses: tuple[Status, ...] = ()
@@ -81,13 +79,13 @@ class RunQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What was written, and its terms. None at all let everything through."""
+    """The text of a filter, and its terms. Without terms, everything matches."""
 
     text: str = ""
     terms: tuple[Term, ...] = ()
 
     def matches_schedule(self, keys: ScheduleKeys) -> bool:
-        """Whether a schedule is all that the terms say which speak of schedules."""
+        """Whether a schedule matches all terms whose keys schedules have."""
         for term in self.terms:
             found = _ask_schedule(term, keys)
             if found is not None and found is term.is_negated:
@@ -95,7 +93,7 @@ class Filter:
         return True
 
     def run_question(self) -> RunQuestion:
-        """What the terms say that speak of runs."""
+        """The terms whose keys runs have, as values to include."""
         statuses = self._included("status", tuple(Status))
         causes = self._included("cause", tuple(Cause))
         reasons = self._included("reason", (*Reason, None))
@@ -109,11 +107,11 @@ class Filter:
 
     @property
     def has_names(self) -> bool:
-        """Whether any of the terms speaks of names."""
+        """Whether a term filters names."""
         return any(term.key == _NAME for term in self.terms)
 
     def matches_name(self, name: str) -> bool:
-        """Whether a schedule's name is all that the terms say of names."""
+        """Whether a name matches all terms that filter names."""
         lower = name.lower()
         return all(
             _is_any_in(term.values, lower) is not term.is_negated
@@ -123,19 +121,19 @@ class Filter:
 
     @property
     def unused_on_schedules(self) -> tuple[str, ...]:
-        """The keys that say nothing of schedules."""
+        """The keys that are ignored for schedules."""
         return self._keys_but(_OF_SCHEDULES)
 
     @property
     def unused_on_runs(self) -> tuple[str, ...]:
-        """The keys that say nothing of runs."""
+        """The keys that are ignored for runs."""
         return self._keys_but(_OF_RUNS)
 
     def _keys_but(self, known: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(term.key for term in self.terms if term.key not in known))
 
     def _included(self, key: str, every: tuple[_T, ...]) -> tuple[_T, ...] | None:
-        """The values that all terms of a key let through, in their order; None: it has no term."""
+        """The values that match all terms of a key; None if there is no such term."""
         terms = [term for term in self.terms if term.key == key]
         if not terms:
             return None
@@ -147,9 +145,9 @@ class Filter:
 
 
 def parse_filter(text: str) -> Filter:
-    """The filter that a text says; of a blank one, the filter that lets everything through.
+    """The filter of a text; a blank one matches everything.
 
-    Raises InvalidInput for an unknown key or value, with the one that was meant.
+    Raises InvalidInput for an unknown key or value, and suggests a similar one.
     """
     return Filter(text=text, terms=tuple(_terms(text)))
 
@@ -160,7 +158,7 @@ def _terms(text: str) -> Iterator[Term]:
     at = 0
     while (at := _end_of_blanks(text, at)) < len(text):
         found = _TERM.match(text, at)
-        assert found is not None  # It matches the empty text too.
+        assert found is not None  # The pattern also matches the empty text.
         at = found.end()
         yield _term(found[1], found[2], found[3])
 
@@ -187,7 +185,7 @@ def _term(nots: str, key: str | None, rest: str) -> Term:
 
 
 def _values(rest: str) -> list[str]:
-    """The values that commas outside quotes divide."""
+    """Split values at commas outside quotes."""
     values = [""]
     for quoted, bare, comma in _PART.findall(rest):
         if comma:
@@ -234,7 +232,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _ask_schedule(term: Term, keys: ScheduleKeys) -> bool | None:
-    """Whether a schedule has one of a term's values; None where the term says nothing of it."""
+    """Whether a schedule has one of a term's values; None if schedules don't have its key."""
     if term.key == _NAME:
         return _is_any_in(term.values, keys.name.lower())
     if term.key == "status":
@@ -268,10 +266,10 @@ _MOST_SPREAD = 10_000
 
 
 def rank_of(text: str, letters: str) -> int | None:
-    """A rank, the nearer the less; None where the letters are not all there in their order.
+    """How near a text is to the letters, lower is nearer; None without all letters in this order.
 
-    A text that begins with them comes first, then one of which a word does, one that has them
-    side by side, and one that has others between them: the fewer, the nearer.
+    The order is: a text that begins with the letters, one with a word that does, one that contains
+    them together, one that contains them with others between, the fewer the nearer.
     """
     lower, wanted = text.lower(), letters.lower()
     if lower.startswith(wanted):

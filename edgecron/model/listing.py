@@ -1,6 +1,6 @@
-"""Schedules and runs as a screen pages through them: lines, orders, and what filters look at.
+"""Schedules and runs in lists: how they stand, their lines, orders and pages. Pure.
 
-Pure. Of all schedules a screen holds the ids alone, in order, and reads the lines that it shows.
+A screen holds the ids of all schedules in order, and reads only the lines that it shows.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class Idle(StrEnum):
-    """Why nothing is to come of a schedule."""
+    """Why a schedule has no next time."""
 
-    VANISHED = "vanished"  # no engine of its program offers it: nobody runs it
+    VANISHED = "vanished"  # no engine of its program offers it
     BROKEN = "broken"  # its trigger can't be read
     PAUSED = "paused"  # without end
-    MAX_RUNS = "max_runs"  # it has had as many fires as it may have
-    ENDED = "ended"  # its --until has passed, or none of its times lies before it
+    MAX_RUNS = "max_runs"  # it has had all its planned fires
+    ENDED = "ended"  # its --until has passed, or no time lies before it
     OWN_END = "own_end"  # it waits for the end of its own run
     UPSTREAM = "upstream"  # it waits for the end of another schedule's run
-    BOOT = "boot"  # it waits for the machine's next boot
+    BOOT = "boot"  # it waits for the next boot of the machine
     DONE = "done"  # its triggers have no more times
-    NO_NEXT = "no_next"  # its next time is missing, and an engine computes it
+    NO_NEXT = "no_next"  # an engine has to compute its next time
 
 
 class Standing(NamedTuple):
     """A schedule in a list. The fields are those of a Schedule and its specification.
 
-    `last_status` is the value of a Status. Of a schedule without a next time, `is_done` says that
-    no time is to come, and `is_active` that a run of it is queued or running.
-    `gone_upstreams` are schedules that it comes after, and that are not there any more.
+    `last_status` is the value of a Status. If a schedule has no next time, `is_done` means that it
+    gets none, and `is_active` that a run is queued or running. `gone_upstreams` are schedules that
+    it follows and that do not exist.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Standing(NamedTuple):
 
 
 def standing_of(schedule: Schedule) -> Standing:
-    """How a schedule that was read whole stands."""
+    """How a schedule stands."""
     spec, last = schedule.spec, schedule.last_status
     return Standing(
         name=spec.name,
@@ -81,7 +81,7 @@ def standing_of(schedule: Schedule) -> Standing:
 
 
 def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
-    """Why nothing is to come of a schedule by its own; None where its next time is known."""
+    """Why a schedule has no next time; None if it has one."""
     if standing.vanished_at is not None:
         return Idle.VANISHED
     if standing.trigger_error is not None:
@@ -107,7 +107,7 @@ def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
 
 
 def _has_times(standing: Standing) -> bool:
-    """Whether a trigger of a schedule is more than an event."""
+    """Whether a trigger of a schedule has times and is not only an event."""
     return any(text != "on boot" and not text.startswith("after ") for text in standing.triggers)
 
 
@@ -118,7 +118,7 @@ def upstreams(standing: Standing) -> list[str]:
 
 
 def idle_words(standing: Standing, *, now: datetime) -> str | None:
-    """Why nothing is to come of a schedule, in a few words."""
+    """Why a schedule has no next time, in a few words; None if it has one."""
     idle = find_idle(standing, now=now)
     if idle is None:
         return None
@@ -140,7 +140,7 @@ def idle_words(standing: Standing, *, now: datetime) -> str | None:
 
 
 def _upstream_words(standing: Standing) -> str:
-    """`after load`, and which of several are gone: `never: load is gone`."""
+    """`after load`, `after load; sum is gone`, or `never: load is gone`."""
     names, gone = upstreams(standing), standing.gone_upstreams
     if not gone:
         return f"after {' or '.join(names)}"
@@ -150,39 +150,39 @@ def _upstream_words(standing: Standing) -> str:
 
 
 MOST_RECENT = 20  # runs that a line shows
-_OVER = frozenset({Idle.MAX_RUNS, Idle.ENDED, Idle.DONE})
+_FINISHED = frozenset({Idle.MAX_RUNS, Idle.ENDED, Idle.DONE})
 
 
 class SortBy(StrEnum):
     NAME = "name"  # in order of code points
     WHEN = "when"  # the texts of its triggers
-    NEXT = "next"  # when it may run next
-    LAST = "last"  # when its last run was
-    STATUS = "status"  # of its last run: what went wrong comes first
-    RUNS = "runs"  # how many it has had
+    NEXT = "next"  # its next time
+    LAST = "last"  # the time of its last run
+    STATUS = "status"  # of its last run, failures first
+    RUNS = "runs"  # the number of its runs
 
 
 class ScheduleState(StrEnum):
-    ACTIVE = "active"  # something is to come of it, be it after something else, or at boot
-    PAUSED = "paused"  # without end, or until a time to come
-    VANISHED = "vanished"  # no engine of its program offers it: nobody runs it
-    BROKEN = "broken"  # its triggers, or something else of it, can't be read
-    DONE = "done"  # nothing is to come of it
+    ACTIVE = "active"  # it will run: at a time, after another run, or at boot
+    PAUSED = "paused"  # without end, or until a time in the future
+    VANISHED = "vanished"  # no engine of its program offers it
+    BROKEN = "broken"  # its triggers or other parts can't be read
+    DONE = "done"  # it will not run again
 
 
 class Recent(NamedTuple):
-    """A run that was started and has ended; `status` is the value of a Status."""
+    """A run that was started and has ended. `status` is the value of a Status."""
 
     status: str
     duration_ms: int | None
 
 
 class ScheduleLine(NamedTuple):
-    """A schedule as a line of a list shows it.
+    """A line of a list of schedules.
 
-    `recent` are its newest runs that were started and have ended, oldest first; `active` is how
-    many are queued or running. `timezone` None is UTC. `when` is its triggers in a few words, or
-    their texts where they can't be read.
+    `recent` are its newest runs that were started and have ended, oldest first; `active` counts
+    the queued and running ones. `timezone` None is UTC. `when` is its triggers in a few words, or
+    their texts if they can't be read.
     """
 
     id: int
@@ -195,7 +195,7 @@ class ScheduleLine(NamedTuple):
 
 
 class ScheduleKeys(NamedTuple):
-    """What a filter looks at of a schedule; `last_status` is the value of a Status."""
+    """What a filter needs of a schedule. `last_status` is the value of a Status."""
 
     id: int
     name: str
@@ -205,30 +205,30 @@ class ScheduleKeys(NamedTuple):
 
 
 class RunPage(NamedTuple):
-    """Runs, newest first, and the numbers of those between them whose rows can't be read."""
+    """Runs, newest first, and the ids of runs among them that can't be read."""
 
     runs: list[Execution]
     unreadable: list[int]
 
 
 class SchedulePage(NamedTuple):
-    """Schedules by name, and the names of those between them whose rows can't be read."""
+    """Schedules by name, and the names of schedules among them that can't be read."""
 
     schedules: list[Schedule]
     unreadable: list[str]
 
     @property
     def names(self) -> list[str]:
-        """The names of all of them, in order."""
+        """All names, in order."""
         return sorted([*(schedule.name for schedule in self.schedules), *self.unreadable])
 
 
 class Choice(NamedTuple):
-    """Which schedules a list shows; a default lets every schedule through.
+    """Which schedules a list shows; by default all.
 
-    Each of `words` stands in the name, group, description or job, in letters of either case.
+    Each of `words` is part of the name, group, description or job, in upper or lower case.
     `is_failed`: the last run failed or was interrupted. `is_paused`: paused without end, or until
-    a time to come.
+    a time in the future.
     """
 
     words: tuple[str, ...] = ()
@@ -238,14 +238,14 @@ class Choice(NamedTuple):
 
 
 class RunBounds(NamedTuple):
-    """The first and the last id of all executions; 0 and 0 where there is none."""
+    """The first and the last id of all runs; 0 and 0 if there is none."""
 
     first_id: int
     last_id: int
 
 
 def state_of(standing: Standing, *, now: datetime) -> ScheduleState:
-    """Whether anything is to come of a schedule, in one word."""
+    """The state of a schedule in one word."""
     idle = find_idle(standing, now=now)
     if idle is Idle.VANISHED:
         return ScheduleState.VANISHED
@@ -253,8 +253,8 @@ def state_of(standing: Standing, *, now: datetime) -> ScheduleState:
         return ScheduleState.BROKEN
     if idle is Idle.PAUSED or (standing.paused_until is not None and standing.paused_until > now):
         return ScheduleState.PAUSED
-    is_over = idle in _OVER and not standing.is_active
-    return ScheduleState.DONE if is_over else ScheduleState.ACTIVE
+    is_finished = idle in _FINISHED and not standing.is_active
+    return ScheduleState.DONE if is_finished else ScheduleState.ACTIVE
 
 
 class NamedId(NamedTuple):

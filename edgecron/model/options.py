@@ -28,7 +28,7 @@ from edgecron.model.choices import (
 NONE = "none"  # clears an option
 MOST_PRIORITY = 1000
 _MOST_S = MAX_DURATION_MS // 1000
-_MOST = 1_000_000  # of anything that is counted: far beyond use, and far within 64 bits
+_MOST = 1_000_000  # of any count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Policies:
     priority: int = Priority.NORMAL
     jitter_s: float = 0.0
     needs: tuple[str, ...] = ()  # texts of conditions, all of which must hold
-    needs_deadline_s: float = 86_400.0  # after due, what they wait for has not come true
+    needs_deadline_s: float = 86_400.0  # how long after due a run waits for them
 
     def __post_init__(self) -> None:
         check_range("grace", self.grace_s, 0, _MOST_S)
@@ -103,7 +103,7 @@ class Job:
         texts += [text for text in (self.payload, self.stdin, self.cwd, self.user) if text]
         if self.env_file:
             texts.append(self.env_file)
-        if not is_plain(texts):  # One look at all of them spares most jobs the one at each.
+        if not is_plain(texts):  # One check of all texts is enough for most jobs.
             self._check_texts()
         for key in self.env:
             if not key or "=" in key:
@@ -163,7 +163,7 @@ class Group(StrEnum):
 
 
 class Part(StrEnum):
-    """Which value has the field of an option."""
+    """The value that has the field of an option."""
 
     SPEC = "spec"
     JOB = "job"
@@ -171,7 +171,7 @@ class Part(StrEnum):
 
 
 class Specified(Protocol):
-    """What has options: a specification."""
+    """A value that has options: a specification."""
 
     @property
     def job(self) -> Job: ...

@@ -339,18 +339,20 @@ def test_the_change_mark_is_another_one_when_somebody_else_has_committed(
 def test_an_interrupt_ends_the_question_that_is_being_answered(client: Client) -> None:
     client.add_all([make_spec(f"s{number}") for number in range(50)])
 
-    def interrupt(keys: ScheduleKeys) -> bool:
+    def interrupt() -> bool:
         client.interrupt()
-        return True
+        return False
 
+    client.store.connection.set_progress_handler(interrupt, 10)
     with pytest.raises(QueryInterrupted, match="was interrupted"):
         find_order_of(
             client.store,
             SortBy.RUNS,
             is_descending=False,
-            matches=interrupt,
+            matches=lambda keys: True,
             now=client.now(),
         )
+    client.store.connection.set_progress_handler(None)
 
     assert len(client.schedule_order()) == 50
 

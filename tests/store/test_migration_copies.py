@@ -279,7 +279,7 @@ LOADED = """
     from edgecron.store.sqlite.store import open_store
 
     open_store(Path(sys.argv[1]), now_ms=0)
-    heavy = {"uuid", "importlib.resources", "filecmp", "pkgutil"}
+    heavy = {"importlib.resources", "filecmp", "pkgutil"}
     print(*heavy.intersection(sys.modules))
 """
 

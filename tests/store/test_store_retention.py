@@ -18,9 +18,9 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
+from edgecron.store.sqlite.damage import repair_orphans
 from edgecron.store.sqlite.retention import find_size, remove_runs
 from edgecron.store.sqlite.retention import prune as prune_slices
-from edgecron.store.sqlite.whole_file import repair_orphans
 from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
@@ -523,7 +523,7 @@ def test_a_removed_schedule_goes_when_its_runs_have_gone(bench: Bench) -> None:
     removed = prune(bench, keep(history_age_s=DAY_S))
 
     assert counts(removed) == {(Kind.RUN, Reason.AGE): 5, (Kind.SCHEDULE, Reason.AGE): 1}
-    assert bench.store.find_removed("gone") is None
+    assert bench.store.find_removals("gone") == []
     database = bench.store
     assert database.rows("SELECT DISTINCT schedule_id FROM schedule_revisions") == [(2,)]
     assert database.rows("PRAGMA foreign_key_check") == []

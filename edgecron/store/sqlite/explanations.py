@@ -40,26 +40,17 @@ def find_prospects(
 ) -> Prospects:
     """Read the prospects of a schedule."""
     group = schedule.spec.group
+    counts = RunCounts(database, None, [schedule.id])
+    unmet = Needs(database, now_ms=now_ms).find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE)
     return Prospects(
         active=tuple(_find_active(database, schedule.id, limit=most_active)),
         active_count=_count_active(database, schedule.id),
-        occupancies=_find_occupancies(database, schedule),
+        occupancies={
+            scope: counts.occupancy((schedule.id, *scope)) for scope in schedule.spec.scopes
+        },
         is_group_full=group is not None and _is_group_full(database, group),
-        unmet=_find_unmet(database, schedule, now_ms=now_ms),
+        unmet=None if unmet is None else unmet.text,
     )
-
-
-def _find_occupancies(database: Database, schedule: Schedule) -> dict[tuple[str, str], Occupancy]:
-    """Count the active fires of a schedule in each of its scopes."""
-    counts = RunCounts(database, None, [schedule.id])
-    return {scope: counts.occupancy((schedule.id, *scope)) for scope in schedule.spec.scopes}
-
-
-def _find_unmet(database: Database, schedule: Schedule, *, now_ms: int) -> str | None:
-    """The text of a condition that a fire would wait for now, or None."""
-    needs = Needs(database, now_ms=now_ms)
-    unmet = needs.find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE)
-    return None if unmet is None else unmet.text
 
 
 def _is_group_full(database: Database, group: str) -> bool:

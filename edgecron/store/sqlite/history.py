@@ -325,16 +325,6 @@ def find_later(
     return find_page(database, wanted, limit=limit).runs[::-1]
 
 
-def find_removed(database: Database, name: str) -> tuple[int, int] | None:
-    """(id, deleted_at) of the newest removed schedule of this name, or None."""
-    row = database.row(
-        """SELECT id, deleted_at FROM schedules WHERE name = :name AND deleted_at IS NOT NULL
-           ORDER BY id DESC LIMIT 1""",
-        {"name": name},
-    )
-    return None if row is None else (row[0], row[1])
-
-
 def find_removals(database: Database, name: str) -> list[tuple[int, int]]:
     """(id, deleted_at) of every removed schedule of this name, the newest first."""
     return database.rows(

@@ -15,17 +15,11 @@ import apsw
 import edgecron
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.damage import find_orphans, is_repairable, orphan_words, repair
 from edgecron.store.sqlite.database_file import APPLICATION_ID
 from edgecron.store.sqlite.rows import SPEC_COLUMNS
 from edgecron.store.sqlite.statements import too_new
-from edgecron.store.sqlite.whole_file import (
-    find_orphans,
-    is_repairable,
-    keep_copy,
-    orphan_words,
-    rebuilding,
-    repair,
-)
+from edgecron.store.sqlite.whole_file import keep_copy, rebuilding
 
 SCRIPTS = (
     "0001_foundation.sql",

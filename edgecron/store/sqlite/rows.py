@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -55,8 +56,6 @@ COUNTED = (
     Status.CANCELLED,
     Status.INTERRUPTED,
 )
-_KINDS = {kind.value: kind for kind in JobKind}  # faster than JobKind(text)
-_STATUSES = {status.value: status for status in Status}
 _COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
 
 Columns = Mapping[str, Any]
@@ -90,123 +89,98 @@ def spec_columns(
 
 def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
     """The specification from its columns. Raises Unreadable if they make no sense."""
-    try:
-        return _spec_of(columns, scopes)
-    except SENSELESS as error:
-        name = columns.get("name")
-        raise unreadable("schedule", error, name=name) from error
-
-
-def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
-    kind = _KINDS.get(columns["kind"]) or JobKind(columns["kind"])
-    job_text: str = columns["job"]
-    return ScheduleSpec(
-        name=columns["name"],
-        triggers=_texts_in(columns["triggers"]),
-        job=Job(
-            kind=kind,
-            argv=texts_of(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
-            env={} if columns["env"] == "{}" else _env_of(json.loads(columns["env"])),
-            **{name: columns[name] for name in _PLAIN_JOB_COLUMNS},
-        ),
-        timezone=columns["timezone"],
-        queue=columns["queue"],
-        group=columns["group_name"],
-        description=columns["description"],
-        policies=_policies_of(columns),
-        scopes=scopes,
-        from_at=_instant(columns["from_at"]),
-        until_at=_instant(columns["until_at"]),
-        max_runs=columns["max_runs"],
-    )
+    with _readable("schedule", name=columns.get("name")):
+        kind = JobKind(columns["kind"])
+        job_text: str = columns["job"]
+        return ScheduleSpec(
+            name=columns["name"],
+            triggers=_texts_in(columns["triggers"]),
+            job=Job(
+                kind=kind,
+                argv=texts_of(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
+                env={} if columns["env"] == "{}" else _env_of(json.loads(columns["env"])),
+                **{name: columns[name] for name in _PLAIN_JOB_COLUMNS},
+            ),
+            timezone=columns["timezone"],
+            queue=columns["queue"],
+            group=columns["group_name"],
+            description=columns["description"],
+            policies=_policies_of(columns),
+            scopes=scopes,
+            from_at=_instant(columns["from_at"]),
+            until_at=_instant(columns["until_at"]),
+            max_runs=columns["max_runs"],
+        )
 
 
 def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedule:
     """A schedule from its columns and the limit of its group. Raises Unreadable."""
     spec = spec_of(columns, scopes)
-    try:
-        return _schedule_of(columns, spec)
-    except SENSELESS as error:
-        raise unreadable("schedule", error, name=spec.name) from error
-
-
-def _schedule_of(columns: Columns, spec: ScheduleSpec) -> Schedule:
-    return Schedule(
-        id=columns["id"],
-        spec=spec,
-        enabled=bool(columns["enabled"]),
-        paused_until=_instant(columns["paused_until"]),
-        revision=columns["revision"],
-        next_plan_at=_instant(columns["next_plan_at"]),
-        next_run_at=_instant(columns["next_run_at"]),
-        next_source=columns["next_source"],
-        decided_until=_instant(columns["decided_until"]),
-        trigger_error=columns["trigger_error"],
-        last_execution_id=columns["last_execution_id"],
-        last_status=_STATUSES.get(columns["last_status"]) or _status(columns["last_status"]),
-        last_run_at=_instant(columns["last_run_at"]),
-        last_success_at=_instant(columns["last_success_at"]),
-        last_error=columns["last_error"],
-        run_count=columns["run_count"],
-        planned_count=columns["planned_count"],
-        group_max_running=columns["group_max_running"],
-        counts={status: columns[name] for status, name in _COUNT_COLUMNS},
-        created_at=from_ms(columns["created_at"]),
-        updated_at=from_ms(columns["updated_at"]),
-        pruned_until=_instant(columns["pruned_until"]),
-        vanished_at=_instant(columns["vanished_at"]),
-        is_done=bool(columns["is_done"]),
-        is_active=bool(columns["is_active"]),
-        gone_upstreams=tuple((columns["gone_upstreams"] or "").split()),
-    )
+    with _readable("schedule", name=spec.name):
+        return Schedule(
+            id=columns["id"],
+            spec=spec,
+            enabled=bool(columns["enabled"]),
+            paused_until=_instant(columns["paused_until"]),
+            revision=columns["revision"],
+            next_plan_at=_instant(columns["next_plan_at"]),
+            next_run_at=_instant(columns["next_run_at"]),
+            next_source=columns["next_source"],
+            decided_until=_instant(columns["decided_until"]),
+            trigger_error=columns["trigger_error"],
+            last_execution_id=columns["last_execution_id"],
+            last_status=_status(columns["last_status"]),
+            last_run_at=_instant(columns["last_run_at"]),
+            last_success_at=_instant(columns["last_success_at"]),
+            last_error=columns["last_error"],
+            run_count=columns["run_count"],
+            planned_count=columns["planned_count"],
+            group_max_running=columns["group_max_running"],
+            counts={status: columns[name] for status, name in _COUNT_COLUMNS},
+            created_at=from_ms(columns["created_at"]),
+            updated_at=from_ms(columns["updated_at"]),
+            pruned_until=_instant(columns["pruned_until"]),
+            vanished_at=_instant(columns["vanished_at"]),
+            is_done=bool(columns["is_done"]),
+            is_active=bool(columns["is_active"]),
+            gone_upstreams=tuple((columns["gone_upstreams"] or "").split()),
+        )
 
 
 def execution_of(row: tuple[Any, ...]) -> Execution:
     """A run from EXECUTION_COLUMNS and the name of its schedule. Raises Unreadable."""
-    try:
-        return _execution_of(row)
-    except SENSELESS as error:
-        raise unreadable(f"run {row[0]}", error) from error
-
-
-def _execution_of(row: tuple[Any, ...]) -> Execution:
-    columns = dict(zip((*EXECUTION_COLUMNS, "schedule"), row, strict=True))
-    for name in (
-        "plan_at", "due_at", "wait_until", "queued_at", "claimed_at", "cancel_requested_at",
-        "started_at", "finished_at", "missed_from_at", "missed_to_at",
-    ):  # fmt: skip
-        columns[name] = _instant(columns[name])
-    columns["progress"] = read_progress(columns["progress"])
-    columns["cause"] = Cause(columns["cause"])
-    columns["status"] = Status(columns["status"])
-    columns["reason"] = None if columns["reason"] is None else Reason(columns["reason"])
-    columns["flags"] = tuple(json.loads(columns["flags"] or "[]"))
-    return Execution(**columns)
+    with _readable(f"run {row[0]}"):
+        columns = dict(zip((*EXECUTION_COLUMNS, "schedule"), row, strict=True))
+        for name in (
+            "plan_at", "due_at", "wait_until", "queued_at", "claimed_at", "cancel_requested_at",
+            "started_at", "finished_at", "missed_from_at", "missed_to_at",
+        ):  # fmt: skip
+            columns[name] = _instant(columns[name])
+        columns["progress"] = read_progress(columns["progress"])
+        columns["cause"] = Cause(columns["cause"])
+        columns["status"] = Status(columns["status"])
+        columns["reason"] = None if columns["reason"] is None else Reason(columns["reason"])
+        columns["flags"] = tuple(json.loads(columns["flags"] or "[]"))
+        return Execution(**columns)
 
 
 def engine_of(row: tuple[Any, ...]) -> EngineInfo:
     """An engine from its columns, in the order of EngineInfo. Raises Unreadable."""
-    try:
-        return _engine_of(row)
-    except SENSELESS as error:
-        raise unreadable(f"engine {row[0]}", error) from error
-
-
-def _engine_of(row: tuple[Any, ...]) -> EngineInfo:
-    return EngineInfo(
-        id=row[0],
-        key=row[1],
-        pid=row[2],
-        boot_id=row[3],
-        queues=tuple(json.loads(row[4])),
-        offers=None if row[5] is None else texts_of(json.loads(row[5])),
-        version=row[6],
-        supervisor_id=row[7],
-        started_at=from_ms(row[8]),
-        stopped_at=_instant(row[9]),
-        max_running=row[10],
-        local_timezone=row[11],
-    )
+    with _readable(f"engine {row[0]}"):
+        return EngineInfo(
+            id=row[0],
+            key=row[1],
+            pid=row[2],
+            boot_id=row[3],
+            queues=tuple(json.loads(row[4])),
+            offers=None if row[5] is None else texts_of(json.loads(row[5])),
+            version=row[6],
+            supervisor_id=row[7],
+            started_at=from_ms(row[8]),
+            stopped_at=_instant(row[9]),
+            max_running=row[10],
+            local_timezone=row[11],
+        )
 
 
 def needs_of(column: str) -> tuple[str, ...]:
@@ -295,6 +269,15 @@ def _dump(value: object) -> str:
 
 
 _MOST_SHOWN = 200
+
+
+@contextmanager
+def _readable(what: str, *, name: object = None) -> Iterator[None]:
+    """Raise Unreadable if stored values make no sense."""
+    try:
+        yield
+    except SENSELESS as error:
+        raise unreadable(what, error, name=name) from error
 
 
 def unreadable(what: str, error: BaseException, *, name: object = None) -> Unreadable:

@@ -359,17 +359,4 @@ def find_recurring(
         {"after": after_id, "limit": limit},
     )
     following = rows[-1][0] if len(rows) == limit else None
-    return [_recurrence_of(row) for row in rows], following
-
-
-def _recurrence_of(row: tuple[Any, ...]) -> Recurrence:
-    return Recurrence(
-        compiled=row[1],
-        next_plan_ms=row[2],
-        next_run_ms=row[3],
-        paused_until_ms=row[4],
-        until_ms=row[5],
-        runs_left=row[6],
-        after_end_ms=row[7],
-        jitter_ms=round(row[8] * 1000),
-    )
+    return [Recurrence(*row[1:8], round(row[8] * 1000)) for row in rows], following

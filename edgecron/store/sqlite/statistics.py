@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from edgecron.model.measures import (
     DURATION_STEPS_MS,
@@ -140,8 +141,7 @@ def find_ended(
     else:
         newest = """json_each(:schedules) AS w CROSS JOIN executions AS e
             WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_by_schedule
-                WHERE schedule_id = w.value AND id >= :first ORDER BY id DESC LIMIT :limit + 1)
-            ORDER BY w.value, e.id DESC"""
+                WHERE schedule_id = w.value AND id >= :first ORDER BY id DESC LIMIT :limit + 1)"""
         grown = f"""json_each(:schedules) AS w CROSS JOIN executions AS e
             WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_unwell_by_schedule
                 WHERE schedule_id = w.value AND status = 'skipped' AND id < :first
@@ -156,11 +156,12 @@ def find_ended(
     counts: Counter[int | None] = Counter()
     oldest: dict[int | None, int] = {}
     cuts = []
-    for *row, written_ms, has_ended in database.rows(
-        f"""SELECT {_COLUMNS}, {_WRITTEN_AT}, status NOT IN ('queued', 'running')
+    rows = database.rows(
+        f"""SELECT {_COLUMNS}, {_WRITTEN_AT}, status NOT IN ('queued', 'running'), e.id
             FROM {newest}""",
         params,
-    ):
+    )
+    for *row, written_ms, has_ended, _ in sorted(rows, key=itemgetter(-1), reverse=True):
         group = None if schedule_ids is None else row[0]
         counts[group] += 1
         if counts[group] > limit:

@@ -190,7 +190,6 @@ class SqliteStore(Database):
     find_failing = schedule_lists.find_failing
     find_prospects = explanations.find_prospects
     find_origins = revisions.find_origins
-    find_removed = history.find_removed
     find_removals = history.find_removals
 
     # Changes of schedules.
