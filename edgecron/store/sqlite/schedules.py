@@ -350,7 +350,8 @@ def find_recurring(
     """
     rows = database.rows(
         """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
-               max_runs - planned_count, after_end_ms, jitter_s
+               max_runs - planned_count, after_end_ms,
+               CAST(round(jitter_s * 1000) AS INTEGER)
            FROM schedules
            WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
                AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)
@@ -359,4 +360,4 @@ def find_recurring(
         {"after": after_id, "limit": limit},
     )
     following = rows[-1][0] if len(rows) == limit else None
-    return [Recurrence(*row[1:8], round(row[8] * 1000)) for row in rows], following
+    return [Recurrence._make(row[1:]) for row in rows], following
