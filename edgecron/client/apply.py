@@ -156,9 +156,11 @@ class Apply:
             part = prepared[at : at + size]
             began_ms = self._clock.monotonic_ms()
             if self._write_slice(part, pending.origin):
+                took_ms = self._clock.monotonic_ms() - began_ms
                 self._database.ring()
+                self._store.let_others_write()
                 at, tries = at + size, 0
-                size = next_size(size, took_ms=self._clock.monotonic_ms() - began_ms)
+                size = next_size(size, took_ms=took_ms)
                 continue
             tries += 1
             if tries > TRIES:

@@ -94,6 +94,7 @@ class Backfills(Runs):
                 raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
             ids += queued
             self.ring()
+            self.store.let_others_write()
             on_progress(start + len(rows), len(plan.wanted))
         return ids
 

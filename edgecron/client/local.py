@@ -7,7 +7,6 @@ What it can do lies in one class per subject, in `opening`, `schedules`, `schedu
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from edgecron.views.statistics import Tallied
 
 
-_PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
 MOST_COUNTED = 100_000  # that statistics count: a second, whatever the history holds
 _MOST_OUTPUTS = 1_000
 
@@ -261,7 +259,7 @@ class Client(Outlooks, Backfills):
             on_progress(removed)
             if not dry_run:
                 self.store.tidy()
-                time.sleep(_PAUSE_S)
+                self.store.let_others_write()
         return Pruned(
             removed=tuple(done),
             before=before,
@@ -279,7 +277,7 @@ class Client(Outlooks, Backfills):
             key = (one.table, one.parent)
             counts[key] = counts.get(key, 0) + one.row_count
             self.store.tidy()
-            time.sleep(_PAUSE_S)
+            self.store.let_others_write()
         return [Orphans(*key, row_count=count) for key, count in counts.items()]
 
     def forget(self, name: str, *, dry_run: bool = False) -> Forgotten:

@@ -111,6 +111,7 @@ def forget(database: Database, schedule_id: int, *, is_trial: bool) -> Forgotten
     for batch in batches_of(unused):
         with database.transaction():
             count += len(remove_revisions(database, schedule_id, batch))
+        database.let_others_write()
     with database.transaction():
         # A removed schedule can be restored only with a harmless job.
         database.change(
