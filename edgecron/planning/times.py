@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
@@ -259,34 +261,18 @@ def check_upstreams(
         if name not in wanted:
             graph.setdefault(name, set()).add(upstream)
     graph |= {name: set(upstreams) for name, upstreams in wanted.items()}
-    for name in wanted:
-        circle = _circle(graph, name)
-        if circle:
-            raise InvalidTrigger(
-                f"schedule {name!r} would come after itself: {' after '.join(circle)}"
-            )
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = error.args[1][::-1]  # from a schedule along its upstreams back to itself
+        raise InvalidTrigger(
+            f"schedule {circle[0]!r} would come after itself: {' after '.join(circle)}"
+        ) from None
 
 
 def _missing(name: str, upstream: str, names: Collection[str]) -> InvalidTrigger:
-    from difflib import get_close_matches  # seldom needed, and heavy
-
     close = get_close_matches(upstream, names, n=1)
     return InvalidTrigger(
         f"schedule {name!r} comes after {upstream!r}, which is not there",
         hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
     )
-
-
-def _circle(graph: Mapping[str, Collection[str]], start: str) -> list[str]:
-    """Find the way from a schedule along its upstreams back to itself; empty if there is none."""
-    ways = [[start]]
-    seen: set[str] = set()
-    while ways:
-        way = ways.pop()
-        for upstream in sorted(graph.get(way[-1], ())):
-            if upstream == start:
-                return [*way, start]
-            if upstream not in seen:
-                seen.add(upstream)
-                ways.append([*way, upstream])
-    return []

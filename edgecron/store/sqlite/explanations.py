@@ -12,9 +12,10 @@ from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.planning.overlap import Occupancy
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.history import COLUMNS, FROM
 from edgecron.store.sqlite.limits import Needs, RunCounts
 from edgecron.store.sqlite.revisions import columns_of
-from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of
+from edgecron.store.sqlite.rows import execution_of
 
 _MOST_SKIPPED = 2_000  # newest skipped rows that are read
 _FAST_MS = 1_000  # an interval shorter than this is shorter than the run of most commands
@@ -69,9 +70,8 @@ def _is_group_full(database: Database, group: str) -> bool:
 
 def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Execution]:
     """The active runs of a schedule, in the order in which they continue."""
-    columns = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
     rows = database.rows(
-        f"""SELECT {columns}, s.name
+        f"""SELECT {COLUMNS}
             FROM executions AS e INDEXED BY executions_active
             CROSS JOIN schedules AS s ON s.id = e.schedule_id
             WHERE e.schedule_id = :id AND e.status IN ('queued', 'running')
@@ -145,9 +145,7 @@ def find_outrun(
 
 _NEAR = 100  # rows before and after a time that are searched for a range that covers it
 _LATE_MS = 86_400_000  # a run that started at a time was planned at most this much earlier
-_COLUMNS = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
-_FROM = f"""SELECT {_COLUMNS}, s.name
-    FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
+_SELECT = f"""SELECT {COLUMNS} {FROM}
     WHERE e.schedule_id = :schedule AND e.scope_kind = :kind AND e.scope_id = :scope"""
 
 
@@ -202,7 +200,7 @@ def find_deciding(
 
 
 def _read(database: Database, more: str, params: dict[str, Any]) -> list[Execution]:
-    return [execution_of(row) for row in database.rows(f"{_FROM} {more}", params)]
+    return [execution_of(row) for row in database.rows(f"{_SELECT} {more}", params)]
 
 
 def find_revision(database: Database, schedule_id: int, *, at_ms: int) -> StoredRevision | None:

@@ -23,12 +23,12 @@ from edgecron.store.sqlite.statements import Params
 
 COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS fixes the order of the tables: with statistics, SQLite might begin with schedules and sort.
-_JOIN = "CROSS JOIN schedules AS s ON s.id = e.schedule_id"
+FROM = "FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"
 _UNWELL = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.INTERRUPTED)
 _INDEXED = ((Status.QUEUED, Status.RUNNING), _UNWELL)  # the statuses that partial indexes have
-# The runs of up to this many schedules are found schedule by schedule, in 10 ms. Those of more
-# schedules are not rare.
-MOST_SEPARATE = 1000
+# The runs of up to this many schedules are found schedule by schedule. Those of more schedules are
+# seldom rare.
+MOST_SEPARATE = 100
 
 
 class Wanted(NamedTuple):
@@ -50,10 +50,9 @@ def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
 
     The page names runs that can't be read, and has other runs in their place.
     """
-    try:
-        return RunPage(_find_page(database, wanted, limit=limit), [])
-    except Unreadable:
-        pass
+    with suppress(Unreadable):
+        rows = _rows_of(database, find_page_ids(database, wanted, limit=limit))
+        return RunPage(_newest_first(execution_of(row) for row in rows), [])
     is_upwards = wanted.after_id is not None
     found: list[Execution] = []
     unreadable: list[int] = []
@@ -75,23 +74,12 @@ def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
     return RunPage(_newest_first(found), unreadable)
 
 
-def _find_page(database: Database, wanted: Wanted, *, limit: int) -> list[Execution]:
-    kinds = _kinds(wanted)
-    if len(kinds) == 1 and not _is_of_some(wanted):
-        rows = _walk(database, COLUMNS, kinds[0], wanted, limit=limit)
-    else:
-        rows = _rows_of(database, find_page_ids(database, wanted, limit=limit))
-    return _newest_first(execution_of(row) for row in rows)
-
-
 def find_page_ids(database: Database, wanted: Wanted, *, limit: int) -> list[int]:
     """The ids of the runs of a page, newest first."""
     ids: list[int] = []
-    for statuses in _kinds(wanted):
-        if _is_of_some(wanted):
-            ids += _walk_some(database, statuses, wanted, limit=limit)
-        else:
-            ids += [row[0] for row in _walk(database, "e.id", statuses, wanted, limit=limit)]
+    for statuses in _status_groups(wanted):
+        for part in _by_schedule(wanted):
+            ids += _walk(database, statuses, part, limit=limit)
     # The page has the ids that are nearest to its beginning.
     ids.sort(reverse=wanted.after_id is None)
     return sorted(ids[:limit], reverse=True)
@@ -108,7 +96,7 @@ def find_bounds(database: Database) -> RunBounds:
 
 def _rows_of(database: Database, ids: list[int]) -> list[tuple[Any, ...]]:
     return database.rows(
-        f"""SELECT {COLUMNS} FROM executions AS e {_JOIN}
+        f"""SELECT {COLUMNS} {FROM}
             WHERE e.id IN (SELECT value FROM json_each(:ids))""",
         {"ids": json.dumps(ids)},
     )
@@ -118,7 +106,7 @@ def _newest_first(executions: Iterable[Execution]) -> list[Execution]:
     return sorted(executions, key=lambda execution: -execution.id)
 
 
-def _kinds(wanted: Wanted) -> list[tuple[Status, ...]]:
+def _status_groups(wanted: Wanted) -> list[tuple[Status, ...]]:
     """Split the wanted statuses into groups, one for each query; `()` is every status.
 
     Indexes find active runs and runs that did not succeed, status by status. Successes need a walk
@@ -133,20 +121,18 @@ def _kinds(wanted: Wanted) -> list[tuple[Status, ...]]:
     return [(status,) for status in statuses]
 
 
-def _is_of_some(wanted: Wanted) -> bool:
+def _by_schedule(wanted: Wanted) -> list[Wanted]:
+    """Split what is wanted into one question for each schedule, if they are few."""
     ids = wanted.schedule_ids
-    return ids is not None and 1 < len(ids) <= MOST_SEPARATE
+    if ids is None or len(ids) > MOST_SEPARATE or not ids:
+        return [wanted]
+    return [wanted._replace(schedule_ids=(one,)) for one in ids]
 
 
 def _walk(
-    database: Database,
-    columns: str,
-    statuses: tuple[Status, ...],
-    wanted: Wanted,
-    *,
-    limit: int,
-) -> list[tuple[Any, ...]]:
-    """The rows of a page: of all schedules, of one, or of many."""
+    database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int
+) -> list[int]:
+    """The ids of a page: of all schedules, of one, or of many."""
     wheres, params = _wheres(statuses, wanted)
     ids = wanted.schedule_ids
     if ids is not None and len(ids) == 1:
@@ -158,47 +144,13 @@ def _walk(
         params["schedules"] = json.dumps(list(ids))
     where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
     index = _index(statuses, is_by_schedule="schedule" in params)
-    return database.rows(
-        f"""SELECT {columns} FROM executions AS e {index} {_JOIN if "s." in columns else ""}
-            {where} ORDER BY e.id {_direction(wanted)} LIMIT :limit""",
+    direction = "DESC" if wanted.after_id is None else ""
+    rows = database.rows(
+        f"""SELECT e.id FROM executions AS e {index} {where}
+            ORDER BY e.id {direction} LIMIT :limit""",
         {**params, "limit": limit},
     )
-
-
-def _walk_some(
-    database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int
-) -> list[int]:
-    """The ids of a page of a few schedules."""
-    ids = wanted.schedule_ids or ()
-    if len(ids) > limit:
-        # Only the schedules with the first runs can be on the page.
-        firsts = _walk_each(database, statuses, wanted, limit=limit, each=1)
-        wanted = wanted._replace(schedule_ids=[schedule_id for _, schedule_id in firsts])
-    found = _walk_each(database, statuses, wanted, limit=limit, each=limit)
-    return [execution_id for execution_id, _ in found]
-
-
-def _walk_each(
-    database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int, each: int
-) -> list[tuple[int, int]]:
-    """(id, schedule) of a page for which each schedule provides at most `each` rows."""
-    wheres, params = _wheres(statuses, wanted)
-    index, direction = _index(statuses, is_by_schedule=True), _direction(wanted)
-    return database.rows(
-        f"""SELECT found.id, found.schedule_id
-            FROM json_each(:schedules) AS j CROSS JOIN executions AS found
-            WHERE found.id IN (
-                SELECT e.id FROM executions AS e {index}
-                WHERE {" AND ".join(["e.schedule_id = j.value", *wheres])}
-                ORDER BY e.id {direction} LIMIT :each)
-            ORDER BY found.id {direction} LIMIT :limit""",
-        {
-            **params,
-            "schedules": json.dumps(list(wanted.schedule_ids or ())),
-            "each": each,
-            "limit": limit,
-        },
-    )
+    return [row[0] for row in rows]
 
 
 def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], dict[str, Any]]:
@@ -245,16 +197,9 @@ def _listed(statuses: tuple[Status, ...]) -> str:
     return ", ".join(repr(status.value) for status in statuses)
 
 
-def _direction(wanted: Wanted) -> str:
-    return "DESC" if wanted.after_id is None else ""
-
-
-_FROM = f"FROM executions AS e {_JOIN}"
-
-
 def find_execution(database: Database, execution_id: int) -> Execution | None:
     """One run, or None. Raises Unreadable."""
-    return _find_one(database, f"{_FROM} WHERE e.id = :id", {"id": execution_id})
+    return _find_one(database, f"{FROM} WHERE e.id = :id", {"id": execution_id})
 
 
 def find_executions(
@@ -293,7 +238,7 @@ def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
     """The newest run of a schedule that was started, or None. Raises Unreadable."""
     return _find_one(
         database,
-        f"""{_FROM} WHERE e.schedule_id = :schedule AND e.claimed_at IS NOT NULL
+        f"""{FROM} WHERE e.schedule_id = :schedule AND e.claimed_at IS NOT NULL
             ORDER BY e.id DESC LIMIT 1""",
         {"schedule": schedule_id},
     )
@@ -303,7 +248,7 @@ def find_next_attempt(database: Database, execution: Execution) -> Execution | N
     """The next attempt of the same fire, or None. Raises Unreadable."""
     return _find_one(
         database,
-        f"""{_FROM} WHERE e.schedule_id = :schedule AND e.scope_kind = :scope_kind
+        f"""{FROM} WHERE e.schedule_id = :schedule AND e.scope_kind = :scope_kind
                 AND e.scope_id = :scope_id AND e.plan_at = :plan AND e.fire_key = :fire_key
                 AND e.attempt = :attempt""",
         {

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from difflib import get_close_matches
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,6 @@ def get_schedule(database: Database, name: str) -> Schedule:
     """The schedule of this name. Raises NotFound, which suggests a similar name."""
     found = find_schedule(database, name)
     if found is None:
-        from difflib import get_close_matches  # 2 ms, and few names are misspelled
-
         close = get_close_matches(name, find_names(database), n=1)
         raise NotFound(
             f"there is no schedule {name!r}",
