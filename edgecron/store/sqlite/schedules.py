@@ -294,29 +294,36 @@ def compiled_of(database: Database, schedule: Schedule) -> str:
     return str(row[0])
 
 
+def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
+    """Find schedules. Raises Unreadable with the name of the first unreadable one."""
+    found, bad = _find_readable(database, where, params)
+    if bad:
+        raise bad[0][1]
+    return found
+
+
 def _find_readable(
     database: Database, where: str, params: dict[str, Any]
 ) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
     """The readable schedules, and (id, error) of each unreadable one."""
     with suppress(Unreadable):
-        return _find(database, where, params), []
+        return _read(database, where, params), []
     found: list[Schedule] = []
     bad: list[tuple[int, Unreadable]] = []
-    for (schedule_id,) in database.rows(f"SELECT id FROM schedules{where}", params):
+    for schedule_id, name in database.rows(
+        f"SELECT id, CAST(name AS BLOB) FROM schedules{where}", params
+    ):
         try:
-            found += _find(database, " WHERE id = :id", {"id": schedule_id})
+            found += _read(database, " WHERE id = :id", {"id": schedule_id})
         except Unreadable as error:
-            bad.append((schedule_id, error))
+            named = unreadable("schedule", error, name=name.decode(errors="replace"))
+            bad.append((schedule_id, named))
     return found, bad
 
 
-def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
-    """Read schedules. Raises Unreadable with the name of the first unreadable one."""
-    try:
-        found = database.rows(_SELECT + where, params)
-    except Unreadable:
-        _raise_first_unreadable(database, where, params)
-        raise
+def _read(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
+    """Read schedules. Raises Unreadable if one of them can't be read."""
+    found = database.rows(_SELECT + where, params)
     rows = [dict(zip(_ALL_COLUMNS, row, strict=True)) for row in found]
     scopes: dict[int, list[tuple[str, str]]] = {row["id"]: [] for row in rows}
     for schedule_id, kind, scope_id in database.rows(
@@ -327,17 +334,6 @@ def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedu
     ):
         scopes[schedule_id].append((kind, scope_id))
     return [schedule_of(row, tuple(scopes[row["id"]])) for row in rows]
-
-
-def _raise_first_unreadable(database: Database, where: str, params: dict[str, Any]) -> None:
-    """Raise Unreadable with the name of the first unreadable schedule."""
-    for schedule_id, name in database.rows(
-        f"SELECT id, CAST(name AS BLOB) FROM schedules{where}", params
-    ):
-        try:
-            database.rows(f"{_SELECT} WHERE id = :id", {"id": schedule_id})
-        except Unreadable as error:
-            raise unreadable("schedule", error, name=name.decode(errors="replace")) from error
 
 
 def find_recurring(
