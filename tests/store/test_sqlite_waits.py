@@ -56,3 +56,30 @@ def test_an_error_releases_the_lock(path: Path) -> None:
     count(second)
 
     assert find_lock_failures(first) == 1000
+
+
+def test_between_the_slices_of_a_large_change_another_connection_gets_the_lock(
+    path: Path,
+) -> None:
+    slices, second = Database(path), Database(path)
+    is_over, never = threading.Event(), threading.Event()
+    written: list[int] = []
+
+    def write() -> None:
+        while not is_over.is_set():
+            with second.transaction():
+                second.change("UPDATE meta SET clock_set_by_ms = 1")
+            written.append(1)
+
+    thread = threading.Thread(target=write)
+    for number in range(60):
+        with slices.transaction():
+            slices.change("UPDATE meta SET clock_set_at = 1")
+            if not number:
+                thread.start()
+            never.wait(0.005)
+        slices.let_others_write()
+    is_over.set()
+    thread.join(BOUND_S)
+
+    assert len(written) > 20
