@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from random import random
 
 import apsw
 
@@ -77,7 +76,7 @@ class BusyWait:
                 tell(self._path)
         # A constant, slightly random nap. SQLite's own back-off gives one of eight processes nearly
         # all turns (measured), because whoever waited longest sleeps longest.
-        time.sleep(0.0005 + random() * 0.001)
+        time.sleep(0.0005 + os.urandom(1)[0] / 256_000)
         return True
 
 
