@@ -255,8 +255,8 @@ def test_a_page_of_history_begins_where_the_one_before_it_ended(full: Bench) -> 
     full.store.find_executions(before_id=500, limit=3)
 
     connection.exec_trace = None
-    [sql] = statements
-    assert plan_of(full, sql)[0] == "SEARCH e USING INTEGER PRIMARY KEY (rowid<?)"
+    walk, _ = statements
+    assert plan_of(full, walk)[0] == "SEARCH e USING INTEGER PRIMARY KEY (rowid<?)"
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,6 @@ def test_a_page_of_history_begins_where_the_one_before_it_ended(full: Bench) -> 
 def test_of_some_schedules_each_is_read_from_where_its_page_begins(
     full: Bench, statuses: tuple[Status, ...], index: str
 ) -> None:
-    """What is sorted is a page of each of them, never all that they ever ran."""
     statements: list[str] = []
     connection = full.store._connection
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
@@ -274,15 +273,10 @@ def test_of_some_schedules_each_is_read_from_where_its_page_begins(
     find_page_ids(full.store, Wanted((1, 2, 3), statuses, before_id=500), limit=2)
 
     connection.exec_trace = None
-    firsts, page = statements
-    assert firsts == page
-    plan = plan_of(full, page)
-    assert any(
-        re.fullmatch(rf"SEARCH e USING .*INDEX {index} .*(row)?id<\?\)", line) for line in plan
-    )
-    assert "SEARCH found USING INTEGER PRIMARY KEY (rowid=?)" in plan
-    assert plan[-1] == "USE TEMP B-TREE FOR ORDER BY"
-    assert len([line for line in plan if "TEMP B-TREE" in line]) == 1
+    assert len(statements) == 3
+    [walk] = set(statements)
+    [search] = plan_of(full, walk)
+    assert re.fullmatch(rf"SEARCH e USING .*INDEX {index} .*(row)?id<\?\)", search)
 
 
 @pytest.mark.parametrize(
@@ -312,5 +306,4 @@ def test_what_is_active_is_found_without_the_past(
     call(full.store)
 
     connection.exec_trace = None
-    [sql] = statements
-    assert f" INDEX {index}" in plan_of(full, sql)[0]
+    assert f" INDEX {index}" in plan_of(full, statements[0])[0]
