@@ -14,7 +14,7 @@ ALL: tuple[Mutation, ...] = (
         name="synchronous",
         guard="a claim is on the disk when its COMMIT returns (synchronous=FULL)",
         proves=("16",),
-        edits=(Edit(function="configure", old="FULL',", new="NORMAL',"),),
+        edits=(Edit(function="configure", old="FULL'", new="NORMAL'"),),
         hunt=Hunt(
             tests=(CUTS,), says="AssertionError: (lost|less than when a call had last returned)"
         ),
