@@ -9,12 +9,12 @@ from typing import NoReturn
 
 from edgecron import __version__
 from edgecron.base.errors import UsageError
-from edgecron.cli.commands import COMMANDS, OTHER_WORDS, load_command
+from edgecron.cli.commands import COMMANDS, OTHER_WORDS, USAGE, load_command
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.cli.terminal import terminal_columns
 
 _COLORS = ("auto", "always", "never")
-_USAGE, _COLUMNS = "usage: ", 80
+_PREFIX, _COLUMNS = "usage: ", 80
 _WITH_VALUE = ("--db", "--url", "--token-file", "--color", "--config")
 _GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
@@ -22,10 +22,6 @@ _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not fr
 
 class _HelpFormatter(argparse.HelpFormatter):
     """Wrap prose to the terminal; indent the examples (second paragraph) and keep their lines."""
-
-    def __init__(self, prog: str) -> None:
-        # Without a width, argparse would load `shutil` for each parser.
-        super().__init__(prog, width=terminal_columns(otherwise=80) - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         from textwrap import dedent, fill
@@ -47,19 +43,30 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises UsageError instead of exiting, and suggests options for typos."""
 
     def __init__(
-        self, *, prog: str, description: str | None = None, usage: str | None = None
+        self,
+        *,
+        prog: str,
+        description: str | None = None,
+        usage: str | None = None,
+        width: int | None = None,
+        add_help: bool = True,
     ) -> None:
+        self._width = width  # argparse formats help while it adds --help
         super().__init__(
             prog=prog,
             usage=usage,
             description=description,
-            formatter_class=_HelpFormatter,
             allow_abbrev=False,
-            add_help=True,
+            add_help=add_help,
         )
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see: {self.prog} --help")
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # Without a width, argparse would load `shutil` for each parser.
+        width = self._width or terminal_columns(otherwise=80) - 2
+        return _HelpFormatter(self.prog, width=width)
 
     def format_help(self) -> str:
         """Put the description and its examples before the usage and the options."""
@@ -141,11 +148,11 @@ def _wrapped_usage(usage: str | None) -> str | None:
         else:
             words.append(part)
     lines = [" ".join(words[:2])]
-    indent = len(_USAGE) + len(lines[0])
+    indent = len(_PREFIX) + len(lines[0])
     if indent + 1 + max(map(len, words[2:]), default=0) > _COLUMNS:
-        indent = len(_USAGE)
+        indent = len(_PREFIX)
     for word in words[2:]:
-        begin = 0 if len(lines) > 1 else len(_USAGE)
+        begin = 0 if len(lines) > 1 else len(_PREFIX)
         if begin + len(lines[-1]) + 1 + len(word) > _COLUMNS:
             lines.append(" " * indent)
         lines[-1] += f" {word}"
@@ -161,14 +168,34 @@ def _default_command(session: Session) -> str:
     return "tui" if may_show_dashboard() else "status"
 
 
-def parser_of(command: str) -> tuple[ModuleType, Parser]:
-    """Load a command; its module and its parser, which also formats its help."""
+def parser_of(
+    command: str, *, width: int | None = None, is_own_only: bool = False
+) -> tuple[ModuleType, Parser]:
+    """Load a command; return its module and its parser, which also formats its help.
+
+    Help has `width` columns (default: those of the terminal). With `is_own_only`, the parser has
+    no options that every command has.
+    """
     module = load_command(command)
     usage = f"edgecron {command} {module.USAGE}" if hasattr(module, "USAGE") else None
-    parser = Parser(prog=f"edgecron {command}", description=module.__doc__, usage=usage)
+    parser = Parser(
+        prog=f"edgecron {command}",
+        description=module.__doc__,
+        usage=usage,
+        width=width,
+        add_help=not is_own_only,
+    )
     module.add_arguments(parser)
-    _describe_globals(parser)
+    if not is_own_only:
+        _describe_globals(parser)
     return module, parser
+
+
+def global_parser(*, width: int) -> Parser:
+    """Return a parser of the global options, which formats their help."""
+    parser = Parser(prog="edgecron", usage=USAGE, width=width, add_help=False)
+    _describe_globals(parser)
+    return parser
 
 
 def _check_encoding(argv: list[str]) -> None:

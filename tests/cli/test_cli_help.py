@@ -53,7 +53,7 @@ def test_the_manual_has_every_verb_and_every_option(edgecron: Edgecron) -> None:
         assert f"\n.SS {verb.name}\n" in page
         for option in verb.options:
             name = option.names[-1].replace("-", r"\-")
-            assert rf"\fB{name}\fR" in page or "help" in name
+            assert name in page or "help" in name
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "ENVIRONMENT", "EXIT STATUS",
                     "SEE ALSO"):  # fmt: skip
         assert f"\n.SH {section}\n" in page
@@ -61,7 +61,7 @@ def test_the_manual_has_every_verb_and_every_option(edgecron: Edgecron) -> None:
 
 def test_no_line_of_the_manual_is_a_request_by_accident(edgecron: Edgecron) -> None:
     page = edgecron("help", "--man").out
-    known = {"TH", "SH", "SS", "PP", "TP", "RS", "RE", "EX", "EE", "B", "I", "BR"}
+    known = {"TH", "SH", "SS", "PP", "TP", "EX", "EE", "B"}
 
     assert set(re.findall(r"^[.'](\S*)", page, re.MULTILINE)) == known
     assert page.isascii()

@@ -28,10 +28,10 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import edgecron as package
 from edgecron.base.clock import SystemClock
-from edgecron.cli.topics import Block, BlockKind, read_page
 from edgecron.store.sqlite.store import open_store
 from tests.support.shells import put_program_on_path
 
@@ -57,9 +57,21 @@ _ASKED_FOR = re.compile(r"^(run \d+ of \S+: )running$")  # an engine was that qu
 _SPACES = re.compile(r" {2,}")
 
 
+_FENCED = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A fenced part of a text, and what its fence is called."""
+
+    label: str
+    lines: tuple[str, ...]
+
+
 def code_of(markdown: str) -> list[Block]:
     """The fenced parts of a text."""
-    return [block for block in read_page(markdown) if block.kind is BlockKind.CODE]
+    return [
+        Block(label.strip(), tuple(code.splitlines())) for label, code in _FENCED.findall(markdown)
+    ]
 
 
 class Example:

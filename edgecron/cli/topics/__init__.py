@@ -1,23 +1,14 @@
-"""Topics of help: longer texts on one subject each, read when they are asked for.
+"""Topics of help: longer texts on one subject each.
 
-A topic is NAME.md in this folder: plain Markdown, of which `page.py` knows headings, paragraphs,
-lists, tables and fenced code. All that it shows is run by `tests/test_examples.py`; what a fence is
-called says how: console, sh, toml, python, crontab.
+A topic is NAME.md in this folder. `tests/test_examples.py` runs all code that topics show; the word
+after a fence says how: console, sh, toml, python, crontab.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from itertools import groupby, pairwise
-from textwrap import wrap
 from typing import Any
-
-from edgecron.base.values import NamedTuple
-from edgecron.cli.screen import paint
-from edgecron.views.phrases import display_width
 
 # In the order in which help shows them.
 TOPICS: dict[str, str] = {
@@ -63,7 +54,7 @@ OTHER_TOPICS = {
 
 
 def read_topic(name: str) -> str:
-    """The Markdown of a topic."""
+    """Return the Markdown of a topic."""
     # As the migrations are read: `importlib.resources` takes longer to load than all the rest.
     assert __spec__ is not None
     loader: Any = __spec__.loader
@@ -71,162 +62,37 @@ def read_topic(name: str) -> str:
     return content.decode("utf-8")
 
 
-WIDEST = 96  # of prose: longer lines are hard to read
-_FENCE = "```"
-_INDENT = "    "
-_CODE = re.compile(r"`[^`]*`")
-# In the place of a space that no line may end at.
-_GLUE = "\N{NO-BREAK SPACE}"
-_LONGEST_GLUED = 30
-_NARROWEST = 30  # of the last column of a table
+_WIDEST = 96  # columns of prose: longer lines are hard to read
+_FENCE = re.compile(r"^```.*\n((?:.*\n)*?)```$", re.MULTILINE)
+_STYLES = {
+    **dict.fromkeys(("markdown.h1", "markdown.h2", "markdown.h3", "markdown.table.header"), "bold"),
+    **dict.fromkeys(("markdown.code", "markdown.table.border"), "none"),
+}
 
 
-class BlockKind(StrEnum):
-    HEADING = "heading"  # a line that begins with #
-    PROSE = "prose"  # lines up to an empty one
-    ITEM = "item"  # - and what is indented below it
-    TABLE = "table"  # lines between |, its headings and their rule included
-    CODE = "code"  # lines within a fence
+def format_topic(markdown: str, *, width: int, is_colored: bool) -> str:
+    """Format a topic for a screen; code keeps its lines, whatever the width."""
+    # Only for topics: these load as long as all the rest of the command line.
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
 
-
-class Block(NamedTuple):
-    """Lines of one kind; `label` is what a fence is called, or a heading's number signs."""
-
-    kind: BlockKind
-    lines: tuple[str, ...]
-    label: str = ""
-
-
-def read_page(markdown: str) -> list[Block]:
-    """The blocks of a text, top to bottom."""
-    blocks: list[Block] = []
-    lines = iter(markdown.splitlines())
-    pending: list[str] = []
-    for line in lines:
-        if line.startswith(_FENCE):
-            blocks += _texts(pending)
-            pending = []
-            code = tuple(iter(lambda: next(lines, _FENCE), _FENCE))
-            blocks.append(Block(BlockKind.CODE, code, line.removeprefix(_FENCE).strip()))
-        else:
-            pending.append(line)
-    return [*blocks, *_texts(pending)]
-
-
-def page_lines(blocks: Sequence[Block], *, width: int, is_colored: bool = False) -> list[str]:
-    """The page, an empty line between blocks; code is as it stands, whatever the width."""
-    room = max(min(width, WIDEST), 1)
-    lines: list[str] = []
-    before: BlockKind | None = None
-    for block in blocks:
-        if before is not None and (before, block.kind) != (BlockKind.ITEM, BlockKind.ITEM):
-            lines.append("")
-        lines += _block_lines(block, room, is_colored=is_colored)
-        before = block.kind
-    return lines
-
-
-def table_rows(block: Block) -> list[list[str]]:
-    """The cells of a table, its headings first."""
-    rows = [
-        [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
-        for line in block.lines
-    ]
-    return [rows[0], *rows[2:]]
-
-
-def _texts(lines: Sequence[str]) -> Iterator[Block]:
-    """Blocks of lines that stand in no fence."""
-    for is_text, group in groupby(lines, key=lambda line: bool(line.strip())):
-        if is_text:
-            yield from _parts(list(group))
-
-
-def _parts(lines: list[str]) -> Iterator[Block]:
-    """Blocks of lines without an empty one among them."""
-    for line in list(lines):
-        if not line.startswith("#"):
-            break
-        signs, _, words = line.partition(" ")
-        yield Block(BlockKind.HEADING, (words,), signs)
-        lines = lines[1:]
-    if not lines:
-        return
-    if lines[0].startswith("|"):
-        yield Block(BlockKind.TABLE, tuple(lines))
-        return
-    starts = [number for number, line in enumerate(lines) if line.startswith("- ")]
-    first = starts[0] if starts else len(lines)
-    if first:
-        yield Block(BlockKind.PROSE, tuple(lines[:first]))
-    for start, end in pairwise([*starts, len(lines)]):
-        yield Block(BlockKind.ITEM, (lines[start][2:], *lines[start + 1 : end]))
-
-
-def _block_lines(block: Block, room: int, *, is_colored: bool) -> Iterator[str]:
-    match block.kind:
-        case BlockKind.HEADING:
-            words = block.lines[0]
-            if block.label != "#":
-                words = " ".join(map(_shouted, words.split()))
-            for line in _wrapped([words], room):
-                yield paint(line, "bold", is_on=is_colored)
-        case BlockKind.PROSE:
-            yield from _wrapped(block.lines, room)
-        case BlockKind.ITEM:
-            yield from _wrapped(block.lines, room, first="- ", then="  ")
-        case BlockKind.CODE:
-            yield from (f"{_INDENT}{line}".rstrip() for line in block.lines)
-        case BlockKind.TABLE:
-            yield from _table_lines(table_rows(block), room, is_colored=is_colored)
-
-
-def _table_lines(rows: list[list[str]], room: int, *, is_colored: bool) -> Iterator[str]:
-    """Columns, the last one folded; where they leave it no room, a block for each row."""
-    plain = [[*(_plain(cell).replace("`", "") for cell in row[:-1]), row[-1]] for row in rows]
-    widths = [max(map(display_width, column)) for column in zip(*plain, strict=True)][:-1]
-    before = sum(widths) + 2 * len(widths)
-    is_narrow = room - before < _NARROWEST
-    for number, (*cells, last) in enumerate(plain):
-        style = "bold" if number == 0 else None
-        if is_narrow and number == 0:
-            continue  # It says nothing where the columns are gone.
-        if is_narrow:
-            for part in wrap("  ".join(cells), room, break_on_hyphens=False):
-                yield paint(part, "bold", is_on=is_colored)
-            yield from _wrapped([last], room, first=_INDENT, then=_INDENT)
-            continue
-        start = "".join(
-            cell + " " * (width - display_width(cell) + 2)
-            for cell, width in zip(cells, widths, strict=True)
-        )
-        for line in _wrapped([last], room, first=start, then=" " * before):
-            yield paint(line.rstrip(), style, is_on=is_colored)
-
-
-def _wrapped(lines: Sequence[str], room: int, *, first: str = "", then: str = "") -> list[str]:
-    words = _plain(" ".join(line.strip() for line in lines))
-    glued = _CODE.sub(_glued, words) if room > 2 * _LONGEST_GLUED else words
-    found = wrap(
-        glued,
-        room,
-        initial_indent=first,
-        subsequent_indent=then,
-        break_long_words=False,
-        break_on_hyphens=False,
+    console = Console(
+        width=max(min(width, _WIDEST), 1),
+        force_terminal=is_colored,
+        color_system="standard" if is_colored else None,
+        theme=Theme(_STYLES),
+        legacy_windows=False,
+        _environ={},
     )
-    return [line.replace(_GLUE, " ") for line in found] or [first.rstrip()]
-
-
-def _glued(code: re.Match[str]) -> str:
-    text = code[0]
-    return text.replace(" ", _GLUE) if len(text) <= _LONGEST_GLUED else text
-
-
-def _shouted(word: str) -> str:
-    """A word of a heading in capitals, but for options, which are other ones then."""
-    return word if word.startswith("-") else word.upper()
-
-
-def _plain(text: str) -> str:
-    return text.replace("**", "")
+    blocks = []
+    for number, part in enumerate(_FENCE.split(markdown)):
+        if number % 2:
+            blocks.append("\n".join(f"    {line}".rstrip() for line in part.splitlines()))
+            continue
+        with console.capture() as shown:
+            console.print(Markdown(part, hyperlinks=False))
+        lines = [line.rstrip() for line in shown.get().splitlines()]
+        blocks.append("\n".join(lines).strip("\n"))
+    text = "\n\n".join(block for block in blocks if block)
+    return re.sub(r"\n{3,}", "\n\n", text).lstrip()  # The first heading is centred.
