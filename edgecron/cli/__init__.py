@@ -5,9 +5,10 @@ with the examples in the second paragraph. Optional: `USAGE`; `TAKES_ARGV`, if a
 `--`; `LIVES_LONG`, if it can run for longer than seconds (garbage is then collected).
 
     commands.py, parser.py  the table of commands, their parsers
-    session.py, server.py   the database of a command, here or by --url
+    session.py, server.py   settings and database of a command, here or by --url
+    output.py               data, words, questions
     screen.py, terminal.py  tables and colours; width and broken streams
-    help_.py, topics/       help and the manual page
+    help_.py, manual.py     help, and the manual page; topics/: longer texts
     grammar.py, shells.py   completion scripts
     schedule_arguments.py   options of add and edit
     editor.py, plans.py     edit NAME in an editor; changes of a document

@@ -41,7 +41,6 @@ from edgecron.triggers import CronTrigger, check_zone, describe
 from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
 from edgecron.views.acts import find_missing_command, secret_words
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import next_sentence
 
 if TYPE_CHECKING:
     from edgecron.model.options import Job
@@ -85,13 +84,9 @@ def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         cli.put_json([schedule_object(schedule)])
     else:
-        is_trusted = client.clock_state().is_trusted
-        when = next_sentence(
-            schedule, zone=cli.zone(), now=client.now(), is_clock_trusted=is_trusted
-        )
         # As they are kept: the database's seed has its part in H.
         words = describe_all(client.triggers(schedule))
-        cli.put(f"added {schedule.name}: {words}; {when}")
+        cli.put(f"added {schedule.name}: {words}; {cli.next_sentence(schedule)}")
     if cli.is_advised():
         name = schedule.name
         see, fire = cli.command(f"show {name}"), cli.command(f"run {name} --wait")

@@ -20,7 +20,6 @@ came from elsewhere is left alone, and shown. --dry-run writes nothing, and exit
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -165,8 +164,8 @@ def _put_kept(cli: Session, steps: Collection[Step]) -> None:
 def need_consent(cli: Session, removed: list[Step]) -> None:
     """Ask before everything that a file has made is removed. Raises UsageError for a no."""
     what = count_words(len(removed), "schedule")
-    if not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
-        if cli.ask(f"the file is empty; remove {what}? [y/N] "):
+    if cli.can_ask():
+        if cli.ask(f"the file is empty; remove {what}?"):
             return
         raise UsageError("nothing is removed")
     raise UsageError(

@@ -14,14 +14,12 @@ More than 100 runs are asked about; --yes answers.
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
 from edgecron.base.units import format_instant
 from edgecron.cli.session import Session
-from edgecron.cli.terminal import tell
 from edgecron.formats.option_texts import read_priority, read_time
 from edgecron.views.acts import left_lines, queued_words, undecided_lines
 from edgecron.views.json_objects import execution_object
@@ -62,7 +60,9 @@ def run(cli: Session, args: Namespace) -> int:
     if len(plan.wanted) > _MOST_UNASKED and not args.yes and not _agrees(cli, plan):
         cli.say("nothing was done")
         return 1
-    ids = client.backfill(args.name, first, last, priority=priority, on_progress=_progress_of(cli))
+    ids = client.backfill(
+        args.name, first, last, priority=priority, on_progress=cli.progress("queued")
+    )
     _put_done(cli, plan, ids)
     if ids:
         cli.warn_without_engine(client, plan.schedule)
@@ -71,27 +71,14 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _agrees(cli: Session, plan: Backfill) -> bool:
     what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
-    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not cli.can_ask():
         raise UsageError(
             f"that is {what}, and there is no terminal to ask on",
             hint="look at them with --dry-run, then repeat with --yes",
         )
     for line in _lines(cli, plan):
         cli.say(line)
-    return cli.ask(f"queue {what}? [y/N] ")
-
-
-def _progress_of(cli: Session) -> Any:
-    """What tells a person at a terminal how far it is, where that takes a while."""
-    if cli.is_json or not sys.stderr.isatty():
-        return lambda done, count: None
-
-    def show(done: int, count: int) -> None:
-        if count > _MOST_UNASKED * 10:
-            end = "\n" if done == count else ""
-            tell(f"\rqueued {done} of {count}", end=end)
-
-    return show
+    return cli.ask(f"queue {what}?")
 
 
 def _put_plan(cli: Session, plan: Backfill) -> None:

@@ -15,7 +15,6 @@ file in place of yours; with `none` no file is read. Root has the system's file 
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,11 +75,7 @@ def _show(cli: Session, args: Namespace) -> None:
         ("bold", None, "dim") if each["origin"] == "default" else ("bold", "green", None)
         for each in objects
     ]
-
-    is_colored = cli.use_color(sys.stdout)
-    headings = ("KEY", "VALUE", "FROM")
-    for line in table(headings, rows, is_colored=is_colored, styles=styles, flexible=(2, 1)):
-        cli.put(line)
+    cli.put_table(("KEY", "VALUE", "FROM"), rows, styles=styles, flexible=(2, 1))
 
 
 def _wanted(what: str | None) -> list[Setting]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +37,8 @@ def part_from_cron(
     why_not = _why_not_writable(args.file)
     if why_not is not None:
         cli.say(f"comment {them} out: {why_not}")
-    elif not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
-        if cli.ask(f"comment {shown} of {args.file} out? [y/N] "):
+    elif cli.can_ask():
+        if cli.ask(f"comment {shown} of {args.file} out?"):
             _comment_out(args.file, content, lines)
             cli.say(f"done: cron no longer runs {them}")
     else:

@@ -65,11 +65,13 @@ from edgecron.cli.engine_hosting import (
     watching_stdin,
 )
 from edgecron.cli.event_lines import as_json, logfmt, logfmt_pairs, readable
+from edgecron.cli.schedule_files import ScheduleFiles
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
-from edgecron.engine.watchdog import SOCKET
+from edgecron.engine.presence import EngineSettings
+from edgecron.engine.watchdog import SOCKET, take_service_watchdog
 from edgecron.formats.config_values import retention_values
 from edgecron.model.choices import OnShutdown
 from edgecron.planning.retention import Retention
@@ -78,7 +80,6 @@ from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
     from edgecron.cli.event_lines import Line
-    from edgecron.cli.schedule_files import ScheduleFiles
     from edgecron.engine.events import Event
     from edgecron.engine.loop import Loop
     from edgecron.engine.watchdog import Watchdog
@@ -137,12 +138,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    max_running = cli.setting("limits.max_running", flag=args.max_running)
-    burst = cli.setting("limits.burst", flag=args.burst)
-    on_shutdown = OnShutdown(cli.setting("limits.on_shutdown", flag=args.on_shutdown))
-    timeout_ms = _shutdown_timeout_ms(cli, args, on_shutdown)
-    clock_wait_ms = cli.setting("limits.clock_wait", flag=args.clock_wait)
     is_json = cli.setting("limits.log_format", flag=args.log_format) == "json" or cli.is_json
+    on_shutdown = OnShutdown(cli.setting("limits.on_shutdown", flag=args.on_shutdown))
+    settings = EngineSettings(
+        max_running=cli.setting("limits.max_running", flag=args.max_running),
+        burst=cli.setting("limits.burst", flag=args.burst),
+        on_shutdown=on_shutdown,
+        shutdown_timeout_ms=_shutdown_timeout_ms(cli, args, on_shutdown),
+        clock_wait_ms=cli.setting("limits.clock_wait", flag=args.clock_wait),
+        retention=Retention(**retention_values(cli.config())),
+        output_cap_bytes=cli.setting("limits.output"),
+        finds_subjects=is_json,
+    )
     line = as_json if is_json else text_line(cli)
     database = cli.database_path()
     cli.check_folder()
@@ -157,19 +164,7 @@ def run(cli: Session, args: Namespace) -> int:
 
     feed = _feed_of_service_manager(cli)
     # Before the database is opened here: the host's supervisor must be forked first.
-    host = open_host(
-        database,
-        report=report,
-        max_running=max_running,
-        burst=burst,
-        on_shutdown=on_shutdown,
-        shutdown_timeout_ms=timeout_ms,
-        clock_wait_ms=clock_wait_ms,
-        retention=_retention(cli),
-        watchdog=feed,
-        finds_subjects=is_json,
-        output_cap_bytes=cli.setting("limits.output"),
-    )
+    host = open_host(database, settings, report=report, watchdog=feed)
     tell = _teller(cli, host.loop)
     try:
         _finish_apply(cli)
@@ -179,13 +174,12 @@ def run(cli: Session, args: Namespace) -> int:
             _say_start(cli, database, is_new=is_new)
         elif is_new:
             cli.say(f"created database {database}")
-        # The supervisor runs by now: nothing of what is opened from here on lives on in it.
-        is_asked = args.until_eof
+        # The supervisor runs by now: it inherits nothing of what is opened from here on.
         with nullcontext() if files is None else files.applying_on_hup(report) as on_hup:
             stop_on_signals(
                 host.loop, is_terminal=is_terminal, on_shutdown=on_shutdown, on_hup=on_hup
             )
-            stdin = _ending_with_stdin(host.loop, is_asked=is_asked)
+            stdin = watching_stdin(host.loop.stop) if args.until_eof else nullcontext()
             with host.loop.woken_by_signals(), stdin, http:
                 host.loop.run()
     finally:
@@ -195,19 +189,10 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _feed_of_service_manager(cli: Session) -> Watchdog | None:
-    """What tells a service manager that the engine is ready and at work, where one listens."""
+    """Return what reports to the service manager that the engine is working, if one listens."""
     if SOCKET not in os.environ:
         return None
-    from edgecron.engine.watchdog import take_service_watchdog
-
     return take_service_watchdog(clock=SystemClock(), warn=cli.warn)
-
-
-def _ending_with_stdin(loop: Loop, *, is_asked: bool) -> AbstractContextManager[None]:
-    """Let the end of stdin stop a loop, where that is asked for. The supervisor runs by now."""
-    if not is_asked:
-        return nullcontext()
-    return watching_stdin(loop.stop)
 
 
 def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]:
@@ -261,8 +246,6 @@ def _schedule_files(cli: Session, args: Namespace) -> ScheduleFiles | None:
     paths = tuple(args.schedules or cli.setting("daemon.schedules"))
     if not paths:
         return None
-    from edgecron.cli.schedule_files import ScheduleFiles
-
     return ScheduleFiles(cli, paths)
 
 
@@ -272,11 +255,6 @@ def _let_go_of_log() -> None:
         sys.stdout.flush()
     except OSError:
         drop(sys.stdout)
-
-
-def _retention(cli: Session) -> Retention:
-    """What the engine keeps of the past."""
-    return Retention(**retention_values(cli.config()))
 
 
 def _finish_apply(cli: Session) -> None:

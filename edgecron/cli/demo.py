@@ -8,25 +8,25 @@ Nothing is left behind, and nothing of yours is touched. Ctrl-C ends it early.
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sys
-import tempfile
+import threading
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from types import FrameType
 
 from edgecron.base.errors import UsageError
 from edgecron.base.paths import state_dir
-from edgecron.cli.engine_hosting import open_host
-from edgecron.cli.event_lines import readable
-from edgecron.cli.screen import table
+from edgecron.cli.engine_hosting import open_host, stop_on_signals
+from edgecron.cli.event_lines import Line, readable
 from edgecron.cli.session import Session
 from edgecron.client import Client
-from edgecron.engine.events import EventKind
+from edgecron.engine.events import Event, EventKind
+from edgecron.engine.presence import EngineSettings
 from edgecron.formats.option_texts import read_count
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.options import Job, Policies
@@ -34,19 +34,10 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.state_files import lock_is_held, lock_path
 from edgecron.views.phrases import count_words
 
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from edgecron.cli.event_lines import Line
-    from edgecron.engine.events import Event
-    from edgecron.engine.host import EngineHost
-    from edgecron.model.schedule import Schedule
-
 LIVES_LONG = True
 USAGE = "[--seconds N]"
 _MOST_SECONDS = 3600
 _NAME_COLUMNS = 9
-_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _END_LOOKS, _LOOK_S = 200, 0.05
 
 # (name, when, a shell line, timeout in seconds, what it shows)
@@ -57,6 +48,18 @@ _STORY = (
     ("slow", "every 3s", "sleep 4; echo 'done at last'", None, "still runs when it is due again"),
     ("stuck", "every 6s", "sleep 60", 2.0, "is ended by its timeout of 2 s"),
 )
+_OF_THE_ENGINE = (EventKind.ENGINE_STARTED, EventKind.ENGINE_STOPPING, EventKind.ENGINE_STOPPED)
+_NEXT_STEPS = """
+All of it is gone now.
+
+Your own turn:
+  edgecron add hello --every 10s --shell "date"    a schedule that stays
+  edgecron daemon                                  run what is due, until Ctrl-C
+  edgecron next                                    what comes
+  edgecron history                                 what came of it
+  edgecron logs hello                              what it printed
+  edgecron check "30 2 * * MON-FRI"                a cron text in plain words
+  crontab -l | edgecron import crontab -           take over your crontab"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -67,8 +70,8 @@ def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         raise UsageError("demo is for people, and has no --json")
     seconds = read_count(args.seconds, what="--seconds", most=_MOST_SECONDS)
-    with _throw_away_folder() as folder:
-        _play(cli, folder / "edgecron.db", seconds)
+    with _ended_by_signals(), TemporaryDirectory(prefix="edgecron-demo-") as folder:
+        _play(cli, Path(folder) / "edgecron.db", seconds)
     return 0
 
 
@@ -76,21 +79,22 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
     line = readable(
         zone=cli.zone(), is_colored=cli.use_color(sys.stdout), name_columns=_NAME_COLUMNS
     )
-    host = open_host(
-        database,
-        report=lambda event: _report(event, line),
-        on_shutdown=OnShutdown.STOP,
-        clock_wait_ms=0,  # intervals are all it has, and those it can show by any clock
-    )
+    # By any clock: the intervals show that it works.
+    settings = EngineSettings(on_shutdown=OnShutdown.STOP, clock_wait_ms=0)
+    host = open_host(database, settings, report=lambda event: _report(event, line))
     supervisor_id = host.engine.runners.supervisor_id
+    timer = threading.Timer(seconds, host.loop.stop)
     try:
         with Client(database) as client:
-            schedules = client.add_all([_spec(*part[:4]) for part in _STORY], origin="demo")
-            _introduce(cli, schedules, seconds)
-            with _stopped_after(host, seconds):
+            client.add_all([_spec(*part[:4]) for part in _STORY], origin="demo")
+            _introduce(cli, seconds)
+            stop_on_signals(host.loop, is_terminal=False, on_shutdown=OnShutdown.STOP)
+            timer.start()
+            with host.loop.woken_by_signals():
                 host.loop.run()
             _sum_up(cli, client)
     finally:
+        timer.cancel()
         host.engine.runners.stop()
         host.close()
         _wait_for_supervisor(database, supervisor_id)
@@ -106,32 +110,20 @@ def _spec(name: str, trigger: str, line: str, timeout_s: float | None) -> Schedu
     )
 
 
-def _introduce(cli: Session, schedules: list[Schedule], seconds: int) -> None:
+def _introduce(cli: Session, seconds: int) -> None:
     cli.put(
-        f"{count_words(len(schedules), 'schedule')} in a throw-away database,"
-        f" run for {count_words(seconds, 'second')}:"
+        f"{count_words(len(_STORY), 'schedule')} in a throw-away database,"
+        f" run for {count_words(seconds, 'second')}:\n"
     )
-    cli.put()
     rows = [(name, trigger, line, shown) for name, trigger, line, _, shown in _STORY]
-    for text in table(
-        ("SCHEDULE", "WHEN", "JOB", ""),
-        rows,
-        is_colored=cli.use_color(sys.stdout),
-        styles=[("bold", "dim", "dim", None)] * len(rows),
-        flexible=(2,),
-    ):
-        cli.put(text)
+    styles = [("bold", "dim", "dim", None)] * len(rows)
+    cli.put_table(("SCHEDULE", "WHEN", "JOB", ""), rows, styles=styles, flexible=(2,))
     cli.put()
-    sys.stdout.flush()
+    cli.flush()
 
 
 def _report(event: Event, line: Line) -> None:
-    of_the_engine = (
-        EventKind.ENGINE_STARTED,
-        EventKind.ENGINE_STOPPING,
-        EventKind.ENGINE_STOPPED,
-    )
-    if event.kind not in of_the_engine:
+    if event.kind not in _OF_THE_ENGINE:
         print(line(event), flush=True)
 
 
@@ -155,32 +147,13 @@ def _sum_up(cli: Session, client: Client) -> None:
              "magenta" if cancelled else "dim", "yellow" if skipped else "dim", "dim")
         )  # fmt: skip
     cli.put()
-    for line in table(
-        ("SCHEDULE", "RUNS", "OK", "FAILED", "STOPPED", "SKIPPED", "LAST OUTPUT"),
-        rows,
-        is_colored=cli.use_color(sys.stdout),
-        styles=styles,
-        flexible=(6,),
-    ):
-        cli.put(line)
-    cli.put()
+    headings = ("SCHEDULE", "RUNS", "OK", "FAILED", "STOPPED", "SKIPPED", "LAST OUTPUT")
+    cli.put_table(headings, rows, styles=styles, flexible=(6,))
     cli.put(
-        f"{count_words(total, 'run')}, each on record with what it printed, and so is what was"
+        f"\n{count_words(total, 'run')}, each on record with what it printed, and so is what was"
         " skipped."
     )
-    cli.put("All of it is gone now.")
-    cli.put()
-    cli.put("Your own turn:")
-    for command, meaning in (
-        ('edgecron add hello --every 10s --shell "date"', "a schedule that stays"),
-        ("edgecron daemon", "run what is due, until Ctrl-C"),
-        ("edgecron next", "what comes"),
-        ("edgecron history", "what came of it"),
-        ("edgecron logs hello", "what it printed"),
-        ('edgecron check "30 2 * * MON-FRI"', "a cron text in plain words"),
-        ("crontab -l | edgecron import crontab -", "take over your crontab"),
-    ):
-        cli.put(f"  {command:<48} {meaning}".rstrip())
+    cli.put(_NEXT_STEPS.removeprefix("\n"))
 
 
 def _sample(client: Client, name: str) -> str:
@@ -195,35 +168,19 @@ def _sample(client: Client, name: str) -> str:
 
 
 @contextmanager
-def _stopped_after(host: EngineHost, seconds: int) -> Iterator[None]:
-    """Stop the loop when the time is over or a signal comes."""
+def _ended_by_signals() -> Iterator[None]:
+    """Within the context, signals raise KeyboardInterrupt, so that the folder is removed."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        host.loop.stop()
-
-    before = {each: signal.signal(each, stop) for each in (*_STOPS, signal.SIGALRM)}
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-@contextmanager
-def _throw_away_folder() -> Iterator[Path]:
     def leave(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    folder = Path(tempfile.mkdtemp(prefix="edgecron-demo-"))
-    before = {each: signal.signal(each, leave) for each in _STOPS}
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, leave) for number in numbers}
     try:
-        yield folder
+        yield
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _wait_for_supervisor(database: Path, supervisor_id: str) -> None:

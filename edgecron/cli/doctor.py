@@ -147,7 +147,7 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
     state = get_stalled(client, pid)
     runs = running_of(client, state.info)
     if not args.yes:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not cli.can_ask():
             raise UsageError(
                 f"ending engine pid {pid} can't be undone, and there is no terminal to ask on",
                 hint="repeat with --yes",
@@ -201,7 +201,7 @@ def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     if count:
         verb = "goes" if count == 1 else "go"
         cli.say(f"{count_words(count, 'run')} of it {verb} on under its supervisor.")
-    return cli.ask(f"end pid {pid}? [y/N] ")
+    return cli.ask(f"end pid {pid}?")
 
 
 def _put_taken(cli: Session, done: TakenOver) -> None:

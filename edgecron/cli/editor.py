@@ -177,7 +177,7 @@ def edit_text(cli: Session, name: str) -> int:
     """Let a person change a schedule in an editor. Returns the exit code."""
     client = cli.client(must_exist=True)
     schedule = client.schedule(name)
-    if not _is_on_terminal() and not is_editor_set():
+    if not cli.can_ask() and not is_editor_set():
         raise UsageError(
             f"nothing to change in schedule {name!r} is given, and an editor needs a terminal",
             hint=f"give options, such as: edgecron edit {name} --timeout 1h;"
@@ -197,7 +197,7 @@ def edit_text(cli: Session, name: str) -> int:
                     return _put_unchanged(cli, name)
                 [changed] = client.apply((step,), origin="cli")
             except EdgecronError as error:
-                if not _is_on_terminal():
+                if not cli.can_ask():
                     _say_wrong(cli, error, is_last=True)
                     raise
                 _say_wrong(cli, error, is_last=False)
@@ -210,10 +210,6 @@ def edit_text(cli: Session, name: str) -> int:
             draft.settle()
             _put_changed(cli, changed, step.changes)
             return 0
-
-
-def _is_on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
+from edgecron.engine.host import EngineHost
+from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import OnShutdown
-from edgecron.planning.retention import Retention
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from edgecron.engine.events import Report
-    from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
     from edgecron.engine.watchdog import Watchdog
 
@@ -32,48 +32,14 @@ LINGER_MS = 5_000  # how long a second Ctrl-C can still end the runs that the en
 
 def open_host(
     database: Path,
+    settings: EngineSettings,
     *,
     report: Report,
-    max_running: int | None = None,
-    burst: int | None = None,
-    on_shutdown: OnShutdown | None = None,
-    shutdown_timeout_ms: int | None = None,
-    clock_wait_ms: int | None = None,
-    retention: Retention | None = None,
-    only: int | None = None,
-    output_cap_bytes: int | None = None,
     watchdog: Watchdog | None = None,
-    finds_subjects: bool = False,
 ) -> EngineHost:
-    """Open an engine that is ready to run. Raises DatabaseUnusable.
-
-    With `on_shutdown` None, running jobs continue. With `clock_wait_ms` None, an untrusted clock is
-    waited for without end.
-    """
-    # The whole engine: help and completions load this module, too.
-    from edgecron.engine.host import EngineHost
-    from edgecron.engine.presence import EngineSettings
-    from edgecron.model.claim import OUTPUT_CAP_BYTES
-    from edgecron.planning.retention import Retention
-
+    """Open an engine that is ready to run. Raises DatabaseUnusable."""
     try:
-        return EngineHost(
-            database,
-            EngineSettings(
-                max_running=max_running,
-                burst=burst,
-                only=only,
-                clock_wait_ms=clock_wait_ms,
-                retention=retention or Retention(),
-                finds_subjects=finds_subjects,
-                output_cap_bytes=output_cap_bytes or OUTPUT_CAP_BYTES,
-                on_shutdown=on_shutdown or OnShutdown.LEAVE,
-                shutdown_timeout_ms=shutdown_timeout_ms,
-            ),
-            clock=SystemClock(),
-            report=report,
-            watchdog=watchdog,
-        )
+        return EngineHost(database, settings, clock=SystemClock(), report=report, watchdog=watchdog)
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(
             f"no engine can run beside database {database}: {os_words(error)}",

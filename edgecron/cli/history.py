@@ -12,7 +12,6 @@ is known of one run.
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from enum import StrEnum
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from edgecron.base.errors import Unreadable, UsageError
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
-from edgecron.cli.screen import STATUS_STYLES, table
+from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
 from edgecron.model.choices import Cause, Status
@@ -62,10 +61,7 @@ def run(cli: Session, args: Namespace) -> int:
     before_id = (
         None if args.before is None else read_count(args.before, what="--before", most=2**63 - 1)
     )
-    if args.name is not None:
-        client: Client | None = cli.client(must_exist=True)
-    else:
-        client = cli.find_client()
+    client = cli.find_client(is_needed=args.name is not None)
     executions, unreadable = RunPage([], [])
     if client is not None:
         executions, unreadable = client.history_page(
@@ -164,15 +160,13 @@ def put_executions(cli: Session, client: Client, executions: list[Execution]) ->
             ),
         )
     note = 5 + has_plans
-    for line in table(
+    cli.put_table(
         ("RUN", "SCHEDULE", "STATUS", "TIME", *(["PLAN"] if has_plans else []), "TOOK", "NOTE"),
         rows,
-        is_colored=cli.use_color(sys.stdout),
         styles=styles,
         flexible=((note, 30), (1, 24), (note, 20), (1, 10), (note, 12)),
         title=1,
-    ):
-        cli.put(line)
+    )
 
 
 def _shown_time(execution: Execution) -> datetime:

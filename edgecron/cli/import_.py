@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import sys
 from argparse import ArgumentParser, Namespace
 from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
@@ -30,7 +29,6 @@ from edgecron.cli.apply import need_consent
 from edgecron.cli.crontab_lines import MOST_BYTES, own_name, part_from_cron, refuse_comment_out
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import put_changes
-from edgecron.cli.screen import table
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
 from edgecron.formats.crontab import read_crontab
@@ -256,8 +254,7 @@ def _choose_changes(
     Raises UsageError if nobody says which side holds.
     """
     changed = [one for one in matches if one.changed_in_crontab and not one.is_same_now]
-    is_asked = args.take is None and not cli.is_json
-    is_asked = is_asked and sys.stdin.isatty() and sys.stderr.isatty()
+    is_asked = args.take is None and cli.can_ask()
     wanted = []
     for match in changed:
         schedule = schedules[match.schedule_id]
@@ -268,7 +265,7 @@ def _choose_changes(
             cli.put(f"line {match.entry.line}, {schedule.name}, has changed since its import")
             cli.put(f"    {sides}")
             put_changes(cli, _change_step(match, schedule).changes)
-        if args.take == "crontab" or (is_asked and cli.ask("change the schedule so? [y/N] ")):
+        if args.take == "crontab" or (is_asked and cli.ask("change the schedule so?")):
             wanted.append(match)
     if changed and args.take is None and not is_asked:
         count = len(changed)
@@ -342,14 +339,12 @@ def _put(cli: Session, done: _Done) -> None:
             )
             for schedule in added
         ]
-        for line in table(
+        cli.put_table(
             ("IMPORTED", "WHEN", "NEXT", "JOB"),
             rows,
-            is_colored=cli.use_color(sys.stdout),
             styles=[("bold", "dim", None, "dim")] * len(rows),
             flexible=(3, 1, 0),
-        ):
-            cli.put(line)
+        )
     if known:
         cli.say(f"there already: {', '.join(known)}")
     if done.changed:

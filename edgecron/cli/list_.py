@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
-from edgecron.cli.screen import STATUS_STYLES, table
+from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
 from edgecron.model.listing import Choice, Idle, SchedulePage, find_idle
@@ -143,7 +143,7 @@ def _list_groups(cli: Session, choice: Choice) -> int:
             for of in found
         ]
         titles = ("GROUP", "MAX RUNNING", "SCHEDULES", "PAUSED")
-        cli.put("\n".join(table(titles, rows, is_colored=cli.use_color(sys.stdout))))
+        cli.put_table(titles, rows)
     else:
         cli.say(f"no schedule is in a group; to put one in: {cli.command('edit NAME --group G')}")
     warn_of_unreadable(cli, "schedule", page.unreadable)
@@ -201,15 +201,13 @@ def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
         styles.append(
             (style, "bold", "dim", next_style, STATUS_STYLES.get(last or "", "dim"), None)
         )
-    lines = table(
+    cli.put_table(
         ("", "NAME", "WHEN", "NEXT", "LAST", "RUNS"),
         rows,
-        is_colored=cli.use_color(sys.stdout),
         styles=styles,
         flexible=((1, 24), (2, 12), (1, 16), (4, 8), (3, 20), (1, 12), 2, (1, 10), (3, 13)),
         title=1,
     )
-    cli.put("\n".join(lines))
 
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:

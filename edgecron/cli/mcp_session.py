@@ -50,8 +50,8 @@ class ToolSession(Session):
         # Whatever is asked, no database is made: which one was meant is a person's to say.
         return self._outer.client(must_exist=True)
 
-    def find_client(self) -> Client | None:
-        return self._outer.find_client()
+    def find_client(self, *, is_needed: bool = False) -> Client | None:
+        return self._outer.find_client(is_needed=is_needed)
 
     def close(self) -> None:
         """Nothing: the database is another session's."""

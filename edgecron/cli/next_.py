@@ -6,17 +6,15 @@ edgecron next backup -n 3
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.cli.list_ import say_empty
-from edgecron.cli.screen import table
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
 from edgecron.views.json_objects import fire_object
-from edgecron.views.phrases import moved_words, next_sentence
+from edgecron.views.phrases import moved_words
 from edgecron.views.times import distance, local_time, short_duration
 
 if TYPE_CHECKING:
@@ -36,10 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
-    if args.name is not None:
-        client: Client | None = cli.client(must_exist=True)
-    else:
-        client = cli.find_client()
+    client = cli.find_client(is_needed=args.name is not None)
     fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
     if cli.is_json:
         cli.put_json(fire_object(fire) for fire in fires)
@@ -65,15 +60,13 @@ def _put_table(cli: Session, client: Client, fires: list[UpcomingFire]) -> None:
         )
         for fire in fires
     ]
-    for line in table(
+    cli.put_table(
         ("TIME", "", "SCHEDULE", "TRIGGER", ""),
         rows,
-        is_colored=cli.use_color(sys.stdout),
         styles=[(None, "cyan", "bold", "dim", "dim")] * len(rows),
         flexible=((2, 24), (3, 12), (4, 12), (2, 12), 3, 4),
         title=1,
-    ):
-        cli.put(line)
+    )
 
 
 def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
@@ -92,8 +85,4 @@ def _say_nothing_to_come(cli: Session, client: Client, name: str | None) -> None
             f" {cli.command('list')}"
         )
         return
-
-    schedule = client.schedule(name)
-    is_trusted = client.clock_state().is_trusted
-    when = next_sentence(schedule, zone=cli.zone(), now=client.now(), is_clock_trusted=is_trusted)
-    cli.say(f"{name}: {when}")
+    cli.say(f"{name}: {cli.next_sentence(client.schedule(name))}")

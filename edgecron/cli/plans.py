@@ -14,7 +14,7 @@ from edgecron.formats.document_writing import default_of
 from edgecron.formats.toml import write_value
 from edgecron.views.acts import kept_words
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import job_words, next_sentence
+from edgecron.views.phrases import job_words
 from edgecron.views.schedule_words import reverting_words
 
 if TYPE_CHECKING:
@@ -96,11 +96,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     if cli.is_json:
         cli.put_json([schedule_object(schedule)])
         return
-
-    client = cli.client()
-    is_trusted = client.clock_state().is_trusted
-    when = next_sentence(schedule, zone=cli.zone(), now=client.now(), is_clock_trusted=is_trusted)
-    cli.put(f"changed {schedule.name}; {when}")
+    cli.put(f"changed {schedule.name}; {cli.next_sentence(schedule)}")
     put_changes(cli, changes)
 
 

@@ -28,15 +28,14 @@ given stays: prune NAME --output-age 1s --history-age 1s removes that. Backups k
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidDuration, UsageError
 from edgecron.base.units import parse_duration_ms, parse_size
 from edgecron.base.values import replace
-from edgecron.cli.screen import table
 from edgecron.cli.session import Session
+from edgecron.cli.terminal import tell
 from edgecron.formats.config_values import retention_values
 from edgecron.formats.option_texts import read_count
 from edgecron.planning.retention import Kind, Reason, Retention, output_limit
@@ -85,11 +84,9 @@ def run(cli: Session, args: Namespace) -> int:
         return _forget(cli, args)
     client = cli.local_client(must_exist=True)
     retention = _retention(args, Retention(**retention_values(cli.config())))
-    progress = _Progress(cli)
     pruned = client.prune(
-        args.name, retention=retention, dry_run=args.dry_run, on_progress=progress.show
+        args.name, retention=retention, dry_run=args.dry_run, on_progress=_show_progress(cli)
     )
-    progress.end()
     if args.compact:
         client.compact()
     _put(cli, pruned, retention, args)
@@ -171,22 +168,18 @@ def _read_count(text: str, what: str) -> int:
     return read_count(text, what=what, most=10**12)
 
 
-class _Progress:
-    """Tells a person at a terminal how far it is, where that takes a while."""
+def _show_progress(cli: Session) -> Callable[[Removed], None]:
+    """Return a function that shows a person how many rows are removed, if they are many."""
+    count = shown = 0
 
-    def __init__(self, cli: Session) -> None:
-        self._is_shown = sys.stderr.isatty() and not cli.is_json
-        self._count = self._told = 0
+    def show(removed: Removed) -> None:
+        nonlocal count, shown
+        count += removed.count
+        if cli.is_advised() and count >= shown + _MANY:
+            shown = count
+            tell(f"{count:,} so far")
 
-    def show(self, removed: Removed) -> None:
-        self._count += removed.count
-        if self._is_shown and self._count >= self._told + _MANY:
-            self._told = self._count
-            print(f"\r{self._count:,} so far", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._told:
-            print("\r" + " " * 40 + "\r", end="", file=sys.stderr, flush=True)
+    return show
 
 
 def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) -> None:
@@ -208,8 +201,9 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
         return
     if not pruned.removed:
         cli.put("nothing to remove")
-    for line in _lines(pruned, retention, is_of_one=args.name is not None):
-        cli.put(line)
+    else:
+        rows = _rows(pruned, retention, is_of_one=args.name is not None)
+        cli.put_table(("WHAT", "", "WHY"), rows)
     if args.dry_run:
         cli.put("nothing was removed")
         return
@@ -223,7 +217,7 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     cli.put(text)
 
 
-def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str]:
+def _rows(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[tuple[str, str, str]]:
     nouns = {
         Kind.RUN: "run",
         Kind.SCHEDULE: "removed schedule",
@@ -236,7 +230,7 @@ def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str
         what = f"output of {what}" if one.kind is Kind.OUTPUT else what
         size = f"about {size_words(one.size_bytes)}" if one.size_bytes else ""
         rows.append((what, size, _why(one, retention, is_of_one=is_of_one)))
-    return table(("WHAT", "", "WHY"), rows, is_colored=False) if rows else []
+    return rows
 
 
 def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:

@@ -23,14 +23,13 @@ asks before it replaces anything; --yes answers.
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.safetext import clean
-from edgecron.cli.backup import contents_words, progress_of
+from edgecron.cli.backup import contents_words
 from edgecron.cli.session import Session
 from edgecron.client.backup import own_name
 from edgecron.views.phrases import count_words
@@ -58,7 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.local_client()
-    with client.restoring(args.file, on_progress=progress_of(cli, "read")) as restoration:
+    with client.restoring(args.file, on_progress=cli.progress("read")) as restoration:
         if restoration.opening is not None:
             _need_agreement(cli, restoration, take_over=args.take_over)
         if restoration.has_present and not args.yes and not _agrees(cli, restoration):
@@ -106,7 +105,7 @@ def _words_of(command: StoredCommand) -> str:
 
 def _agrees(cli: Session, restoration: Restoration) -> bool:
     """Say what would replace what, and ask."""
-    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not cli.can_ask():
         raise UsageError(
             f"database {restoration.database} would be replaced,"
             " and there is no terminal to ask on",
@@ -117,7 +116,7 @@ def _agrees(cli: Session, restoration: Restoration) -> bool:
     cli.say(f"the backup has {contents_words(restoration.contents)}")
     cli.say(f"the database has {there}" if present is not None else f"the database: {there}")
     cli.say("It is kept aside, and nothing of it is deleted.")
-    return cli.ask(f"replace {restoration.database}? [y/N] ")
+    return cli.ask(f"replace {restoration.database}?")
 
 
 def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:

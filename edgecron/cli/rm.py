@@ -9,7 +9,6 @@ On a terminal it asks first if other schedules come after a removed one or need 
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
 from edgecron.base.errors import Unreadable
@@ -58,14 +57,14 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _agrees(cli: Session, names: list[str]) -> bool:
     """Ask a person at a terminal if other schedules name one of these."""
-    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not cli.can_ask():
         return True
     client = cli.client()
     for name in dict.fromkeys(names):
         left = [one for one in client.find_dependents(name) if one not in names]
         if left:
             cli.say(f"{', '.join(left)} would wait in vain: they come after {name} or need it")
-            if not cli.ask(f"remove {name}? [y/N] "):
+            if not cli.ask(f"remove {name}?"):
                 return False
     return True
 

@@ -15,6 +15,7 @@ from edgecron.cli.engine_hosting import open_host
 from edgecron.cli.session import Session
 from edgecron.client.engine_words import absence_words, stalled_engine_words
 from edgecron.client.sentences import end_words, find_active, queued_words
+from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 from edgecron.views.schedule_words import removal_words, runner_words
 
@@ -171,12 +172,15 @@ class Waiter:
             raise
 
     def _drive_new_host(self, execution_id: int) -> Execution | None:
-        path, cap_bytes = self._cli.database_path(), self._cli.setting("limits.output")
+        path = self._cli.database_path()
+        settings = EngineSettings(
+            only=execution_id,
+            clock_wait_ms=None,
+            output_cap_bytes=self._cli.setting("limits.output"),
+        )
         # The host forks the supervisor, which must not inherit an open database.
         self._cli.close()
-        host = open_host(
-            path, report=lambda event: None, only=execution_id, output_cap_bytes=cap_bytes
-        )
+        host = open_host(path, settings, report=lambda event: None)
         try:
             with self._cli.client().follower(execution_id) as follower:
                 try:

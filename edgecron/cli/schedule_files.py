@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from edgecron.base.clock import SystemClock
@@ -140,36 +141,28 @@ def _report_refusal(error: EdgecronError, *, report: Report, at_ms: int) -> None
 
 @contextmanager
 def _on_demand(apply: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Within, each call of what this gives has `apply` run soon, on a thread of its own.
+    """Within the context, each call of the yielded function runs `apply` on a separate thread.
 
     A signal handler can call it.
     """
-    asked, asker = os.pipe()
-    os.set_blocking(asker, False)
-    ends = threading.Event()
+    # Of all queues, only the calls of this one may be interrupted by a signal.
+    wanted: SimpleQueue[bool] = SimpleQueue()
 
     def work() -> None:
-        while os.read(asked, 4096) and not ends.is_set():
+        while wanted.get():
             apply()
 
     def ask() -> None:
-        if ends.is_set():
-            return
-        try:
-            os.write(asker, b"\n")
-        except BlockingIOError:
-            return  # Enough requests wait already.
+        if wanted.empty():  # Else one that waits already applies what the files say by then.
+            wanted.put(True)
 
     thread = threading.Thread(target=work, name="schedule-files")
     thread.start()
     try:
         yield ask
     finally:
-        ends.set()
-        os.close(asker)
+        wanted.put(False)
         thread.join(_JOIN_S)
-        if not thread.is_alive():
-            os.close(asked)
 
 
 def _plan_events(path: str, steps: Sequence[Step], *, at_ms: int) -> Iterator[Event]:

@@ -222,7 +222,7 @@ def _refuse_of_others(bundle: Bundle) -> None:
 
 
 def _agrees(cli: Session, bundle: Bundle, folders: list[Folder]) -> bool:
-    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not cli.can_ask():
         raise UsageError(
             "the program would be removed, and there is no terminal to ask on",
             hint="repeat with --yes; databases stay",
@@ -230,4 +230,4 @@ def _agrees(cli: Session, bundle: Bundle, folders: list[Folder]) -> bool:
     for path in (bundle.file, *(folder.path for folder in folders)):
         if path:
             cli.say(path)
-    return cli.ask("remove these? Databases and configuration stay. [y/N] ")
+    return cli.ask("remove these? Databases and configuration stay.")

@@ -1,29 +1,22 @@
-"""What a command works with: the settings, the database, and where output goes."""
+"""What a command works with: the settings and the database."""
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC
-from io import TextIOWrapper
 from shlex import join, quote
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import EdgecronError, NotFound, UnknownTimezone
+from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.paths import database_path, is_there
-from edgecron.base.safetext import clean, clean_json
-from edgecron.cli.screen import clean_painted, wrapped
-from edgecron.cli.terminal import raise_lost, tell
+from edgecron.cli.output import Output
 from edgecron.formats.config import load
-from edgecron.triggers import load_zone, local_zone_name
 from edgecron.triggers.zones import use_zone_of_engines
+from edgecron.views.phrases import next_sentence
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
     from pathlib import Path
 
     from edgecron.client import Client as LocalClient
@@ -33,11 +26,10 @@ if TYPE_CHECKING:
 
 
 OWN_ERROR = 125  # of `run --wait`: every other exit code is the job's
-_MOST_INDENTED = 200  # objects that a person may read
 
 
-class Session:
-    """One run of the command line: global options, settings, database and output.
+class Session(Output):
+    """One run of the command line: global options, settings and database.
 
     `database`, `url`, `token_file`, `color` and `config_path` are the values of these options;
     `command_name` is the command that runs.
@@ -47,23 +39,17 @@ class Session:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.command_name = ""
         self.database: str | None = None
         self.url: str | None = None
         self.token_file: str | None = None
-        self.is_json = False
-        self.color: str | None = None
         self.config_path: str | None = None
         self.error_exit: int | None = None
         self.is_patient = False
         self._config: Config | None = None
         self._client: Client | None = None
-        self._zone: tzinfo | None = None
         self._is_new = False  # The database does not exist yet: this command may create it.
-        for stream in (sys.stdout, sys.stderr):
-            # If a locale can't show a letter, show its code instead of failing.
-            if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")
 
     def config(self) -> Config:
         """Return the settings of flags, variables and files. Raises InvalidInput."""
@@ -176,12 +162,14 @@ class Session:
         assert isinstance(client, LocalClient)
         return client
 
-    def find_client(self) -> Client | None:
+    def find_client(self, *, is_needed: bool = False) -> Client | None:
         """Open the database for commands that only read; None before the first `add`.
 
-        Raises NotFound if the missing file was named: by --db, a variable or a file.
+        Raises NotFound if the missing file was named (by --db, a variable or a file), or if it
+        `is_needed`, because a schedule in it was named.
         """
-        if not self.has_database() and self.config().find("database") is None:
+        is_named = is_needed or self.config().find("database") is not None
+        if not is_named and not self.has_database():
             return None
         client = self.client(must_exist=True)
         if self.remote_url() is None:
@@ -229,103 +217,25 @@ class Session:
                 self._is_new = False
                 self.say(f"created database {self.database_path()}")
 
-    def zone(self) -> tzinfo:
-        """Return the zone of displayed times: the machine's own."""
-        if self._zone is None:
-            try:
-                # Most servers use UTC: this saves loading `zoneinfo`.
-                is_utc = local_zone_name() in ("UTC", "Etc/UTC")
-                self._zone = UTC if is_utc else load_zone("local")
-            except UnknownTimezone as error:
-                self.warn(f"{error.message}; times are shown in UTC")
-                self._zone = UTC
-        return self._zone
-
-    def use_color(self, stream: TextIO) -> bool:
-        """Return whether to colour output to a stream: the setting, else NO_COLOR, the terminal."""
-        # As no-color.org says: a setting of this program overrides NO_COLOR.
-        color = "auto" if self.config().find("color") is None else self.setting("color")
-        if color != "auto":
-            return bool(color == "always")
-        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-            return False
-        return stream.isatty()
-
-    def put(self, text: str = "") -> None:
-        """Print data on stdout, cleaned for the terminal; `screen.paint` may have coloured it."""
-        if not (text.isascii() and text.isprintable()):
-            is_colored = self.use_color(sys.stdout)
-            text = clean_painted(text) if is_colored else clean(text, keep="\n")
-        self._print(text)
-
-    def put_json(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Print objects as a JSON array on stdout; a long array has one object per line."""
-        listed = list(objects)
-        if len(listed) <= _MOST_INDENTED:
-            self._print(_json_text(listed, sys.stdout, indent=2))
-            return
-        # Indenting takes seven times as long, and only programs read that many.
-        lines = [_json_text(each, sys.stdout) for each in listed]
-        self._print("[\n" + ",\n".join(lines) + "\n]")
-
-    def flush(self) -> None:
-        """Flush stdout. Raises BrokenPipeError, or EdgecronError."""
-        try:
-            sys.stdout.flush()
-        except OSError as error:
-            raise_lost(error)
-
-    def _print(self, text: str) -> None:
-        try:
-            print(text)
-        except OSError as error:
-            raise_lost(error)
-
-    def say(self, text: str) -> None:
-        """Print a note for a person on stderr, cleaned for the terminal."""
-        tell(clean(text, keep="\n"))
-
-    def say_of_us(self, text: str) -> None:
-        """Print a note that starts with `edgecron:`, to stand out from the output of runs."""
-        self.say(f"edgecron: {text}")
-
-    def is_advised(self) -> bool:
-        """Return whether to suggest next steps: only to a person at a terminal."""
-        return sys.stderr.isatty() and not self.is_json
-
-    def ask(self, question: str) -> bool:
-        """Ask a person at the terminal; return whether the answer is yes."""
-        try:
-            tell(clean(question), end="")
-            return sys.stdin.readline().strip().lower() in ("y", "yes")
-        except KeyboardInterrupt:
-            tell("")  # Let the shell start on a new line.
-            raise
-
-    def warn(self, text: str) -> None:
-        """Print a warning on stderr: one line, wrapped on a terminal."""
-        line = f"edgecron: warning: {text}"
-        if sys.stderr.isatty():
-            line = wrapped(line)
-        self.say(line)
-
-    def caution(self, text: str) -> None:
-        """Warn about a deliberate choice, only to a person at a terminal."""
-        if self.is_advised():
-            self.warn(text)
+    def color_setting(self) -> str:
+        """Return when to use colours: auto, always or never."""
+        return "auto" if self.config().find("color") is None else str(self.setting("color"))
 
     def show_error(self, error: EdgecronError) -> None:
         """Print an error as one line on stderr, or as JSON."""
         if self.is_json:
-            body = {"code": error.code, "message": error.message, "hint": error.hint}
-            body |= error.details
             self._is_new = False  # The error must be the only JSON on stderr.
-            tell(_json_text({"error": body}, sys.stderr))
-            return
-        hint = f" ({error.hint})" if error.hint else ""
-        if error.message.endswith(")"):
-            hint = f"; {error.hint}" if error.hint else ""
-        self.say(f"edgecron: {error.message}{hint}".replace("\n", " "))
+        super().show_error(error)
+
+    def next_sentence(self, schedule: Schedule) -> str:
+        """Return when a schedule runs next, or why it does not."""
+        client = self.client()
+        return next_sentence(
+            schedule,
+            zone=self.zone(),
+            now=client.now(),
+            is_clock_trusted=client.clock_state().is_trusted,
+        )
 
     def command(self, words: str) -> str:
         """Return a command line for a person to copy, with the options of this database.
@@ -390,13 +300,3 @@ class Session:
             self.warn(
                 f"{stalled_words(states)}; nothing will be run yet; see: {self.command('doctor')}"
             )
-
-
-def _json_text(value: object, stream: TextIO, *, indent: int | None = None) -> str:
-    """Format JSON with the letters that a stream can show and a terminal can safely get."""
-    is_ascii = not _is_utf8(stream)
-    return clean_json(json.dumps(value, ensure_ascii=is_ascii, indent=indent))
-
-
-def _is_utf8(stream: TextIO) -> bool:
-    return (stream.encoding or "").lower().replace("-", "") == "utf8"

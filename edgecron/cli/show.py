@@ -19,7 +19,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.base.safetext import clean
 from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_lines, trigger_lines
@@ -99,11 +98,8 @@ def _show_run(cli: Session, client: Client, text: str, *, is_masked: bool) -> in
 
 
 def _put(cli: Session, title: str, lines: list[tuple[str, str]]) -> None:
-    is_colored = cli.use_color(sys.stdout)
-    cli.put(paint(title, "bold", is_on=is_colored))
-    for label, text in lines:
-        shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
-        cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")
+    cli.put(paint(title, "bold", is_on=cli.use_color(sys.stdout)))
+    cli.put_pairs(lines, width=13, indent="  ")
 
 
 def _lines(

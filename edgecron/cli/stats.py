@@ -18,7 +18,6 @@ runs are looked at. With --json the last object, whose schedule is null, is all 
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from datetime import timedelta
@@ -28,7 +27,6 @@ from edgecron.base.errors import InvalidTime, NotFound, Unreadable, UsageError
 from edgecron.base.units import format_instant, parse_duration_ms
 from edgecron.base.values import replace
 from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_empty, say_more
-from edgecron.cli.screen import paint, table
 from edgecron.cli.session import Session
 from edgecron.model.choices import Status
 from edgecron.triggers import parse_when
@@ -56,16 +54,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    limit = None if args.name is not None else read_limit(cli, args.limit)
-    if args.name is not None:
-        if args.limit is not None or args.after is not None:
-            raise UsageError(
-                f"-n and --after are for several schedules, and {args.name!r} is one",
-                hint="leave them out, or leave out the name",
-            )
-        client: Client | None = cli.client(must_exist=True)
-    else:
-        client = cli.find_client()
+    limit = None
+    if args.name is None:
+        limit = read_limit(cli, args.limit)
+    elif args.limit is not None or args.after is not None:
+        raise UsageError(
+            f"-n and --after are for several schedules, and {args.name!r} is one",
+            hint="leave them out, or leave out the name",
+        )
+    client = cli.find_client(is_needed=args.name is not None)
     if client is None:
         if cli.is_json:
             cli.put_json([])
@@ -171,14 +168,7 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
         *("SCHEDULE", "RUNS", "OK", "FAILED", "LEFT OUT", "TOOK", "95%", "MOST"),
         *("LATE", "95%"),
     )
-    lines = table(
-        headings,
-        rows,
-        is_colored=cli.use_color(sys.stdout),
-        styles=styles,
-        flexible=(0, 9, 8, 7, 6),
-    )
-    cli.put("\n".join(lines))
+    cli.put_table(headings, rows, styles=styles, flexible=(0, 9, 8, 7, 6))
 
 
 def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | None) -> None:
@@ -203,10 +193,7 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
             f"{count:,} {status}" for status, count in schedule.counts.items() if count
         )
         lines.append(("ever", ", ".join([f"{schedule.run_count:,} runs", ever]).rstrip(", ")))
-    is_colored = cli.use_color(sys.stdout)
-    for label, text in lines:
-        if text:
-            cli.put(f"{paint(f'{label:<9}', 'dim', is_on=is_colored)} {text}")
+    cli.put_pairs([line for line in lines if line[1]], width=10)
     if not tally.counts.get(Status.SUCCESS) and not tally.runs:
         cli.say("nothing of it has ended since then")
 

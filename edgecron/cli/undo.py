@@ -15,7 +15,6 @@ from argparse import ArgumentParser, Namespace
 
 from edgecron.cli.session import Session
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import next_sentence
 
 USAGE = "[NAME...] [--json]"
 
@@ -34,9 +33,7 @@ def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         cli.put_json(schedule_object(schedule) for schedule in restored)
     else:
-        zone, is_trusted = cli.zone(), client.clock_state().is_trusted
         for schedule in restored:
-            when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
-            cli.put(f"restored {schedule.name}; {when}")
+            cli.put(f"restored {schedule.name}; {cli.next_sentence(schedule)}")
     cli.warn_without_engine(client)
     return 0
