@@ -92,6 +92,93 @@ def test_imports_go_down_the_floors() -> None:
     assert wrong == []
 
 
+# What may name modules of ours in texts and import them: the public names of the package, and the
+# table of commands, of which only the one that runs is imported.
+BY_NAME = {"edgecron", "edgecron.cli.commands"}
+# Imports a module of the program that embeds edgecron, in a process of its own.
+IMPORTS_THE_PROGRAM = {"edgecron.embedding.child_run"}
+# Rooms that still load their public names on first use. This set can only shrink.
+STILL_BY_NAME = {
+    *("edgecron.client.json_forms", "edgecron.embedding", "edgecron.http", "edgecron.supervisor"),
+    "edgecron.triggers",
+}
+_IMPORTERS = {
+    *("import_module", "importlib.import_module", "__import__", "builtins.__import__"),
+    *("run_module", "runpy.run_module"),
+}
+# `edgecron.room.module`, with or without `:attribute`; or the source of a program.
+_OWN_NAME = re.compile(r"(edgecron(?:\.\w+)+)(?::[\w.]+)?")
+_OWN_SOURCE = re.compile(r"^\s*(?:from|import)\s+(edgecron(?:\.\w+)+)", re.MULTILINE)
+
+
+def names_in_texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(module, line) of every text that names a module of ours, but for docstrings and loggers."""
+    passed = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            passed.add(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getLogger"):
+            passed.update(arg for arg in node.args if isinstance(arg, ast.Constant))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or node in passed:
+            continue
+        whole = _OWN_NAME.fullmatch(node.value)
+        for name in [whole[1]] if whole else _OWN_SOURCE.findall(node.value):
+            while name not in modules() and "." in name:
+                name = name.rpartition(".")[0]  # an attribute of a module
+            if "." in name:
+                yield name, node.lineno
+
+
+def importers_by_name(tree: ast.AST) -> list[int]:
+    """The lines of calls that import what a text names."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _IMPORTERS
+    ]
+
+
+def test_names_in_texts_go_down_the_floors_too() -> None:
+    """What starts a process by `-m`, names `module:attribute` or holds source is an import."""
+    wrong = [
+        f"{module}:{line} names {target}"
+        for module, tree in modules().items()
+        if module not in BY_NAME | STILL_BY_NAME
+        for target, line in names_in_texts(tree)
+        if (own := floor_of(module)) is not None
+        and (other := floor_of(target)) is not None
+        and other >= own
+        and module.split(".")[1] != target.split(".")[1]
+    ]
+
+    assert wrong == []
+
+
+def test_no_module_imports_by_name() -> None:
+    found = {module for module, tree in modules().items() if importers_by_name(tree)}
+
+    assert found >= BY_NAME
+    assert found - BY_NAME - IMPORTS_THE_PROGRAM <= STILL_BY_NAME
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("import_module('edgecron.tui.app')", ["edgecron.tui.app"]),
+        ("__import__('edgecron.tui')", ["edgecron.tui"]),
+        ("HOME = 'edgecron.http.app:make_app'", ["edgecron.http.app"]),
+        ("HOME = 'edgecron.tui.app.Dashboard'", ["edgecron.tui.app"]),
+        ("run([python, '-m', 'edgecron.tui'])", ["edgecron.tui"]),
+        ("run([python, '-c', 'import sys\\nfrom edgecron.tui import app'])", ["edgecron.tui"]),
+        ("logging.getLogger('edgecron.http')", []),
+        ("'edgecron.tui is shown by edgecron.cli'", []),
+    ],
+)
+def test_the_search_for_names_finds_each_kind(source: str, named: list[str]) -> None:
+    assert [name for name, _ in names_in_texts(ast.parse(source))] == named
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     # Lazy loaders (`__init__` with `__getattr__`) name their modules for type checkers only, and
     # what is imported from them lies in those modules.
