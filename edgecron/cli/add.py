@@ -84,7 +84,7 @@ def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         cli.put_json([schedule_object(schedule)])
     else:
-        # As they are kept: the database's seed has its part in H.
+        # The stored triggers: H depends on the database's seed.
         words = describe_all(client.triggers(schedule))
         cli.put(f"added {schedule.name}: {words}; {cli.next_sentence(schedule)}")
     if cli.is_advised():
@@ -100,19 +100,19 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def describe_all(triggers: list[Trigger]) -> str:
-    """Several triggers in plain words."""
+    """Describe several triggers in plain words."""
     return ", and ".join(describe(trigger) for trigger in triggers)
 
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:
-    """Say what was taken as it is, but may not be what was meant."""
+    """Warn about options that may not mean what the person thinks."""
     for trigger in triggers:
         for warning in trigger.warnings:
             cli.warn(f"{trigger.text!r}: {warning}")
     for name in find_secrets(args):
         cli.warn(secret_words(name))
     if cli.remote_url() is not None:
-        return  # What is on the machine that runs it can't be seen from here.
+        return  # Files of the machine that runs it can't be seen from here.
     for sentence in find_missing_paths(args):
         cli.warn(sentence)
     if args.argv is not None:
@@ -135,7 +135,7 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
 
 
 def warn_of_zone(cli: Session, schedule: Schedule) -> None:
-    """Warn if local times are, or may be, other ones for the engines than for this shell."""
+    """Warn if the engines' local time differs, or can differ, from this shell's."""
     triggers = cli.client().triggers(schedule)
     if schedule.spec.timezone != LOCAL or not any(isinstance(t, CronTrigger) for t in triggers):
         return
@@ -153,7 +153,7 @@ def warn_of_zone(cli: Session, schedule: Schedule) -> None:
 
 
 def _warn_of_other_database(cli: Session, job: Job) -> None:
-    """Say that a job of ours would find another database than the one that it is added to."""
+    """Warn if a job that calls edgecron would use another database than this one."""
     given = cli.config().find("database")
     told = (word.partition("=")[0] for word in job.argv)
     if given is None or basename(job.argv[0]) != "edgecron" or "--db" in told:

@@ -105,7 +105,7 @@ def run(cli: Session, args: Namespace) -> int:
 def _find_memory(
     cli: Session, content: bytes, origin: str, *, is_pruned: bool
 ) -> PlanMemory | None:
-    """The memory of such plans; None if there can be none, or the whole plan must be shown."""
+    """Return the memory of plans; None if it can't be used, or if the whole plan must be shown."""
     if cli.is_json or cli.remote_url() is not None or not cli.has_database():
         return None
 
@@ -115,7 +115,7 @@ def _find_memory(
 def _remember(
     cli: Session, content: bytes, document: Document, origin: str, *, is_pruned: bool
 ) -> None:
-    """Let the next apply of the same document see immediately that it changes nothing."""
+    """Let the next apply of the same document recognise that it changes nothing."""
     if len(document.wanted) > WHOLE:
         memory = _find_memory(cli, content, origin, is_pruned=is_pruned)
         if memory is not None:
@@ -126,7 +126,7 @@ def _remember(
 
 @contextmanager
 def _planner(cli: Session, *, is_dry: bool) -> Iterator[Client]:
-    """The database to plan with: for a dry run where there is none, one that is thrown away."""
+    """Yield the database to plan with; for a dry run without a database, a temporary one."""
     if not is_dry or cli.has_database():
         yield cli.client()
         return
@@ -149,7 +149,7 @@ def _read(content: bytes) -> Document:
 
 
 def _put_kept(cli: Session, steps: Collection[Step]) -> None:
-    """Say of which schedules the database keeps former values that may be secret."""
+    """Name the schedules whose former values can be secret and stay in the database."""
     keeping = [
         step
         for step in steps
@@ -162,7 +162,7 @@ def _put_kept(cli: Session, steps: Collection[Step]) -> None:
 
 
 def need_consent(cli: Session, removed: list[Step]) -> None:
-    """Ask before everything that a file has made is removed. Raises UsageError for a no."""
+    """Ask before removing every schedule of a file. Raises UsageError if the answer is no."""
     what = count_words(len(removed), "schedule")
     if cli.can_ask():
         if cli.ask(f"the file is empty; remove {what}?"):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 USAGE = "NAME FROM TO [--dry-run] [--priority low|normal|high|N] [--yes] [--json]"
 _MOST_UNASKED = 100
-_SHOWN = 10  # of the first, and of the last
+_SHOWN = 10  # first, and as many last
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -131,7 +131,7 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
 
 
 def _lines(cli: Session, plan: Backfill) -> list[str]:
-    """What would be queued, the first ten and the last ten, and what is left out and why."""
+    """Return the first and last ten runs to queue, and what is skipped and why."""
     name, wanted = plan.schedule.name, plan.wanted
     if not wanted:
         return [

@@ -46,8 +46,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.file == "-":
         _refuse_stdout(cli, args)
         try:
-            # Of our own: that of a Python which is told not to buffer may write a part, and say so
-            # to nobody.
+            # Not `sys.stdout.buffer`: if Python does not buffer, it can silently write a part.
             with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
                 done = client.write_backup(stdout.write, on_progress=progress)
         except BrokenPipeError:
@@ -94,7 +93,7 @@ def _object(done: Backup) -> dict[str, Any]:
 
 
 def contents_words(contents: Contents) -> str:
-    """`12 schedules and 4,711 runs`."""
+    """Say `12 schedules and 4,711 runs`."""
     return f"{count_words(contents.schedules, 'schedule')} and {_runs(contents.runs)}"
 
 

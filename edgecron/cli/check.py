@@ -43,13 +43,13 @@ USAGE = "TEXT [--tz ZONE] [-n N] [--from TIME] [--name NAME] [--json]"
 _MOST = 10_000
 _NOTES_AHEAD_MS = 366 * 86_400_000
 _MOST_NOTES = 6
-_WIDE = 76  # columns that a time takes with the same in UTC
+_WIDE = 76  # columns of a time with the same time in UTC
 _STAND_IN = "example"  # H needs a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What is to be told of a trigger."""
+    """What to show of a trigger."""
 
     trigger: Trigger
     description: str
@@ -123,7 +123,7 @@ def _read(
 
 
 def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> list[str]:
-    """What a kind of trigger does beyond its times."""
+    """Return notes on a kind of trigger."""
     if trigger.kind is TriggerKind.BOOT:
         return ["its times are those of the machine's boots"]
     if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):

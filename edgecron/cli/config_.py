@@ -79,7 +79,7 @@ def _show(cli: Session, args: Namespace) -> None:
 
 
 def _wanted(what: str | None) -> list[Setting]:
-    """All settings, those of a section, or one. Raises UsageError for what is neither."""
+    """Return all settings, those of a section, or one. Raises UsageError."""
     if what is None:
         return list(SETTINGS.values())
     name = what.strip("[]")
@@ -96,7 +96,7 @@ def _wanted(what: str | None) -> list[Setting]:
 
 
 def _setting_object(cli: Session, setting: Setting) -> dict[str, Any]:
-    """A setting as JSON has it. Raises InvalidInput where a variable can't be read."""
+    """Return a setting as JSON. Raises InvalidInput if a variable can't be read."""
     config = cli.config()
     given = config.find(setting.key)
     config.get(setting.key)
@@ -146,7 +146,7 @@ def _path(cli: Session, args: Namespace) -> None:
 
 
 def _check(cli: Session, args: Namespace) -> None:
-    """Read a file, or all that is looked at and the variables; InvalidInput tells what is wrong."""
+    """Check a file, or all files and variables. Raises InvalidInput."""
     if args.what is None:
         config = cli.config()
     else:
@@ -168,10 +168,10 @@ def _check(cli: Session, args: Namespace) -> None:
 
 
 def _check_dashboard(config: Config) -> None:
-    """Look for what the dashboard would refuse; InvalidInput tells it."""
+    """Raise InvalidInput for settings that the dashboard would refuse."""
     keys_of(config)
     if config.find("dashboard.theme") is not None:
-        # Themes are those of the library that draws them, which takes a while to load.
+        # Textual knows the themes, and takes long to load.
         from edgecron.tui.themes import theme_of
 
         theme_of(config, {}, is_colored=True)
@@ -193,10 +193,10 @@ def _init(cli: Session, args: Namespace) -> None:
 
 
 def _write_new(path: Path, text: str, *, is_system: bool) -> None:
-    """Write a file that was not there. Raises AlreadyExists if it was, and InvalidInput."""
+    """Write a new file. Raises AlreadyExists or InvalidInput."""
     check_folder(path.parent)
     try:
-        # Everybody reads the system's.
+        # All users read the system's file.
         make_folders(path.parent, mode=0o755 if is_system else 0o700)
         write_new(path, text.encode(), mode=0o644 if is_system else 0o600)
     except FileExistsError:

@@ -25,7 +25,7 @@ MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 def part_from_cron(
     cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
 ) -> None:
-    """Say that cron still runs the lines, and comment them out where that is wanted."""
+    """Say that cron still runs the lines, and comment them out if wanted."""
     lines = [entry.line for entry in entries]
     shown = count_words(len(lines), "line")
     which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
@@ -52,12 +52,12 @@ def refuse_comment_out(file: str) -> None:
 
 
 def _why_not_writable(file: str) -> str | None:
-    """What to do instead of changing a file in place; None where that can be done."""
+    """Say what to do instead if a file can't be changed in place; None if it can."""
     if file == STDIN:
         return "crontab -e"
     owner = find_spool_owner(file)
     if owner is not None:
-        # cron takes no notice of a spool file that is changed behind its back.
+        # cron does not notice that another program changes a spool file.
         return "crontab -e" if owner == own_name() else f"crontab -u {owner} -e"
     folder = os.path.dirname(os.path.realpath(file))
     if os.path.exists(file) and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK)):
@@ -66,13 +66,13 @@ def _why_not_writable(file: str) -> str | None:
 
 
 def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
-    """Replace the file at once, keeping its mode and owner, if it is still as it was read."""
+    """Replace the file atomically, with its mode and owner, if it has not changed since."""
     path = os.path.realpath(file)
     with open(path, "rb") as crontab:
         if crontab.read(MOST_BYTES + 1) != content:
             raise InvalidInput(f"file {file!r} was changed meanwhile, and is left as it is")
         seen = os.fstat(crontab.fileno())
-    # cron leaves out files with a dot in their name, so that it never runs the one that is made.
+    # cron ignores file names with a dot, so it never runs the temporary file.
     write_whole(Path(path), [comment_out(content, lines)], owner=seen.st_uid)
 
 

@@ -196,7 +196,7 @@ def _feed_of_service_manager(cli: Session) -> Watchdog | None:
 
 
 def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]:
-    """Serve the HTTP API while the context lasts, if an option asks for it.
+    """Serve the HTTP API within the context, if an option asks for it.
 
     Raises UsageError, InvalidInput and NotSupported before the engine starts.
     """
@@ -230,7 +230,7 @@ def _serve_http(cli: Session, service: HttpService) -> Iterator[None]:
 
 
 def _audience_words(service: HttpService) -> str | None:
-    """Who else on this machine may ask, None where that goes without saying."""
+    """Say which users of this machine can ask the server; None if that is obvious."""
     from edgecron.http.serving import Audience
 
     return {
@@ -242,7 +242,7 @@ def _audience_words(service: HttpService) -> str | None:
 
 
 def _schedule_files(cli: Session, args: Namespace) -> ScheduleFiles | None:
-    """The schedule files to apply. Raises InvalidDocument with everything that is wrong."""
+    """Return the schedule files to apply. Raises InvalidDocument with all problems."""
     paths = tuple(args.schedules or cli.setting("daemon.schedules"))
     if not paths:
         return None
@@ -250,7 +250,7 @@ def _schedule_files(cli: Session, args: Namespace) -> ScheduleFiles | None:
 
 
 def _let_go_of_log() -> None:
-    """Forget the last lines of a log that can't be written: what was due was done all the same."""
+    """Drop the last lines of a log that can't be written: the runs are recorded anyway."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -266,14 +266,17 @@ def _finish_apply(cli: Session) -> None:
 
 
 def text_line(cli: Session) -> Line:
-    """Lines for people on a terminal, logfmt elsewhere."""
+    """Return the format of log lines: for people on a terminal, else logfmt."""
     if not sys.stdout.isatty():
         return logfmt
     return readable(zone=cli.zone(), is_colored=cli.use_color(sys.stdout))
 
 
 def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown) -> int | None:
-    """The bound of a wait. One of a file is for when there is a wait, one of an option for now."""
+    """Return the bound of a wait at shutdown.
+
+    The option needs `--on-shutdown wait`; the setting of a file is ignored without it.
+    """
     if on_shutdown is not OnShutdown.WAIT and args.shutdown_timeout not in (None, "none"):
         raise UsageError(
             f"--shutdown-timeout has no meaning with --on-shutdown {on_shutdown}",
@@ -284,18 +287,21 @@ def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown)
 
 
 def _has_said_stopping(cli: Session, event: Event) -> bool:
-    """Say what becomes of what runs, and what the next Ctrl-C does; False of any other event."""
+    """Say what happens to running jobs and what the next Ctrl-C does.
+
+    Returns False for any other event.
+    """
     count = event.details.get("runs")
     if event.kind is not EventKind.ENGINE_STOPPING or not isinstance(count, int):
         return False
     runs = count_words(count, "run")
     cli.say(_STOPPING[str(event.details["on_shutdown"])].format(runs=runs))
-    # A log that goes elsewhere has its own line of it.
+    # A log that goes elsewhere gets its own line.
     return sys.stdout.isatty()
 
 
 def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
-    """One line on stderr: what is fired from here, and what comes first."""
+    """Print one line on stderr: the database and the next fire."""
     client = cli.client()
     count, *_ = client.count_schedules()
     first = next(iter(client.next_fires()), None)
@@ -332,20 +338,20 @@ def _say_start_in_words(
 
 
 def _teller(cli: Session, loop: Loop) -> Callable[[str], None]:
-    """Prints lines as long as somebody takes them."""
+    """Return a function that prints log lines until the reader goes away."""
 
-    turn = threading.Lock()  # HUP has plans reported by another thread.
+    turn = threading.Lock()  # HUP reports plans from another thread.
 
     def tell(text: str) -> None:
         try:
             with turn:
                 print(text, flush=True)
         except BrokenPipeError:
-            # Whoever read us has gone, and so do we, in good order.
+            # The reader of the log has gone: stop in good order.
             cli.say("edgecron: nobody reads the log any more: stopping")
             loop.stop()
         except OSError:
-            # A log that can't be written is no reason to leave undone what is due.
+            # Due runs matter more than the log.
             return
 
     return tell

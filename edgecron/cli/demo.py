@@ -132,7 +132,7 @@ def _sum_up(cli: Session, client: Client) -> None:
     total = 0
     for schedule in client.schedules():
         counts = schedule.counts
-        # With the engine's end; a summary of some seconds need not tell them apart.
+        # Runs that the engine's end interrupted count as failed.
         failed = counts.get(Status.FAILED, 0) + counts.get(Status.INTERRUPTED, 0)
         good, skipped = counts.get(Status.SUCCESS, 0), counts.get(Status.SKIPPED, 0)
         cancelled = counts.get(Status.CANCELLED, 0)
@@ -184,7 +184,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _wait_for_supervisor(database: Path, supervisor_id: str) -> None:
-    """Wait for the end of the supervisor: it would write into the folder that is removed next."""
+    """Wait for the end of the supervisor, which writes into the folder."""
     for _ in range(_END_LOOKS):
         if not lock_is_held(lock_path(state_dir(database), supervisor_id)):
             return

@@ -167,7 +167,7 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
 
 
 def _repair(cli: Session) -> int:
-    """Mend the rows that refer to what is missing, where no history is lost by it."""
+    """Repair rows whose schedule or run is missing, without losing history."""
     repaired = cli.local_client(must_exist=True).repair_orphans()
     if cli.is_json:
         cli.put_json(
@@ -182,7 +182,7 @@ def _repair(cli: Session) -> int:
 
 
 def _trust_clock(cli: Session) -> int:
-    """Take what the clock says for the truth, and say what was taken for it before."""
+    """Trust the clock's present time, and print what was trusted before."""
     was, now = cli.local_client(must_exist=True).trust_clock()
     if cli.is_json:
         was_text = None if was is None else format_instant(was)
@@ -194,7 +194,7 @@ def _trust_clock(cli: Session) -> int:
 
 
 def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
-    """Say what is about to happen, and ask."""
+    """Explain what will happen, and ask."""
     pid = state.info.pid
     cli.say(f"engine pid {pid} is stalled: {state.why}")
     cli.say("Its process gets KILL; where it is a program that embeds edgecron, all of that ends.")

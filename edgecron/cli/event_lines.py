@@ -13,73 +13,22 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.views.phrases import display_width, glyph, size_words, waiting_words
 from edgecron.views.times import local_time, short_duration
 
-
-def clock_notes(event: Event, zone: tzinfo) -> list[str]:
-    """Put an event of a clock or zone into words; empty for other events."""
-    details = event.details
-    match event.kind:
-        case EventKind.RESUMED:
-            return [f"the machine was asleep for {_span(details['asleep_s'])}"]
-        case EventKind.CLOCK_SET:
-            by_s = details["by_s"]
-            side = "back" if isinstance(by_s, (int, float)) and by_s < 0 else "forward"
-            return [f"{side} by {_span(by_s)}"]
-        case EventKind.CLOCK_UNTRUSTED:
-            known = _time(details["known_ms"], zone)
-            return [f"it is too far from {known}, the last time known; what is planned is held"]
-        case EventKind.CLOCK_WAIT_OVER:
-            return ["intervals and boot jobs go by it as it is; cron and `at` times wait on"]
-        case EventKind.CLOCK_TRUSTED:
-            return ["nothing is held any more"]
-        case EventKind.TZDATA_CHANGED | EventKind.LOCAL_ZONE_CHANGED:
-            return [f"{details['was']}, now {details['now']}"]
-        case EventKind.RETIMED:
-            return [_move(event, zone)]
-    return []
-
-
-def _move(event: Event, zone: tzinfo) -> str:
-    was = _time(event.details.get("next_was_ms"), zone)
-    return f"next {_time(event.details.get('next_ms'), zone)}, was {was}"
-
-
-def _span(seconds: object) -> str:
-    assert isinstance(seconds, (int, float))
-    return short_duration(round(abs(seconds) * 1000))
-
-
-def _time(ms: object, zone: tzinfo) -> str:
-    return local_time(from_ms(ms), zone=zone) if isinstance(ms, int) else "none"
-
-
 Line = Callable[[Event], str]
 
-# The `component` of a JSON line; all other kinds of events are about a run.
+# The `component` of a JSON line, by the beginning of an event's kind; else it is about a run.
 _COMPONENTS = {
-    EventKind.ENGINE_STARTED: "engine",
-    EventKind.ENGINE_STOPPING: "engine",
-    EventKind.ENGINE_STOPPED: "engine",
-    EventKind.BROKEN: "schedules",
-    EventKind.DATABASE_TROUBLE: "store",
-    EventKind.DATABASE_WELL: "store",
-    EventKind.DATABASE_COPIED: "store",
-    EventKind.STATE_RESTORED: "store",
-    EventKind.SUPERVISOR_DIED: "supervisor",
-    EventKind.SUPERVISOR_TROUBLE: "supervisor",
-    EventKind.SUPERVISOR_WELL: "supervisor",
-    EventKind.SCHEDULE_CREATED: "schedules",
-    EventKind.SCHEDULE_CHANGED: "schedules",
-    EventKind.SCHEDULES_APPLIED: "schedules",
-    EventKind.SCHEDULES_REFUSED: "schedules",
-    EventKind.PRUNED: "retention",
-    EventKind.RESUMED: "clock",
-    EventKind.CLOCK_SET: "clock",
-    EventKind.CLOCK_UNTRUSTED: "clock",
-    EventKind.CLOCK_WAIT_OVER: "clock",
-    EventKind.CLOCK_TRUSTED: "clock",
-    EventKind.LOCAL_ZONE_CHANGED: "clock",
-    EventKind.TZDATA_CHANGED: "clock",
-    EventKind.RETIMED: "clock",
+    "engine_": "engine",
+    "database_": "store",
+    "state_restored": "store",
+    "supervisor_": "supervisor",
+    "schedule": "schedules",
+    "broken": "schedules",
+    "pruned": "retention",
+    "resumed": "clock",
+    "clock_": "clock",
+    "local_zone_": "clock",
+    "tzdata_": "clock",
+    "retimed": "clock",
 }
 # By outcome, or else by kind; all others are "info".
 _ERRORS = frozenset(
@@ -131,13 +80,25 @@ _WAITING = {
     "earlier_run": "waits for an earlier run",
     "replaced_run": "waits for the end of the run it replaces",
 }
-_OF_SCHEDULE_FILES = (
-    EventKind.SCHEDULE_CREATED,
-    EventKind.SCHEDULE_CHANGED,
-    EventKind.SCHEDULES_APPLIED,
-    EventKind.SCHEDULES_REFUSED,
-)
 _COUNTED = ("created", "changed", "unchanged")
+_REASONS = {
+    "overlap": "one still runs",
+    "misfire": "missed",
+    "jitter": "passed by jitter",
+    "shutdown": "stopped with the engine",
+    "request": "asked for",
+    "lost": "its end is not on record",
+    "reboot": "the machine started anew",
+    "restored": "its database was restored from a backup",
+    "removed": "its schedule was removed",
+    "replaced": "a newer one took its place",
+    "never_started": "it had been claimed, and not started",
+    "clock": "the clock was wrong",
+    "missing": "its next time was missing",
+    "timezone": "the local time zone changed",
+    "tzdata": "the time zone data changed",
+    "engine_gone": "goes on; its engine has gone",
+}
 _NAMES_IN_LOG = {
     "error_msg": "error",
     "duration_ms": "after_s",
@@ -159,8 +120,7 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
         style = _STYLES.get(word, "yellow")
         name = clean(event.schedule or "engine")
         name += " " * (name_columns - display_width(name))
-        words = [*_notes(event), *_waiting_words(event, zone), *clock_notes(event, zone)]
-        notes = "  ".join([_run_words(event), *(clean(word) for word in words)])
+        notes = "  ".join([_run_words(event), *(clean(word) for word in _notes(event, zone))])
         return (
             f"{paint(time, 'dim', is_on=is_colored)}  {paint(sign, style, is_on=is_colored)}"
             f" {paint(name, 'bold', is_on=is_colored)}  "
@@ -191,7 +151,7 @@ def as_json(event: Event) -> str:
         "ts": fields.pop("ts"),
         "level": _level(event),
         "msg": _message(event),
-        "component": _COMPONENTS.get(event.kind, "run"),
+        "component": _component(event.kind),
         "event": event.kind.value,
     }
     if event.schedule is not None:
@@ -206,6 +166,11 @@ def as_json(event: Event) -> str:
     return json.dumps(shown | fields, ensure_ascii=True)
 
 
+def _component(kind: EventKind) -> str:
+    found = (name for start, name in _COMPONENTS.items() if kind.value.startswith(start))
+    return next(found, "run")
+
+
 def _level(event: Event) -> str:
     if event.kind in _ERRORS or event.details.get("outcome") in _ERRORS:
         return "error"
@@ -214,8 +179,7 @@ def _level(event: Event) -> str:
 
 def _message(event: Event) -> str:
     """`backup: failed, run 41, 1.2 s, exit code 3`; times are in UTC."""
-    words = [_word(event), *_run_words(event).split("  ")]
-    words += [*_notes(event), *_waiting_words(event, UTC), *clock_notes(event, UTC)]
+    words = [_word(event), *_run_words(event).split("  "), *_notes(event, UTC)]
     said = ", ".join(word for word in map(str.strip, words) if word)
     return f"{event.schedule or 'engine'}: {said}"
 
@@ -259,7 +223,8 @@ def _run_words(event: Event) -> str:
     return f"{run:<7}  {took:>6}" if run else ""
 
 
-def _notes(event: Event) -> list[str]:
+def _notes(event: Event, zone: tzinfo) -> list[str]:
+    """Return what else to say of an event, in parts."""
     details = event.details
     notes: list[str] = []
     reason = details.get("reason")
@@ -269,29 +234,65 @@ def _notes(event: Event) -> list[str]:
         notes.append(_reason_words(str(reason), details))
     if message and reason not in _TOLD_BY_REASON:
         notes.append(str(message))
-    if event.kind in _OF_SCHEDULE_FILES:
-        notes += _file_notes(details)
-    if event.kind is EventKind.PRUNED:
-        notes.append(_pruned_words(details))
-    if event.kind is EventKind.STATE_RESTORED:
-        notes.append("the state folder was deleted, and is made anew")
-    if event.kind is EventKind.DATABASE_COPIED:
-        copy = details["copy"] or "which is not seen here"
-        notes.append(
-            f"pid {details['pid']} runs a copy of this database, {copy}:"
-            " each schedule fires in both; stop one, and see edgecron doctor"
-        )
-    if event.kind is EventKind.ENGINE_STOPPING:
-        notes.append(f"{details['on_shutdown']}: {details['runs']} running")
-    if event.kind is EventKind.ENGINE_STOPPED:
-        notes.append(_left_words(details))
-    return notes
+    return [*notes, *_notes_of_kind(event, zone)]
+
+
+def _notes_of_kind(event: Event, zone: tzinfo) -> list[str]:
+    details = event.details
+    match event.kind:
+        case EventKind.QUEUED | EventKind.REQUEUED:
+            return _waiting_words(event, zone)
+        case (
+            EventKind.SCHEDULE_CREATED
+            | EventKind.SCHEDULE_CHANGED
+            | EventKind.SCHEDULES_APPLIED
+            | EventKind.SCHEDULES_REFUSED
+        ):
+            return _file_notes(details)
+        case EventKind.PRUNED:
+            return [_pruned_words(details)]
+        case EventKind.STATE_RESTORED:
+            return ["the state folder was deleted, and is made anew"]
+        case EventKind.DATABASE_COPIED:
+            copy = details["copy"] or "which is not seen here"
+            words = f"pid {details['pid']} runs a copy of this database, {copy}"
+            return [f"{words}: each schedule fires in both; stop one, and see edgecron doctor"]
+        case EventKind.ENGINE_STOPPING:
+            return [f"{details['on_shutdown']}: {details['runs']} running"]
+        case EventKind.ENGINE_STOPPED:
+            return [_left_words(details)]
+        case EventKind.RESUMED:
+            return [f"the machine was asleep for {_span(details['asleep_s'])}"]
+        case EventKind.CLOCK_SET:
+            by_s = details["by_s"]
+            side = "back" if isinstance(by_s, (int, float)) and by_s < 0 else "forward"
+            return [f"{side} by {_span(by_s)}"]
+        case EventKind.CLOCK_UNTRUSTED:
+            known = _time(details["known_ms"], zone)
+            return [f"it is too far from {known}, the last time known; what is planned is held"]
+        case EventKind.CLOCK_WAIT_OVER:
+            return ["intervals and boot jobs go by it as it is; cron and `at` times wait on"]
+        case EventKind.CLOCK_TRUSTED:
+            return ["nothing is held any more"]
+        case EventKind.TZDATA_CHANGED | EventKind.LOCAL_ZONE_CHANGED:
+            return [f"{details['was']}, now {details['now']}"]
+        case EventKind.RETIMED:
+            was, now = (_time(details.get(key), zone) for key in ("next_was_ms", "next_ms"))
+            return [f"next {now}, was {was}"]
+    return []
+
+
+def _span(seconds: object) -> str:
+    assert isinstance(seconds, (int, float))
+    return short_duration(round(abs(seconds) * 1000))
+
+
+def _time(ms: object, zone: tzinfo) -> str:
+    return local_time(from_ms(ms), zone=zone) if isinstance(ms, int) else "none"
 
 
 def _waiting_words(event: Event, zone: tzinfo) -> list[str]:
     """Say what a queued run waits for: its time, a condition or a place."""
-    if event.kind not in (EventKind.QUEUED, EventKind.REQUEUED):
-        return []
     attempt, due_ms = event.details.get("attempt"), event.details.get("due_ms")
     words = [f"attempt {attempt}"] if attempt is not None else []
     if isinstance(due_ms, int) and due_ms > event.at_ms:
@@ -308,24 +309,7 @@ def _waiting_words(event: Event, zone: tzinfo) -> list[str]:
 
 
 def _reason_words(reason: str, details: Mapping[str, object]) -> str:
-    words = {
-        "overlap": "one still runs",
-        "misfire": "missed",
-        "jitter": "passed by jitter",
-        "shutdown": "stopped with the engine",
-        "request": "asked for",
-        "lost": "its end is not on record",
-        "reboot": "the machine started anew",
-        "restored": "its database was restored from a backup",
-        "removed": "its schedule was removed",
-        "replaced": "a newer one took its place",
-        "never_started": "it had been claimed, and not started",
-        "clock": "the clock was wrong",
-        "missing": "its next time was missing",
-        "timezone": "the local time zone changed",
-        "tzdata": "the time zone data changed",
-        "engine_gone": "goes on; its engine has gone",
-    }.get(reason, reason)
+    words = _REASONS.get(reason, reason)
     count = details.get("missed_count")
     return f"{words} {count} times" if isinstance(count, int) and count > 1 else words
 

@@ -94,7 +94,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def say_removed(cli: Session, client: Client, name: str) -> None:
-    """Say of a schedule that it was removed, where that is so."""
+    """Say that a schedule was removed, if so."""
     removed_at = client.removed_at(name)
     if removed_at is not None and not cli.is_json:
         when = near_time(removed_at, zone=cli.zone(), now=client.now())
@@ -104,7 +104,7 @@ def say_removed(cli: Session, client: Client, name: str) -> None:
 def _put_by_schedule(
     cli: Session, client: Client, executions: list[Execution], *, name: str | None
 ) -> None:
-    """Runs as a table; those of a removed schedule of this name in a table of their own."""
+    """Print runs as a table; one table for each removed schedule of this name."""
     removals = [] if name is None else client.removals(name)
     if removals and name is not None and client.removed_at(name) is not None:
         del removals[0]  # `say_removed` reports it.
@@ -120,7 +120,7 @@ def _put_by_schedule(
 
 
 def _say_pruned(cli: Session, client: Client, name: str) -> None:
-    """Say of a schedule that its older runs are not there any more, where that is so."""
+    """Say that retention has removed older runs of a schedule, if so."""
     if client.removed_at(name) is not None:
         return
     pruned_until = None
@@ -132,7 +132,7 @@ def _say_pruned(cli: Session, client: Client, name: str) -> None:
 
 
 def put_executions(cli: Session, client: Client, executions: list[Execution]) -> None:
-    """Runs as a table on stdout."""
+    """Print runs as a table."""
     now, zone = client.now(), cli.zone()
     plans = [
         near_time(run.plan_at, zone=zone, now=now) if is_planned_earlier(run) else ""
@@ -170,7 +170,7 @@ def put_executions(cli: Session, client: Client, executions: list[Execution]) ->
 
 
 def _shown_time(execution: Execution) -> datetime:
-    """When it started; else when it is due, or was to be."""
+    """Return when a run started; else when it is or was due."""
     is_queued = execution.status is Status.QUEUED
     return execution.started_at or (execution.due_at if is_queued else execution.plan_at)
 

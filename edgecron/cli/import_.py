@@ -115,7 +115,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
-    """Say what is wrong, line by line, and raise InvalidCrontab."""
+    """Print all problems, line by line, and raise InvalidCrontab."""
     count = len(crontab.problems)
     if not cli.is_json:
         for warning in crontab.warnings:
@@ -139,7 +139,7 @@ def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
 
 
 def _shown(line: str) -> str:
-    """A line as a person knows it: a tab between its fields is nothing to escape."""
+    """Return a line as a person knows it, with tabs as spaces."""
     return line[:120].strip().replace("\t", " ")
 
 
@@ -154,7 +154,7 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
     is_anacron = args.format == "anacrontab" or os.path.basename(args.file) == "anacrontab"
     owner = None if args.file == STDIN else find_spool_owner(args.file)
     if is_anacron:
-        # No line names a user: those of the system's file are root's.
+        # No line names a user: the lines of the system's file run as root.
         owner = "root" if is_system_path(args.file) else None
     system = None
     if args.user_format or owner is not None:
@@ -173,7 +173,7 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
 
 
 class _Done(NamedTuple):
-    """What an import did: schedules added, changed and removed, names known, lines left out."""
+    """The result of an import: schedules and lines by what happened to them."""
 
     added: list[Schedule]
     changed: list[Schedule]
@@ -241,7 +241,10 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
 
 
 def _source_of(file: str) -> str:
-    """Whose crontab it is, or which file: the same for a spooled crontab and `crontab -l`."""
+    """Return whose crontab it is, or which file.
+
+    It is the same for a spooled crontab and for `crontab -l`.
+    """
     owner = own_name() if file == STDIN else find_spool_owner(file)
     return os.path.realpath(file) if owner is None else f"crontab of {owner}"
 
@@ -249,9 +252,9 @@ def _source_of(file: str) -> str:
 def _choose_changes(
     cli: Session, args: Namespace, matches: list[Match], schedules: dict[int, Schedule]
 ) -> list[Match]:
-    """Show what has changed in the crontab since the import; the lines that are to be taken over.
+    """Show lines that changed since their import; return those to take over.
 
-    Raises UsageError if nobody says which side holds.
+    Raises UsageError if neither an option nor a person says which side wins.
     """
     changed = [one for one in matches if one.changed_in_crontab and not one.is_same_now]
     is_asked = args.take is None and cli.can_ask()
@@ -282,7 +285,7 @@ def _change_step(match: Match, schedule: Schedule) -> Step:
 
 
 def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
-    """The lines that an earlier import made comments of, as they were."""
+    """Return the original of the lines that an earlier import commented out."""
     before, numbers = put_back(content)
     return [one for one in _parse(args, before).entries if one.line in numbers] if numbers else []
 
@@ -316,9 +319,9 @@ def _say_left(
 
 
 def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
-    """A line's schedule with the policies of new ones, but for what the crontab says itself.
+    """Return a line's schedule with the default policies, except what the crontab sets.
 
-    So it does of zone, folder and variables, if only by what it leaves out: cron's own then.
+    A crontab always sets zone, folder and variables: by default, those of cron.
     """
     if spec.policies.jitter_s:
         policies = replace(policies, jitter_s=spec.policies.jitter_s)

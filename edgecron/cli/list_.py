@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 USAGE = (
     "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME] [--json]"
 )
-PAGE = 50  # lines that a list shows on a terminal
+PAGE = 50  # lines of a list on a terminal
 _EXAMPLE = 'add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
 
 
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def add_page_arguments(parser: ArgumentParser) -> None:
-    """The options of a list that is shown page by page."""
+    """Add the options of a list that is shown page by page."""
     parser.add_argument(
         "-n",
         dest="limit",
@@ -60,7 +60,7 @@ def add_page_arguments(parser: ArgumentParser) -> None:
 
 
 def read_limit(cli: Session, text: str | None) -> int | None:
-    """How many lines to show; None is all. Raises UsageError."""
+    """Return how many lines to show; None is all. Raises UsageError."""
     if text is None:
         return PAGE if sys.stdout.isatty() and not cli.is_json else None
     return None if text == "all" else read_count(text, what="-n")
@@ -108,8 +108,8 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _list_groups(cli: Session, choice: Choice) -> int:
-    """Each group of the chosen schedules, by name."""
-    # It loads plans of documents and the settings: a tenth of the time of a plain list.
+    """Print each group of the chosen schedules, by name."""
+    # It loads documents and settings: a tenth of the time of a plain list.
     from edgecron.views.acts import is_held
 
     client = cli.find_client()
@@ -158,23 +158,23 @@ def warn_of_unreadable(cli: Session, what: str, names: Sequence[str]) -> None:
 
 
 def _words_of(choice: Choice) -> list[str]:
-    """The arguments that make a choice of schedules."""
+    """Return the arguments that make a choice of schedules."""
     words = [*choice.words]
     words += ["--group", choice.group] if choice.group is not None else []
     return words + ["--failed"] * choice.is_failed + ["--paused"] * choice.is_paused
 
 
 def say_more(cli: Session, words: list[str], *, after: str, limit: str | None) -> None:
-    """Say how to see the rest of a list of which a page was shown.
+    """Say how to see the rest of a list after one page.
 
-    `words` are the command and its arguments, `limit` is what -n said.
+    `words` are the command and its arguments, `limit` is the text of -n.
     """
     more = [*words, "--after", after, *(("-n", limit) if limit is not None else ())]
     cli.say(f"there are more: {cli.command(shlex.join(more))}; or all: -n all")
 
 
 def say_empty(cli: Session) -> None:
-    """Tell somebody who has no schedule yet how to make one."""
+    """Say that there are no schedules, and how to make one."""
     client = cli.client()
     cli.say(f"no schedules yet in {client.place}")
     cli.say(f"make one: {cli.command(_EXAMPLE)}")
@@ -211,7 +211,7 @@ def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
 
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:
-    """One sign for how a schedule stands, and its style."""
+    """Return the sign for the state of a schedule, and its style."""
     idle = find_idle(standing, now=now)
     if idle is Idle.VANISHED:
         return "?", "yellow"

@@ -29,7 +29,6 @@ from edgecron.cli.run_output import (
     last_lines,
     only,
     pieces_of,
-    put_pieces,
 )
 from edgecron.cli.session import Session
 from edgecron.client.engine_words import stalled_engine_words
@@ -95,7 +94,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def find_shown(cli: Session, word: str) -> Execution:
-    """The run of a number, or the newest of the schedule of a name, as it is now.
+    """Return a run by its number, or the newest run of a schedule, as it is now.
 
     Raises NotFound.
     """
@@ -104,15 +103,15 @@ def find_shown(cli: Session, word: str) -> Execution:
 
 
 def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | None) -> None:
-    """What a run has printed up to now, and on stderr what else is to be known of it."""
+    """Print what a run has printed so far, and its state on stderr."""
     pieces = _pieces_of_run(cli.client(), execution, args.stream)
     shown = last_lines(pieces or (), lines)
     if cli.is_json:
         cli.put_json(chunk_objects(execution.id, shown))
     else:
-        printer = Printer(zone=cli.zone() if args.times else None)
+        printer = Printer(cli, zone=cli.zone() if args.times else None)
         is_live = args.stream is not None and execution.status is Status.RUNNING
-        put_pieces(cli, shown, printer, of=OF_BOTH if is_live else "")
+        printer.put(shown, of=OF_BOTH if is_live else "")
         printer.end()
     if execution.status in ACTIVE or (pieces is None and not cli.is_json):
         words = state_words(cli, execution, zone=cli.zone())
@@ -127,7 +126,7 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
 
 
 def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> list[Piece] | None:
-    """What a run has printed on a stream, or on both; None where nothing of it is there."""
+    """Return the output of a run on one stream, or on both; None if nothing is kept."""
     output = client.output(execution.id)
     if output is not None and output.removed_at is None:
         return pieces_of(output, stream)
@@ -138,7 +137,7 @@ def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> 
 
 
 def _say_queued(cli: Session, execution: Execution) -> None:
-    """Say which newer run of the schedule is still to start."""
+    """Name a newer run of the schedule that has not started yet."""
     found = cli.client().history(execution.schedule, statuses=(Status.QUEUED,), limit=1000)
     newer = [one for one in found[::-1] if one.id > execution.id]
     if newer and cli.client().removed_at(execution.schedule) is None:
@@ -148,7 +147,7 @@ def _say_queued(cli: Session, execution: Execution) -> None:
 
 
 def put_result(cli: Session, execution: Execution) -> None:
-    """The JSON that a run left, on a line. Raises NotFound where it left none."""
+    """Print the JSON that a run left, on one line. Raises NotFound if there is none."""
     if execution.result is None:
         raise NotFound(
             f"run {execution.id} of {execution.schedule} {_no_result_words(execution)}",
@@ -158,7 +157,7 @@ def put_result(cli: Session, execution: Execution) -> None:
     if cli.is_json:
         cli.put_json([{"run": execution.id, "result": result}])
     else:
-        # As edgecron writes all JSON: no letter of it can reach for the terminal.
+        # Written by edgecron's own JSON writer: it escapes all control codes.
         cli.put(json.dumps(result))
 
 
@@ -180,7 +179,7 @@ def _refuse_beside_result(args: Namespace) -> None:
 
 
 def _refreshed(client: Client, execution: Execution) -> Execution:
-    """A run as it is now: it may have ended with no engine there to write it down."""
+    """Return a run as it is now: it can have ended while no engine was there to record it."""
     if execution.status is not Status.RUNNING:
         return execution
     client.take_over()
@@ -192,7 +191,7 @@ def _is_number(word: str) -> bool:
 
 
 def _find_run(cli: Session, client: Client, word: str) -> Execution:
-    """The run of this number, or the newest of the schedule of this name. Raises NotFound."""
+    """Return a run by its number, or the newest run of a schedule. Raises NotFound."""
     if not _is_number(word):
         execution = client.last_run(word)
         say_removed(cli, client, word)
@@ -202,10 +201,9 @@ def _find_run(cli: Session, client: Client, word: str) -> Execution:
 
 
 class LogFollower:
-    """Puts what runs print on stdout, as it comes; what else is to be known is said on stderr.
+    """Prints the output of runs on stdout as it comes, and notes on stderr.
 
-    Of what there is already only the last `lines` are shown, None is all of it; of what comes
-    then, everything.
+    Of the output so far it shows the last `lines` (None: all), and all that comes later.
     """
 
     def __init__(
@@ -224,7 +222,7 @@ class LogFollower:
             self._cli.warn(words)
         if execution.status is Status.RUNNING and prints_elsewhere(execution):
             self._cli.say(f"run {execution.id} of {execution.schedule} goes on; {PRINTS_ELSEWHERE}")
-        printer = Printer(zone=self._zone)
+        printer = Printer(self._cli, zone=self._zone)
         has_printed = self._print(execution, printer)
         printer.end()
         ended = self._cli.client().execution(execution.id)
@@ -235,7 +233,10 @@ class LogFollower:
         self._cli.say(f"run {ended.id} of {ended.schedule}{words}")
 
     def follow_schedule(self, name: str) -> int:
-        """Follow its runs, those that go on now or else its last one first, until it is removed."""
+        """Follow the active runs of a schedule, else its last one, then each new one.
+
+        Ends when the schedule is removed.
+        """
         client = self._cli.client()
         first = self._find_first(name)
         later = client.later_runs(name, known=first)
@@ -243,7 +244,7 @@ class LogFollower:
             self._cli.say(f"schedule {name} has not run yet; waiting for its first run")
         else:
             self._follow_next(first)
-        # What there was is shown: of the runs that come, all is new.
+        # Show all lines of the runs to come.
         self._lines = None
         try:
             schedule = client.schedule(name)
@@ -275,7 +276,7 @@ class LogFollower:
         self.follow_run(execution)
 
     def _wait_next(self, later: LaterRuns, name: str) -> Execution | None:
-        """The next run that begins; None where the schedule was removed, and nothing of it runs."""
+        """Return the next run that starts; None if the schedule was removed and nothing runs."""
         while (execution := later.find_next()) is None:
             if later.is_due_for_check and self._cli.client().removed_at(name) is not None:
                 return later.find_next()
@@ -283,20 +284,20 @@ class LogFollower:
         return execution
 
     def _print(self, execution: Execution, printer: Printer) -> bool:
-        """Print what there is and what comes until it has ended; whether there was anything."""
+        """Print the output of a run until it ends; return whether there was any."""
         client = self._cli.client()
         has_printed = False
 
         def put(pieces: list[Piece], *, lines: int | None = None) -> None:
             nonlocal has_printed
             chosen = last_lines(only(pieces, self._stream), lines)
-            put_pieces(self._cli, chosen, printer, of=OF_BOTH if self._stream else "")
+            printer.put(chosen, of=OF_BOTH if self._stream else "")
             has_printed |= bool(pieces)
 
         output = client.output(execution.id)
         if output is not None and output.removed_at is None:
             pieces = pieces_of(output, self._stream)
-            put_pieces(self._cli, last_lines(pieces, self._lines), printer)
+            printer.put(last_lines(pieces, self._lines))
             return bool(output.chunks)
         with client.follower(execution.id) as follower:
             put(follower.read_kept(execution), lines=self._lines)

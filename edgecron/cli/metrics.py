@@ -84,7 +84,7 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     connector = connector_to(cli.config(), url, warn=cli.caution)
     with closing(connector.open(ServerTime(SystemClock()))) as connection:
         found = connection.get(f"/metrics{'?per_schedule=1' * per_schedule}", accept=accept)
-    # No line of metrics begins so: it is an error, in the place of them.
+    # Metrics never begin so: this is an error object.
     error = read_error(json.loads(found)["error"]) if found.startswith(b"{") else None
     if error is not None:
         raise error
@@ -97,11 +97,11 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
 
 
 def _samples(cli: Session, url: str | None, *, per_schedule: bool) -> Iterator[dict[str, Any]]:
-    """Every sample as an object, the same from here and from a server."""
+    """Yield every sample as an object, the same from here and from a server."""
     if url is None:
         found = find_families(cli.local_client(must_exist=True), per_schedule=per_schedule)
     else:
-        # Of the two formats it is this one that says what each family is.
+        # Only this format names the type of each family.
         found = read_families(
             lambda: _fetched(cli, url, accept=OPENMETRICS, per_schedule=per_schedule)
         )

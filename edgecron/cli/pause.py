@@ -48,17 +48,17 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def add_choice_arguments(parser: ArgumentParser) -> None:
-    """The arguments that choose schedules: names, a group or all."""
+    """Add the arguments that choose schedules: names, a group or all."""
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--group", metavar="G", help="every schedule of this group")
     parser.add_argument("--all", action="store_true", help="every schedule")
 
 
 def chosen_names(cli: Session, args: Namespace) -> list[str]:
-    """The names of the chosen schedules, each once.
+    """Return the names of the chosen schedules, each once.
 
-    Raises UsageError unless exactly one of names, group and all is given, and NotFound for a name
-    or a group that no schedule has.
+    Raises UsageError unless exactly one of names, group and all is given, and NotFound for an
+    unknown name or group.
     """
     client = cli.client()
     if (bool(args.names), args.group is not None, args.all).count(True) != 1:
@@ -81,7 +81,7 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
 
 
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
-    """What was done to schedules, each in words."""
+    """Print what was done to each schedule."""
     if cli.is_json:
         cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return

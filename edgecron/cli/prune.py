@@ -57,7 +57,7 @@ _LIMITS = {
     "history_count": ("N|none", "keep so many runs of each schedule"),
     "database_bytes": ("SIZE|none", "bound the whole database"),
 }
-_MANY = 5_000  # removed rows, from which on progress is told
+_MANY = 5_000  # removed rows between two reports of progress
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -131,7 +131,7 @@ def _forget(cli: Session, args: Namespace) -> int:
 
 
 def _retention(args: Namespace, configured: Retention) -> Retention:
-    """What is to be kept: as configured, but for what was said otherwise."""
+    """Return the configured retention, changed by the options."""
     readers: dict[str, Callable[[str, str], Any]] = {
         "output_age": _read_age,
         "output_bytes": _read_size,
@@ -146,7 +146,7 @@ def _retention(args: Namespace, configured: Retention) -> Retention:
             field = f"{name}_s" if name.endswith("_age") else name
             option = f"--{name.replace('_', '-')}"
             changes[field] = None if text == "none" else read(text, option)
-    # Of one schedule the sum of all is no measure.
+    # Limits on all schedules together don't apply to one.
     if args.name is not None:
         changes.setdefault("output_bytes", None)
         changes["database_bytes"] = None

@@ -74,7 +74,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) -> None:
-    """Show what would run as us, and as whom else. Raises EdgecronError unless it may."""
+    """Show whose commands would run as us. Raises EdgecronError without `take_over`."""
     lines = []
     for one in restoration.commands:
         who = f" (as {one.user})" if one.user else ""
@@ -104,7 +104,7 @@ def _words_of(command: StoredCommand) -> str:
 
 
 def _agrees(cli: Session, restoration: Restoration) -> bool:
-    """Say what would replace what, and ask."""
+    """Show what the backup would replace, and ask."""
     if not cli.can_ask():
         raise UsageError(
             f"database {restoration.database} would be replaced,"

@@ -38,7 +38,7 @@ def run(cli: Session, args: Namespace) -> int:
         now = client.now()
         was_held = is_held(client.schedule(name), now)
         if not args.names and not was_held:
-            continue  # Of a group or of all, those that are paused are meant.
+            continue  # A group or all means the paused ones.
         schedule = client.resume(name)
         words = resumed_words(
             schedule, was_held=was_held, zone=cli.zone(), now=now, is_clock_trusted=is_trusted
@@ -53,7 +53,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _fire(cli: Session, changed: list[tuple[Schedule, str]]) -> int:
-    """Run each once, and say both that it was resumed and what became of the run."""
+    """Run each schedule once, and print that it was resumed and its run."""
     fired = [fire_now(cli, schedule.name) for schedule, _ in changed]
     if cli.is_json:
         cli.put_json(

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import EdgecronError, ServerLost, UsageError
 from edgecron.cli.logs import put_result
-from edgecron.cli.run_output import Printer, StreamPrinter, pieces_of, put_pieces
+from edgecron.cli.run_output import Printer, pieces_of
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.sentences import blocking_words
 from edgecron.model.choices import Reason, Status
@@ -70,7 +70,10 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool) -> int:
-    """Fire it, and follow it in each of its scopes, one after the other; our exit code."""
+    """Fire a schedule and follow its run in each scope, one after the other.
+
+    Returns the exit code.
+    """
     from edgecron.cli.run_waiting import (
         Waiter,
         refuse_absent_program,
@@ -80,8 +83,8 @@ def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool)
     schedule = cli.client().schedule(name)
     refuse_absent_program(cli, schedule)
     refuse_without_engine_elsewhere(cli, schedule)
-    printer = StreamPrinter(cli, is_silent=cli.is_json or result)
-    waiter = Waiter(cli, schedule, put=printer.put, end_line=printer.end)
+    printer = None if cli.is_json or result else Printer(cli, is_split=True)
+    waiter = Waiter(cli, schedule, printer=printer)
     executions = fire_now(cli, name, payload=payload)
     ended: list[Execution] = []
     codes: list[int] = []
@@ -96,7 +99,7 @@ def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool)
                 codes.append(_show_end(cli, ended[-1], result=result))
     except (KeyboardInterrupt, OSError, EdgecronError):
         cli.is_patient = False
-        with suppress(EdgecronError):  # The first error is the one to tell.
+        with suppress(EdgecronError):  # Report the first error.
             waiter.leave(executions[len(ended) :])
         raise
     if cli.is_json:
@@ -106,15 +109,15 @@ def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool)
 
 
 def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Execution]:
-    """Queue a fire of a schedule, in each of its scopes; with a payload of its own."""
-    # What ended while no engine was alive must not look like a run that this one overlaps.
+    """Queue a manual fire of a schedule in each of its scopes."""
+    # A run that ended while no engine was running must not count as an overlap.
     cli.client().take_over()
     try:
         return cli.client().run_now(name, payload=payload)
     except KeyboardInterrupt:
         url = cli.remote_url()
         if url is not None:
-            # Somebody waits no longer for an answer, and what was asked may have been heard.
+            # The server may have received the request.
             from edgecron.client.remote_errors import LOOK, NOT_KNOWN
 
             cli.say(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
@@ -122,18 +125,18 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
 
 
 def tell_fired(cli: Session, executions: list[Execution]) -> int:
-    """Say why a fire was left out, and what it lacks to be run; our exit code."""
+    """Say why a fire was skipped, or what it lacks to start. Returns the exit code."""
     try:
         _tell_what_lacks(cli, executions)
     except ServerLost as error:
-        # It was fired: who is told of an error fires it once more.
+        # The fire is queued: an error would make people fire again.
         cli.warn(f"{error.message}; whether something keeps it from being run is not known")
     return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
 
 
 def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
     skipped = [execution for execution in executions if execution.status is Status.SKIPPED]
-    # Of a thousand scopes the first few say why: to find out costs a look at the history each.
+    # Only the first few: each reason costs a query of the history.
     for execution in skipped[:_MOST_TOLD]:
         words = blocking_words(cli, execution)
         if words is not None:
@@ -146,7 +149,7 @@ def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
 
 
 def put_fired(cli: Session, executions: list[Execution]) -> None:
-    """What became of a fire, a line for each of its runs."""
+    """Print a line for each run of a fire."""
     for execution in executions:
         cli.put(fired_words(execution))
 
@@ -159,10 +162,10 @@ def _put(cli: Session, executions: list[Execution]) -> None:
 
 
 def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
-    """Say how a run ended, where that is no exit code; our exit code.
+    """Say how a run ended if the exit code can't; return the exit code.
 
-    The result that it left goes to stdout where that is asked for; where it has none because it
-    failed, what it printed goes to stderr: whoever asked for the result reads JSON on stdout.
+    If wanted, the result goes to stdout. If a failed run left none, its output goes to stderr,
+    because the caller reads JSON on stdout.
     """
     if result and not cli.is_json and (execution.result or execution.status is Status.SUCCESS):
         put_result(cli, execution)
@@ -181,13 +184,13 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
         return execution.exit_code
     # 143 alone would not tell a timeout from an exit code of the job's own.
     cli.say(f"{what} ended early: {status_words(execution)}{more}")
-    # What was ended and then exits with 0 has not done its work.
+    # A command that was ended has not done its work, even if it exits with 0.
     return execution.exit_code or OWN_ERROR
 
 
 def _put_on_stderr(cli: Session, execution: Execution) -> None:
     output = cli.client().output(execution.id)
     if output is not None:
-        printer = Printer(to=sys.stderr)
-        put_pieces(cli, pieces_of(output), printer)
+        printer = Printer(cli, to=sys.stderr)
+        printer.put(pieces_of(output))
         printer.end()

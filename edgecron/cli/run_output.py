@@ -24,50 +24,65 @@ if TYPE_CHECKING:
 
 
 class Printer:
-    """Prints chunks of output on stdout, or `to`: cleaned on a terminal, else the exact bytes.
+    """Prints the output of runs: cleaned on a terminal, else the exact bytes.
 
-    With `zone`, each line begins with its time in that zone and its stream.
+    Both streams go to stdout, or each to its own with `is_split`. With `zone`, each line begins
+    with its time in that zone and its stream. Parts that were not kept are noted on stderr.
     """
 
-    def __init__(self, *, zone: tzinfo | None = None, to: TextIO | None = None) -> None:
-        self._to = to or sys.stdout
-        self.is_on_terminal = self._to.isatty()
+    def __init__(
+        self,
+        cli: Session,
+        *,
+        zone: tzinfo | None = None,
+        to: TextIO | None = None,
+        is_split: bool = False,
+    ) -> None:
+        self._cli = cli
+        self._zone = zone
+        first = to or sys.stdout
+        self._files = {Stream.STDOUT: first, Stream.STDERR: sys.stderr if is_split else first}
         # A chunk can end inside a letter: the cleaner of its stream keeps the rest.
         self._cleaners = {stream: StreamCleaner() for stream in Stream}
-        self._last = ""
-        self._zone = zone
-        self._open_line: int | None = None  # the stream whose line has not ended
+        self._open_file: TextIO | None = None  # the terminal whose last line has not ended
+        self._open_line: Stream | None = None  # with times: the stream whose line has not ended
 
-    def put(self, chunk: OutputChunk) -> None:
-        content = chunk.content if self._zone is None else self._timed(chunk, self._zone)
-        if self.is_on_terminal:
-            self._write(self._cleaners[chunk.stream].feed(content))
-            return
-        try:
-            self._to.flush()
-            self._to.buffer.write(content)
-            self._to.buffer.flush()
-        except OSError:
-            drop(self._to)  # Its buffer would fail every later write.
-            raise
-
-    def put_rest(self) -> None:
-        """Print what the cleaners still hold."""
-        for cleaner in self._cleaners.values():
-            self._write(cleaner.end())
+    def put(self, pieces: Iterable[Piece], *, of: str = "") -> None:
+        """Print chunks; `of` says of which streams lost bytes are."""
+        for dropped, chunk in pieces:
+            if dropped:
+                sys.stdout.flush()
+                self._cli.say(f"[... {dropped:,} bytes{of} were not kept ...]")
+            self._put_chunk(chunk)
 
     def end(self) -> None:
-        """End the last line, on a terminal."""
-        self.put_rest()
-        if self._last and not self._last.endswith("\n"):
-            self._to.write("\n")
-        self._last = ""
-        self._to.flush()
+        """Print what the cleaners still hold, and end the last line on a terminal."""
+        for stream, cleaner in self._cleaners.items():
+            self._write(self._files[stream], cleaner.end())
+        if self._open_file is not None:
+            self._write(self._open_file, "\n")
+        for file in self._files.values():
+            file.flush()
 
-    def _write(self, text: str) -> None:
-        self._to.write(text)
-        self._to.flush()
-        self._last = text or self._last
+    def _put_chunk(self, chunk: OutputChunk) -> None:
+        content = chunk.content if self._zone is None else self._timed(chunk, self._zone)
+        file = self._files[chunk.stream]
+        if file.isatty():
+            self._write(file, self._cleaners[chunk.stream].feed(content))
+            return
+        try:
+            file.flush()
+            file.buffer.write(content)
+            file.buffer.flush()
+        except OSError:
+            drop(file)  # Its buffer would fail every later write.
+            raise
+
+    def _write(self, file: TextIO, text: str) -> None:
+        if text:
+            file.write(text)
+            file.flush()
+            self._open_file = None if text.endswith("\n") else file
 
     def _timed(self, chunk: OutputChunk, zone: tzinfo) -> bytes:
         time = from_ms(chunk.at_ms).astimezone(zone).isoformat(" ", "milliseconds")[:23]
@@ -84,50 +99,6 @@ class Printer:
         if chunk.content and not chunk.content.endswith(b"\n"):
             self._open_line = chunk.stream
         return b"".join(parts)
-
-
-class StreamPrinter:
-    """Prints a run's stdout and stderr on our own; with `is_silent` nowhere."""
-
-    def __init__(self, cli: Session, *, is_silent: bool = False) -> None:
-        self._cli = cli
-        self._is_silent = is_silent
-        self._printers = {
-            Stream.STDOUT: Printer(to=sys.stdout),
-            Stream.STDERR: Printer(to=sys.stderr),
-        }
-        self._last = self._printers[Stream.STDOUT]
-
-    def put(self, pieces: Iterable[Piece]) -> None:
-        for skipped, chunk in pieces:
-            if self._is_silent:
-                continue
-            if skipped:
-                say_dropped(self._cli, skipped)
-            self._last = self._printers[chunk.stream]
-            self._last.put(chunk)
-
-    def end(self) -> None:
-        """End the last line on a terminal; if both streams share it, only the newest line."""
-        for printer in self._printers.values():
-            if printer is not self._last and self._last.is_on_terminal:
-                printer.put_rest()
-            elif printer is not self._last:
-                printer.end()
-        self._last.end()
-
-
-def put_pieces(cli: Session, pieces: Iterable[Piece], printer: Printer, *, of: str = "") -> None:
-    """Print output, and a note on stderr for each part that was not kept."""
-    for skipped, chunk in pieces:
-        if skipped:
-            say_dropped(cli, skipped, of=of)
-        printer.put(chunk)
-
-
-def say_dropped(cli: Session, dropped_bytes: int, *, of: str = "") -> None:
-    sys.stdout.flush()
-    cli.say(f"[... {dropped_bytes:,} bytes{of} were not kept ...]")
 
 
 def pieces_of(output: Output, stream: str | None = None) -> list[Piece]:

@@ -6,7 +6,7 @@ executes this one run. The claim of the run's row decides which engine gets it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,18 +17,17 @@ from edgecron.client.engine_words import absence_words, stalled_engine_words
 from edgecron.client.sentences import end_words, find_active, queued_words
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
-from edgecron.views.schedule_words import removal_words, runner_words
+from edgecron.views.phrases import runner_words
+from edgecron.views.schedule_words import removal_words
 
 if TYPE_CHECKING:
+    from edgecron.cli.run_output import Piece, Printer
     from edgecron.client.protocol import Follower
     from edgecron.engine.host import EngineHost
     from edgecron.model.choices import WaitsFor
-    from edgecron.model.claim import OutputChunk
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 
-    # A chunk, and the number of bytes before it that were printed and not kept.
-    Put = Callable[[Iterable[tuple[int, OutputChunk]]], object]
 
 _CHECKS_BEFORE_WORDS = 2  # no message for a run that starts within about a second
 # A server that starts or stops can answer for a moment without an engine. Two seconds lie between
@@ -37,20 +36,17 @@ _LOOKS_ELSEWHERE = 5
 
 
 class Waiter:
-    """Follows runs of one schedule. Output goes to `put` as it comes.
+    """Follows runs of one schedule, and prints their output as it comes, if there is a printer.
 
     Why a run waits is printed on stderr, once for each reason.
     """
 
-    def __init__(
-        self, cli: Session, schedule: Schedule, *, put: Put, end_line: Callable[[], object]
-    ) -> None:
+    def __init__(self, cli: Session, schedule: Schedule, *, printer: Printer | None) -> None:
         if cli.remote_url() is None:
             import edgecron.client.follow  # noqa: F401 - before the run begins, which prints at once
         self._cli = cli
         self._schedule = schedule
-        self._put = put
-        self._end_line = end_line
+        self._printer = printer
         self._checks = 0
         self._said_waits_for: WaitsFor | None = None
         self._said_abandoned: str | None = None
@@ -60,7 +56,8 @@ class Waiter:
         while True:
             self._checks, self._said_waits_for = 0, None
             ended = self._follow(execution.id)
-            self._end_line()
+            if self._printer is not None:
+                self._printer.end()
             following = self._cli.client().next_attempt(ended)
             if following is None:
                 return ended
@@ -88,6 +85,10 @@ class Waiter:
         elif last.status in ACTIVE:
             end = self._cli.command(f"cancel {last.id}")
             self._cli.say(f"edgecron: run {last.id} goes on; to end it: {end}")
+
+    def _put(self, pieces: Iterable[Piece]) -> None:
+        if self._printer is not None:
+            self._printer.put(pieces)
 
     def _follow(self, execution_id: int) -> Execution:
         """Follow one attempt to its end; if no engine is running, run it here.

@@ -30,7 +30,10 @@ _KINDS = {
 
 
 class ScheduleFiles:
-    """Schedule files, read when this is made. Raises InvalidDocument with all that is wrong."""
+    """The documents of `--schedules`, read once at the start.
+
+    Raises InvalidDocument with all problems.
+    """
 
     def __init__(self, cli: Session, paths: Sequence[str]) -> None:
         self._cli = cli
@@ -40,12 +43,15 @@ class ScheduleFiles:
             self._documents = _read(paths)
 
     def apply(self, report: Report) -> None:
-        """Apply them for the first time. Raises InvalidDocument, and then nothing has changed."""
+        """Apply the documents for the first time. Raises InvalidDocument before any change."""
         with self._problems_shown():
             _apply(self._cli.client(), self._documents, report=report, clock=self._clock)
 
     def applying_on_hup(self, report: Report) -> AbstractContextManager[Callable[[], None]]:
-        """Within, what this gives has the files applied again. A signal handler can call it."""
+        """Within the context, the yielded function applies the files again.
+
+        A signal handler can call it.
+        """
         open_client = self._cli.opener()
 
         def apply_again() -> None:
@@ -72,7 +78,7 @@ class ScheduleFiles:
 
 
 def _read(paths: Sequence[str]) -> dict[str, Document]:
-    """The documents of these files by path. Raises InvalidDocument with everything that is wrong.
+    """Read the documents by path. Raises InvalidDocument with all problems.
 
     Relative times are refused: each start and each HUP would move them.
     """
@@ -153,7 +159,7 @@ def _on_demand(apply: Callable[[], None]) -> Iterator[Callable[[], None]]:
             apply()
 
     def ask() -> None:
-        if wanted.empty():  # Else one that waits already applies what the files say by then.
+        if wanted.empty():  # Else a waiting request will read the files.
             wanted.put(True)
 
     thread = threading.Thread(target=work, name="schedule-files")
@@ -200,7 +206,7 @@ def _problems_of(path: str, error: EdgecronError) -> list[dict[str, Any]]:
 
 
 def _find_twins(documents: dict[str, Document]) -> Iterator[dict[str, Any]]:
-    """Schedules that two files have: each would undo what the other says."""
+    """Yield a problem for each schedule that two files define: each file would undo the other."""
     files: dict[str, str] = {}
     for path, document in documents.items():
         for wanted in document.wanted:

@@ -57,7 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
-    # What ended while no engine was alive must not look like a run that goes on.
+    # A run that ended while no engine was running must not look active.
     client.take_over()
     if args.name.isascii() and args.name.isdigit():  # No name is digits alone.
         return _show_run(cli, client, args.name, is_masked=not args.reveal)

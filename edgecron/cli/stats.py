@@ -105,20 +105,23 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[str, Schedule]:
-    """The living schedules that are shown, by name."""
+    """Return the shown schedules that still exist, by name."""
     names = list(found.by_name) if name is None else [name]
     if len(names) > PAGE:
         return {schedule.name: schedule for schedule in client.schedule_page().schedules}
     schedules = {}
     for each in names:
-        # It was removed or can't be read, and its runs are counted.
+        # A schedule that was removed or can't be read: its runs are counted.
         with suppress(NotFound, Unreadable):
             schedules[each] = client.schedule(each)
     return schedules
 
 
 def _read_since(text: str, *, now: datetime) -> datetime:
-    """An instant in the past, by a duration or a time. Raises InvalidDuration or InvalidTime."""
+    """Read an instant of the past, from a duration or a time.
+
+    Raises InvalidDuration or InvalidTime.
+    """
     if text[:1].isdigit() and " " not in text and text[-1:].isalpha() and text[-1:] not in "zZ":
         return now - timedelta(milliseconds=parse_duration_ms(text))
     since = parse_when(text, timezone="local", now=now, is_past=True)
@@ -201,7 +204,7 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
 def _rate(tally: Tally) -> str:
     if tally.success_rate is None:
         return "-"
-    # Rounded down: what has failed once is not a hundred per cent well.
+    # Round down: one failure must not show as 100%.
     return f"{int(tally.success_rate * 1000) / 10:g}%"
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import NotFound
@@ -24,12 +24,13 @@ from edgecron.views.phrases import (
     disk_words,
     failure_words,
     is_overdue,
+    late_words,
     note_words,
     progress_words,
+    runner_words,
     size_words,
     status_words,
 )
-from edgecron.views.schedule_words import late_words, runner_words
 from edgecron.views.times import clock_set_words, distance, near_time
 
 if TYPE_CHECKING:
@@ -43,117 +44,137 @@ _MOST_RUNS = 20
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """No options but the global ones."""
+    """Add nothing: the global options are enough."""
 
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.find_client()
-    if client is None:
-        path = cli.database_path()
-        if cli.is_json:
-            cli.put_json([_absent_object(path)])
-            return 0
-        cli.put(f"database  {path}, which does not exist yet")
-        cli.say("edgecron add makes it; to see it work: edgecron demo")
-        return 0
-    if cli.is_json:
+    if cli.is_json and client is None:
+        cli.put_json([{**_ABSENT, "database": str(cli.database_path())}])
+    elif cli.is_json and client is not None:
         cli.put_json([_object(client)])
-        return 0
-    _put(cli, client)
+    elif client is None:
+        cli.put(f"database  {cli.database_path()}, which does not exist yet")
+        cli.say("edgecron add makes it; to see it work: edgecron demo")
+    else:
+        _put(cli, client)
     return 0
 
 
+# (label, text, style)
+_Line = tuple[str, str, str | None]
+
+
 def _put(cli: Session, client: Client) -> None:
-    now, zone = client.now(), cli.zone()
-    is_colored = cli.use_color(sys.stdout)
-    lines: list[str] = []  # all of it, or nothing where the database can't be read
-
-    def line(label: str, text: str, style: str | None = None) -> None:
-        shown = paint(text, style, is_on=is_colored)
-        lines.append(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
-
-    line("database", f"{client.place}, {size_words(sum(client.database_sizes()))}")
     states = client.engines()
-    alive = [state for state in states if state.is_alive and state.info.queues]
-    if not alive:
+    fire = _next_fire(client)
+    # All lines, or none if the database can't be read.
+    lines: list[_Line] = [
+        ("database", f"{client.place}, {size_words(sum(client.database_sizes()))}", None),
+        *_engine_lines(cli, client, states),
+        *_clock_lines(cli, client),
+        *_schedule_lines(cli, client),
+        *_run_lines(cli, client, states),
+        *_next_lines(cli, client, fire),
+        *_failure_lines(client),
+    ]
+    is_colored = cli.use_color(sys.stdout)
+    for label, text, style in lines:
+        shown = paint(text, style, is_on=is_colored)
+        cli.put(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
+    if not any(_takes_runs(state) for state in states):
+        cli.say(_start_words(cli, client, fire))
+
+
+def _takes_runs(state: EngineState) -> bool:
+    return bool(state.is_alive and state.info.queues)
+
+
+def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> Iterator[_Line]:
+    now, zone = client.now(), cli.zone()
+    label, see = "engines", f"see {cli.command('doctor')}"
+    if not any(_takes_runs(state) for state in states):
         has_ending = any(state.is_alive for state in states)
         words = "none takes on what is due" if has_ending else "none alive: nothing is started"
-        line("engines", words, "red")
-    for number, state in enumerate(sorted(states, key=lambda state: state not in alive)):
+        yield label, words, "red"
+        label = ""
+    for state in sorted(states, key=lambda state: not _takes_runs(state)):
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
-        text, style = _engine_words(cli, state, since=since)
-        line("engines" if alive and number == 0 else "", text, style)
+        yield label, *_engine_words(cli, state, since=since)
+        label = ""
     for twin in client.other_databases():
         where = twin.path or "which is not seen here"
-        line(
-            "copies",
-            f"pid {twin.pid} runs a copy of this database, {where}: each schedule fires in both;"
-            f" see {cli.command('doctor')}",
-            "red",
-        )
-    clock = client.clock_state()
+        words = f"pid {twin.pid} runs a copy of this database, {where}"
+        yield "copies", f"{words}: each schedule fires in both; {see}", "red"
+
+
+def _clock_lines(cli: Session, client: Client) -> Iterator[_Line]:
+    now, zone, clock = client.now(), cli.zone(), client.clock_state()
     if not clock.is_trusted:
         known = near_time(from_ms(clock.mark_ms), zone=zone, now=now)
-        line(
-            "clock",
-            f"can't be trusted, for the last time known is {known}: cron and `at` times are held;"
-            f" see {cli.command('doctor')}",
-            "red",
-        )
+        words = f"can't be trusted, for the last time known is {known}"
+        see = f"see {cli.command('doctor')}"
+        yield "clock", f"{words}: cron and `at` times are held; {see}", "red"
     if clock.set_at_ms is not None and clock.set_by_ms is not None:
-        set_words = clock_set_words(from_ms(clock.set_at_ms), clock.set_by_ms, zone=zone, now=now)
-        if set_words is not None:
-            line("clock", set_words, "yellow")
+        was_set = clock_set_words(from_ms(clock.set_at_ms), clock.set_by_ms, zone=zone, now=now)
+        if was_set is not None:
+            yield "clock", was_set, "yellow"
+
+
+def _schedule_lines(cli: Session, client: Client) -> Iterator[_Line]:
     count, broken, vanished = client.count_schedules()
     wrong = [f"{broken} broken"] if broken else []
     wrong += [f"{vanished} vanished, which nobody runs"] if vanished else []
     more = f", {', '.join(wrong)}: see {cli.command('doctor')}" if wrong else ""
-    look = "red" if broken else "yellow" if vanished else None
-    line("schedules", count_words(count, "schedule") + more, look)
+    style = "red" if broken else "yellow" if vanished else None
+    yield "schedules", count_words(count, "schedule") + more, style
+
+
+def _run_lines(cli: Session, client: Client, states: list[EngineState]) -> Iterator[_Line]:
+    now, zone = client.now(), cli.zone()
     counts = client.active_counts()
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
-    line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
-    for execution in _running(client):
-        start = near_time(execution.started_at or execution.plan_at, zone=zone, now=now)
-        left = _left_words(client, execution, states)
-        far = f", {progress_words(execution.progress)}" if execution.progress else ""
-        line("", f"{execution.schedule}, run {execution.id}, since {start}{far}{left}")
-    for execution in client.waiting_runs(limit=_MOST_RUNS):
-        words = note_words(execution, zone=zone, now=now)
-        line("", f"{execution.schedule}, run {execution.id}, {words}")
+    yield "runs", f"{running} running, {queued} queued", "cyan" if running else None
+    for run in _running(client):
+        start = near_time(run.started_at or run.plan_at, zone=zone, now=now)
+        far = f", {progress_words(run.progress)}" if run.progress else ""
+        left = _left_words(client, run, states)
+        yield "", f"{run.schedule}, run {run.id}, since {start}{far}{left}", None
+    for run in client.waiting_runs(limit=_MOST_RUNS):
+        yield "", f"{run.schedule}, run {run.id}, {note_words(run, zone=zone, now=now)}", None
     late = client.late_places()
     if late.held_by or late.waiting:
-        line("late places", late_words(late))
-    fire = _next_fire(client)
-    coming, is_late = "nothing to come", False
-    if fire is not None:
-        time = near_time(fire.due_at, zone=zone, now=now)
-        is_late = is_overdue(fire.due_at, now)
+        yield "late places", late_words(late), None
+
+
+def _next_lines(cli: Session, client: Client, fire: UpcomingFire | None) -> Iterator[_Line]:
+    now = client.now()
+    if fire is None:
+        yield "next", "nothing to come", None
+        return
+    time = near_time(fire.due_at, zone=cli.zone(), now=now)
+    is_late = is_overdue(fire.due_at, now)
+    if client.clock_state().is_trusted:
         word = "overdue since" if is_late else "at"
-        coming = f"{fire.schedule} {word} {time}, {distance(fire.due_at, now)}"
-        if not clock.is_trusted:
-            coming = f"{fire.schedule} at {time}, held: the clock can't be trusted"
-    line("next", coming)
+        yield "next", f"{fire.schedule} {word} {time}, {distance(fire.due_at, now)}", None
+    else:
+        yield "next", f"{fire.schedule} at {time}, held: the clock can't be trusted", None
     full = client.disk_problem() if is_late else None
     if full is not None:
-        line("disk", disk_words(full), "red")
+        yield "disk", disk_words(full), "red"
+
+
+def _failure_lines(client: Client) -> Iterator[_Line]:
     failure = _last_failure(client)
     if failure is not None:
-        when = distance(failure.finished_at or failure.plan_at, now)
+        when = distance(failure.finished_at or failure.plan_at, client.now())
         more = f": {failure_words(failure)}" if failure.error_msg else ""
-        line(
-            "last failure",
-            f"{failure.schedule}, run {failure.id}, {when}, {status_words(failure)}{more}",
-            "red",
-        )
-    for text in lines:
-        cli.put(text)
-    if not alive:
-        cli.say(_start_words(cli, client, fire))
+        words = f"{failure.schedule}, run {failure.id}, {when}, {status_words(failure)}{more}"
+        yield "last failure", words, "red"
 
 
 def _start_words(cli: Session, client: Client, fire: UpcomingFire | None) -> str:
-    """What to start, as nobody is alive: an engine, and the program whose function comes next."""
+    """Say what to start if no engine runs: one for commands, and the program of the next fire."""
     daemon = cli.command("daemon")
     queue = COMMAND_QUEUE
     if fire is not None:
@@ -165,7 +186,7 @@ def _start_words(cli: Session, client: Client, fire: UpcomingFire | None) -> str
 
 
 def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str, str]:
-    """How an engine does, and its style."""
+    """Say how an engine is doing, and its style."""
     info, see = state.info, f"see {cli.command('doctor')}"
     if state.health is EngineHealth.STALLED:
         return f"pid {info.pid} is stalled: {state.why}; its runs go on; {see}", "yellow"
@@ -180,7 +201,7 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
 
 
 def _left_words(client: Client, execution: Execution, states: list[EngineState]) -> str:
-    """What is to be said of a run whose engine does not look after it now."""
+    """Say what happens to a run whose engine does not watch it now."""
     if any(state.is_stalled and state.info.id == execution.engine_id for state in states):
         return "; its engine is stalled"
     if any(state.is_alive for state in states):
@@ -224,28 +245,15 @@ def _object(client: Client) -> dict[str, Any]:
     }
 
 
-def _absent_object(path: Path) -> dict[str, Any]:
-    return {
-        "database": str(path),
-        "exists": False,
-        "size_bytes": 0,
-        "engines": [],
-        "copies": [],
-        "clock_trusted": None,
-        "clock_set_at": None,
-        "clock_set_by_s": None,
-        "schedules": 0,
-        "broken": 0,
-        "vanished": 0,
-        "running": 0,
-        "queued": 0,
-        "runs": [],
-        "waiting": [],
-        "late_places": None,
-        "disk_problem": None,
-        "next": None,
-        "last_failure": None,
-    }
+# What `status` says of a database that does not exist yet.
+_ABSENT: dict[str, Any] = {
+    "database": None,
+    "exists": False,
+    **dict.fromkeys(("size_bytes", "schedules", "broken", "vanished", "running", "queued"), 0),
+    **{key: [] for key in ("engines", "copies", "runs", "waiting")},
+    **dict.fromkeys(("clock_trusted", "clock_set_at", "clock_set_by_s", "late_places")),
+    **dict.fromkeys(("disk_problem", "next", "last_failure")),
+}
 
 
 def _engine_object(state: EngineState) -> dict[str, Any]:

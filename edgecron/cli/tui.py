@@ -44,13 +44,15 @@ if TYPE_CHECKING:
 
 LIVES_LONG = True
 USAGE = "[--engine] [--plain] [--web [HOST:]PORT] [--token-file FILE]"
-# For who holds the database locked: then a banner tells of it, and it is tried again; what is to
-# be written has a banner while it waits, and is given up.
+# How long to wait for the database's lock. After it, a banner appears: reads are tried again,
+# writes are given up.
 _READ_WAIT_S = 1.5
 _WRITE_WAIT_S = 15.0
 _WEB = "127.0.0.1:8000"
-_SWITCH_S = 0.0005  # after so long a thread lets another one go on
-_DRIVER = "TEXTUAL_DRIVER"  # who sets it draws elsewhere than on a terminal, as in a browser
+_SWITCH_S = 0.0005  # after this time a thread lets another one run
+_DRIVER = (
+    "TEXTUAL_DRIVER"  # set by programs that draw elsewhere than on a terminal, as in a browser
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -76,10 +78,10 @@ def run(cli: Session, args: Namespace) -> int:
 
         return run_plain(cli, starts_engine=args.engine)
 
-    # What is loaded now stays: to look it through for garbage again and again would take a tenth
-    # of the time until the first screen. The dashboard collects again once that is there.
+    # Garbage collection would take a tenth of the time until the first screen. The dashboard
+    # turns it on again after that.
     gc.disable()
-    # A database thread must not hold up drawing, by default for 5 ms each time.
+    # A database thread must not delay drawing, by default for 5 ms each time.
     sys.setswitchinterval(_SWITCH_S)
     is_elsewhere = bool(os.environ.get(_DRIVER))
     unfit = None if is_elsewhere else find_unfit()
@@ -87,7 +89,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise unfit
     is_colored = _is_colored(cli, is_elsewhere=is_elsewhere)
     if not is_colored and not os.environ.get("NO_COLOR"):
-        os.environ["NO_COLOR"] = "1"  # What is started from here, as $PAGER, has none either.
+        os.environ["NO_COLOR"] = "1"  # Programs that it starts, such as $PAGER, inherit it.
     dashboard = _dashboard(
         cli, starts_engine=args.engine, is_colored=is_colored, is_elsewhere=is_elsewhere
     )
@@ -113,7 +115,7 @@ def _refuse_nonsense(cli: Session, args: Namespace) -> None:
 
 
 def _is_colored(cli: Session, *, is_elsewhere: bool) -> bool:
-    """Whether to draw in colours; elsewhere there is no terminal that could tell."""
+    """Return whether to draw in colours; without a terminal, the setting decides."""
     if is_elsewhere and cli.config().find("color") is None:
         return not os.environ.get("NO_COLOR")
     return cli.setting("color") != "never" if is_elsewhere else cli.use_color(sys.stderr)
@@ -121,7 +123,7 @@ def _is_colored(cli: Session, *, is_elsewhere: bool) -> bool:
 
 @contextmanager
 def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
-    """End a dashboard whose server has gone without a word: nobody else would."""
+    """End the dashboard if its web server disappears without notice."""
     from edgecron.tui.terminal import HangUpWatch
 
     watch = HangUpWatch(
@@ -169,7 +171,7 @@ def _dashboard(
 
 
 def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Client], Clock]:
-    """What opens the database to read, and to write, and the clock that its times are told by."""
+    """Return what opens the database for reading and for writing, and its clock."""
     own = SystemClock()
     url = cli.remote_url()
     if url is not None:
@@ -188,7 +190,7 @@ def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Clien
 
 
 def _tell_crash(cli: Session, crash: BaseException) -> int:
-    """What went wrong, on a terminal that is as it was before."""
+    """Print what went wrong, on a restored terminal."""
     show_crash(type(crash), crash, crash.__traceback__)
     cli.say(
         f"edgecron: the dashboard failed by a defect of ours, {type(crash).__name__}; runs go"
@@ -198,10 +200,10 @@ def _tell_crash(cli: Session, crash: BaseException) -> int:
 
 
 def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
-    """Serve, and say where; an engine, where one is wanted, ends with it.
+    """Serve the dashboard to browsers, and say where.
 
     Raises UsageError for a place that can't be read, or that other machines reach without a token,
-    and NotSupported where a package is missing.
+    and NotSupported if a package is missing.
     """
     from edgecron.tui.own_engine import engine_environment
     from edgecron.tui.web import check_served, read_address, serve, session_command, users_of
@@ -211,7 +213,7 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
     check_served(where, has_token=token is not None)
     path = None if cli.remote_url() is not None else str(cli.database_path())
     command = session_command(cli.given(path), color=cli.color)
-    os.environ.update(engine_environment())  # so that each page finds this very package
+    os.environ.update(engine_environment())  # so that each page finds this same package
     with ExitStack() as closing:
 
         def ready() -> None:

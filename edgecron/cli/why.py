@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
     from edgecron.views.explanation import Explanation
 
-_MOST_RUNS = 5  # of one time that are told one by one
+_MOST_RUNS = 5  # of one time that are explained one by one
 USAGE = "NAME [TIME|RUN] | RUN [--json]"
 
 
@@ -53,7 +53,7 @@ def run(cli: Session, args: Namespace) -> int:
         client.take_over()
         return _why_run(cli, client, args.name)
     _refuse_removed(cli, client, args.name)
-    # What ended while no engine was alive must not look like a run that goes on.
+    # A run that ended while no engine was running must not look active.
     client.take_over()
     if args.time is None:
         return _why_now(cli, client, args.name)
@@ -74,7 +74,7 @@ def _why_now(cli: Session, client: Client, name: str) -> int:
     if not last:
         sentences = ["It has not run yet, and nothing of it was left out."]
     ahead = prospect_sentences(cli, outlook, zone=zone, now=now)
-    # That nobody runs it says more than what became of it last.
+    # That nobody runs the schedule matters more than its last run.
     first = 1 if outlook.idle is Idle.VANISHED else 0
     sentences = ahead[:first] + sentences + ahead[first:]
     if cli.is_json:
@@ -162,7 +162,7 @@ def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
 
 
 def _change_notes(client: Client, found: Explanation) -> list[str]:
-    """What a clock change within a day of it does to such a time."""
+    """Return what clock changes within a day do to such a time."""
     day = timedelta(days=1)
     since, until = to_ms(found.at - day), to_ms(found.at + day)
     notes: dict[str, None] = {}

@@ -34,7 +34,8 @@ from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.state_files import lock_path
-from edgecron.views.schedule_words import behind_words, removal_words, runner_words
+from edgecron.views.phrases import runner_words
+from edgecron.views.schedule_words import behind_words, removal_words
 from edgecron.views.times import clock_set_words
 
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]

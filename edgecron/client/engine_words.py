@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from edgecron.model.choices import COMMAND_QUEUE
-from edgecron.views.schedule_words import removal_words, runner_words
+from edgecron.views.phrases import runner_words
+from edgecron.views.schedule_words import removal_words
 from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What was done to schedules and runs, in a sentence each."""
+"""Say in a sentence what a command did to a schedule or run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def is_held(schedule: Schedule, now: datetime) -> bool:
-    """Whether there is something to resume: a pause, or a trigger that could not be read."""
+    """Return whether `resume` has something to do: a pause, or a trigger that could not be read."""
     until = schedule.paused_until
     is_paused = not schedule.enabled or (until is not None and until > now)
     return is_paused or schedule.trigger_error is not None
@@ -72,7 +72,7 @@ def fired_words(execution: Execution) -> str:
 
 
 def cancelled_words(execution: Execution) -> str:
-    """`ending run 41 of backup`, or that it was withdrawn before it began."""
+    """Say `ending run 41 of backup`, or that the run was withdrawn before it started."""
     name = execution.schedule
     if execution.status is Status.CANCELLED and execution.started_at is None:
         return f"withdrew run {execution.id} of {name}"
@@ -88,7 +88,7 @@ def queued_words(name: str, ids: list[int]) -> str:
 
 
 def left_lines(command: Callable[[str], str], plan: Backfill, *, zone: tzinfo) -> list[str]:
-    """What a backfill leaves out, and why."""
+    """Say which times a backfill skips, and why."""
     lines = []
     if plan.succeeded:
         lines.append(f"left out: {len(plan.succeeded)} with a success")
@@ -98,7 +98,7 @@ def left_lines(command: Callable[[str], str], plan: Backfill, *, zone: tzinfo) -
 
 
 def undecided_lines(command: Callable[[str], str], plan: Backfill, *, zone: tzinfo) -> list[str]:
-    """The same of those of which it is not known what became of them, or that never were times."""
+    """Say which times a backfill skips because they are undecided, forgotten or out of bounds."""
     lines = []
     if plan.undecided_count:
         why = "the engine decides them"
@@ -127,12 +127,12 @@ def _with_next(
 
 
 def secret_words(name: str) -> str:
-    """Of a variable that is called as if it held a secret."""
+    """Warn about a variable whose name looks like a secret."""
     return f"{name} is kept readable in the database; put secrets into a file for --env-file"
 
 
 def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
-    """Of former values that may be secret and stay in the database; None if there are none.
+    """Name the former values that can be secret and stay in the database; None if there are none.
 
     `forget` is the command line that removes them.
     """
@@ -147,7 +147,7 @@ def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
 
 
 def find_missing_command(job: Job) -> str | None:
-    """A sentence about a command that would not be found; None where it would be."""
+    """Say that a command would not be found; None if it would be."""
     command = job.argv[0]
     if os.path.isabs(command) or command.startswith("~"):
         return None if os.path.exists(command) else f"there is no {command!r} yet"
@@ -158,8 +158,8 @@ def find_missing_command(job: Job) -> str | None:
 
 
 def find_missing_folder(job: Job) -> str | None:
-    """A sentence about a folder that is not there yet; None where it is, or can't be told."""
-    # A relative path counts from HOME, which need not be ours.
+    """Say that the folder of a job does not exist yet; None if it exists, or if nobody can tell."""
+    # A relative path counts from the job's HOME, which can differ from ours.
     if job.cwd is None or not job.cwd.startswith("/") or os.path.isdir(job.cwd):
         return None
     return f"there is no folder {job.cwd!r} yet"

@@ -1,4 +1,4 @@
-"""Why a schedule ran, did not run, or will not run at a time. Pure."""
+"""Decide why a schedule ran, did not run, or will not run at a time. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MINUTE_MS = 60_000
 
 
 class Verdict(StrEnum):
-    """What became of a time, or will."""
+    """The outcome of a time, past or future."""
 
-    RECORDED = "recorded"  # the runs say it: what ran, and what was left out
-    DUE = "due"  # its time has come, and nothing has decided it yet
-    COMING = "coming"  # it will be decided when its time comes
-    VANISHED = "vanished"  # it would be one, but no engine of its program offers the schedule
-    HELD = "held"  # the pause of the schedule leaves it out
+    RECORDED = "recorded"  # runs record it: what ran, and what was skipped
+    DUE = "due"  # the time has come, and no engine has decided it yet
+    COMING = "coming"  # an engine will decide it when the time comes
+    VANISHED = "vanished"  # it would run, but no engine of its program offers the schedule
+    HELD = "held"  # the pause of the schedule skips it
     BROKEN = "broken"  # the triggers can't be read
     NO_TIME = "no_time"  # no trigger has such a time
     NOT_MADE = "not_made"  # the schedule was made later
@@ -30,15 +30,15 @@ class Verdict(StrEnum):
     ENDED = "ended"  # after --until
     USED_UP = "used_up"  # --max-runs had been reached
     FORGOTTEN = "forgotten"  # retention has removed what was recorded
-    UNRECORDED = "unrecorded"  # it was decided, and no row says how
+    UNRECORDED = "unrecorded"  # it was decided, but no row says how
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What a schedule said at a time: a revision, when it was written, and what it means.
+    """What a schedule said at a time: a revision and when it was written.
 
-    `timing` None where its triggers can't be read any more, or with `is_removed`: retention has
-    removed what it said then.
+    `timing` is None if its triggers can't be read, or, with `is_removed`, if retention has removed
+    this revision.
     """
 
     revision: int
@@ -49,10 +49,10 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known of a time of a schedule.
+    """What is known about a time of a schedule.
 
-    `plan_at` is the plan time that is meant, `due_at` when it may start. `runs` were decided for
-    it, oldest first. `previous_at` and `next_at` are the plan times around it.
+    `plan_at` is the plan time that was meant, `due_at` its earliest start. `runs` were decided for
+    it, oldest first. `previous_at` and `next_at` are the plan times before and after it.
     """
 
     schedule: Schedule
@@ -68,7 +68,7 @@ class Explanation:
 
 
 def last_of(at_ms: int) -> int:
-    """The end of what a person means by a time: of a whole minute all of it, else its second."""
+    """Return the end of what a person means by a time: its whole minute, else its second."""
     if at_ms % MINUTE_MS == 0:
         return at_ms + MINUTE_MS - 1
     return at_ms + 999 if at_ms % 1000 == 0 else at_ms
@@ -83,7 +83,7 @@ def explain(
     now: datetime,
     pruned_until: datetime | None,
 ) -> Explanation:
-    """What became of a time, or will, by what was recorded and by what the schedule says."""
+    """Explain a time by the recorded runs and by what the schedule says."""
     at_ms, now_ms = to_ms(at), to_ms(now)
     timing = words.timing
     found = None if timing is None else timing.times.next_with_source(at_ms - 1)
@@ -96,7 +96,7 @@ def explain(
         if schedule.next_plan_at is not None and to_ms(schedule.next_plan_at) == plan_ms:
             due_ms = to_ms(schedule.next_run_at or schedule.next_plan_at)
     if plan_ms is None and timing is not None:
-        # A range covers times between its own, too, that are none of the schedule's.
+        # A range of missed times also covers instants that are no plan times.
         runs = [run for run in runs if not _is_only_covered(run, at_ms)]
     if runs:
         verdict = Verdict.RECORDED
@@ -144,7 +144,7 @@ def _judge(
     now_ms: int,
     pruned_until: datetime | None,
 ) -> Verdict:
-    """What is to say of a plan time that has no row."""
+    """Return the verdict on a plan time without a row."""
     if timing.from_ms is not None and plan_ms < timing.from_ms:
         return Verdict.TOO_EARLY
     if timing.until_ms is not None and plan_ms > timing.until_ms:
@@ -169,7 +169,7 @@ def _judge(
 
 
 def _is_used_up(schedule: Schedule, timing: Timing, plan_ms: int, *, decided_ms: int) -> bool:
-    """Whether as many fires as there may be come before a time that is still to be decided."""
+    """Return whether earlier fires use up `max_runs` before an undecided time."""
     if timing.max_runs is None:
         return False
     after_ms = decided_ms if timing.from_ms is None else max(decided_ms, timing.from_ms - 1)

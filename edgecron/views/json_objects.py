@@ -1,4 +1,4 @@
-"""Values as the JSON objects that scripts read: the field names are a contract."""
+"""Turn values into the JSON objects that scripts read. The field names are a contract."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from edgecron.views.outlook import LatePlaces, Outlook
 
 
-MASK = "***"  # stands for a value that only its owner is to see
+MASK = "***"  # replaces a value that only its owner may see
 
 
 def instant(value: datetime | None) -> str | None:
-    """RFC 3339 with Z, or None."""
+    """Format an instant as RFC 3339 with Z; None stays None."""
     return None if value is None else format_instant(value)
 
 
 def schedule_object(schedule: Schedule) -> dict[str, Any]:
-    """A schedule as `list` has it."""
+    """Return a schedule as `list` shows it."""
     spec = schedule.spec
     is_command = spec.job.kind is JobKind.COMMAND
     return {
@@ -64,7 +64,7 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of an option as JSON has it."""
+    """Return the value of an option as JSON has it."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
@@ -75,7 +75,7 @@ def _plain(value: Any) -> Any:
 
 
 def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> dict[str, Any]:
-    """A schedule as `show` has it: all that is known."""
+    """Return a schedule as `show` shows it, with all details."""
     return {
         **schedule_object(schedule),
         **{option.name: _plain(option.value_of(schedule.spec)) for option in JOB_OPTIONS},
@@ -87,9 +87,9 @@ def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> di
 
 
 def mask_values(value: Any) -> Any:
-    """Hide the values of environment, payload and stdin in an object, wherever they stand.
+    """Hide the values of environment, payload and stdin at any depth of an object.
 
-    What a job has left (its result, its state) stays as it is.
+    What a job left (its result, its state) stays visible.
     """
     if isinstance(value, Mapping):
         return {key: _masked(key, one) for key, one in value.items()}
@@ -109,7 +109,7 @@ def _masked(key: str, value: Any) -> Any:
 
 
 def fire_object(fire: UpcomingFire) -> dict[str, Any]:
-    """A fire to come."""
+    """Return a fire to come."""
     return {
         "schedule": fire.schedule,
         "plan_at": instant(fire.plan_at),
@@ -120,7 +120,7 @@ def fire_object(fire: UpcomingFire) -> dict[str, Any]:
 
 
 def execution_object(execution: Execution) -> dict[str, Any]:
-    """A run as `history` has it."""
+    """Return a run as `history` shows it."""
     return {
         "id": execution.id,
         "schedule": execution.schedule,
@@ -160,7 +160,7 @@ def _progress_object(execution: Execution) -> dict[str, Any] | None:
 
 
 def state_object(state: Mapping[str, str]) -> dict[str, Any]:
-    """What a schedule remembers, as values; what can't be read as one, as it stands there."""
+    """Return the state that a schedule keeps; a text that is not JSON stays a text."""
     return {key: _value_of(text) for key, text in state.items()}
 
 
@@ -172,7 +172,7 @@ def _value_of(text: str) -> Any:
 
 
 def late_object(late: LatePlaces) -> dict[str, Any]:
-    """Which late runs hold the places for late runs."""
+    """Return which late runs hold the places for late runs."""
     return {
         "places": late.places,
         "held_by": [{"id": id_, "schedule": schedule} for id_, schedule in late.held_by],
@@ -181,7 +181,7 @@ def late_object(late: LatePlaces) -> dict[str, Any]:
 
 
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
-    """What will happen next to a schedule, and why, as `show` and `why` have it."""
+    """Return what will happen next to a schedule, and why, as `show` and `why` show it."""
     held = outlook.held
     return {
         "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,

@@ -1,4 +1,4 @@
-"""What is to come of a schedule and why; what its runs wait for. Pure."""
+"""Decide what comes next for a schedule, and what its runs wait for. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scope = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveRun:
-    """A run that goes on, or waits: for what, and behind which run, where it is one."""
+    """An active run: what it waits for, if anything, and behind which run."""
 
     execution: Execution
     waits_for: WaitsFor | None = None
@@ -28,7 +28,7 @@ class ActiveRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireNow:
-    """What would become of a fire of this moment in one scope, and because of which run."""
+    """What would become of a fire in one scope right now, and because of which run."""
 
     scope: Scope
     admission: Admission
@@ -48,8 +48,11 @@ class LatePlaces(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """A schedule that engines can't keep up with: so many of its times since an instant were
-    skipped, although engines were running. `places` is how many runs those run at once."""
+    """A schedule that engines can't keep up with.
+
+    Since an instant, `skipped` of its times were skipped although engines were running. `places` is
+    how many runs those engines run at once.
+    """
 
     schedule: str
     skipped: int
@@ -62,10 +65,10 @@ class Behind(NamedTuple):
 class Outlook:
     """What will happen next to a schedule, and why.
 
-    `held` are the times that its pause leaves out, as far as it has an end. `changes` say what
-    clock changes do to the times that are shown. `active` are at most so many of `active_count`.
-    `unmet` is the text of a condition that a fire of its triggers would wait for now. By a clock
-    that can't be trusted, cron and `at` times are held.
+    `held` are the times that its pause skips, if the pause has an end. `changes` say what clock
+    changes do to the times shown. `active` has the first of `active_count` runs. `unmet` is the
+    text of a condition that a fire would wait for now. If the clock can't be trusted, cron and `at`
+    times are held.
     """
 
     schedule: Schedule
@@ -86,9 +89,10 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """What would come of a specification: its triggers in words, by their texts, and its first
-    times to start with the trigger that gives each. `changes` say what clock changes do to them;
-    `jitter_warning` is what a jitter longer than the interval does.
+    """What a specification would do: its triggers in words, and its first starts.
+
+    `fires` have the trigger that gives each time. `changes` say what clock changes do to them;
+    `jitter_warning` is the effect of a jitter longer than the interval.
     """
 
     words: Mapping[str, str]
@@ -105,7 +109,7 @@ def judge_active(
     has_engine: bool,
     is_group_full: bool,
 ) -> list[ActiveRun]:
-    """What the active runs of a schedule wait for, given in the order in which they go on."""
+    """Return what each active run of a schedule waits for; `executions` are in order of start."""
     until = schedule.paused_until
     is_held = not schedule.enabled or (until is not None and until > now)
     absent = _absent_of(schedule)
@@ -150,7 +154,7 @@ def judge_fire(
     *,
     is_group_full: bool,
 ) -> list[FireNow]:
-    """What overlap and limits would make of a fire of this moment, in each scope."""
+    """Return what overlap and limits would do to a fire right now, in each scope."""
     policies = schedule.spec.policies
     judged = []
     for scope in schedule.spec.scopes:
@@ -183,12 +187,12 @@ def judge_fire(
 
 
 def _absent_of(schedule: Schedule) -> WaitsFor:
-    """Who is missing where no engine that is at work takes what there is of a schedule."""
+    """Return who is missing if no working engine takes runs of a schedule."""
     if schedule.vanished_at is not None:
         return WaitsFor.NOBODY
     return WaitsFor.ENGINE if schedule.spec.queue == COMMAND_QUEUE else WaitsFor.PROGRAM
 
 
 def _is_backfill(execution: Execution) -> bool:
-    """Whether a run is of a backfill, be it its first attempt or a later one."""
+    """Return whether a run is an attempt of a backfill."""
     return execution.fire_key.startswith("backfill:")

@@ -1,9 +1,10 @@
-"""Values in a few words, for tables and single lines. They are cleaned where they are put."""
+"""Say values in a few words, for tables and single lines. Callers clean them for the terminal."""
 
 from __future__ import annotations
 
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 from shlex import join
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
-from edgecron.model.choices import COVERS_MARK, Cause, JobKind, Reason, Status
+from edgecron.model.choices import COMMAND_QUEUE, COVERS_MARK, Cause, JobKind, Reason, Status
 from edgecron.model.conditions import read_condition, read_needs
+from edgecron.model.engine import find_program
 from edgecron.model.listing import idle_words, standing_of
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
 
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
+    from edgecron.views.outlook import LatePlaces
 
 
-_OVERDUE_S = 2.0  # no engine that is alive takes as long
-# Of the flags of a run those that a person should know of.
+_OVERDUE_S = 2.0  # a running engine is faster
+# The flags of a run that a person should know.
 _FLAG_WORDS = {
     "pipe_held": "left processes running",
     "left_behind": "left processes running",
@@ -40,35 +43,36 @@ _FLAG_WORDS = {
     "state_refused": "its changes of state were too large to keep",
 }
 _MOST_NAMED = 10
+_MOST_LATE_NAMED = 5
 
 
 def failure_words(execution: Execution) -> str:
-    """What went wrong with a run, on one line: a newline in it would begin a line of its own."""
+    """Return the error of a run on one line."""
     return clean(execution.error_msg or "")
 
 
 def recorded_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """What went wrong with a run as it is on record; of a missed time, with local times."""
+    """Return the error of a run as recorded; for a missed time, with local times."""
     text = execution.error_msg or ""
-    # What others wrote stays as it is.
+    # Texts of others stay as they are.
     is_ours = execution.reason is Reason.MISFIRE
     return with_near_times(text, zone=zone, now=now) if is_ours else text
 
 
 def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
-    """That a person has moved a fire; and from when, where the new time is not one of its own."""
+    """Say that a person moved a fire, and from when if it has a plan time of its own."""
     if fire.plan_at == fire.due_at:
         return "rescheduled"
     return f"rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
 
 
 def disk_words(problem: str) -> str:
-    """What a disk without room may do to schedules."""
+    """Say what a full disk does to schedules."""
     return f"{problem}: a run starts only if its start can be recorded"
 
 
 def is_overdue(instant: datetime, now: datetime) -> bool:
-    """Whether a time should have been taken by an engine by now."""
+    """Return whether a running engine would have taken a time by now."""
     return (now - instant).total_seconds() >= _OVERDUE_S
 
 
@@ -76,9 +80,9 @@ _UNTRUSTED = "held: the clock can't be trusted"
 
 
 def next_words(standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trusted: bool) -> str:
-    """When a schedule may start next, or why it will not.
+    """Say when a schedule starts next, or why it does not.
 
-    By a clock that can't be trusted nobody knows how far away that is.
+    If the clock can't be trusted, the distance is unknown.
     """
     why_none = idle_words(standing, now=now)
     if why_none is not None or standing.next_run_at is None:
@@ -95,7 +99,7 @@ def next_words(standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trus
 def next_sentence(
     schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
 ) -> str:
-    """The next time in full, local and how far away; see `next_words`."""
+    """Say the next time in full, local and how far away; see `next_words`."""
     if schedule.next_run_at is None or schedule.vanished_at is not None:
         standing = standing_of(schedule)
         words = next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
@@ -108,7 +112,7 @@ def next_sentence(
 
 
 def last_words(standing: Standing, *, now: datetime) -> str:
-    """How the last run ended, and how long ago."""
+    """Say how the last run ended, and how long ago."""
     if standing.last_status is None:
         return "-"
     status, when = standing.last_status, standing.last_run_at
@@ -116,26 +120,26 @@ def last_words(standing: Standing, *, now: datetime) -> str:
 
 
 def trigger_words(standing: Standing) -> str:
-    """The trigger texts, short: the time of an `at` is told where the next time is."""
+    """Return the trigger texts, short: the column of the next time shows the time of an `at`."""
     texts = standing.triggers
     return ", ".join("once" if text.startswith("at ") else text for text in texts)
 
 
 def job_words(spec: ScheduleSpec) -> str:
-    """What a schedule runs, as a shell would read it."""
+    """Return the job of a schedule as a shell would read it."""
     return join(spec.job.argv) if spec.job.kind is JobKind.COMMAND else spec.job.argv[0]
 
 
 def status_words(execution: Execution) -> str:
-    """A status and why: `failed: timeout`."""
-    # An exit code or a signal is told beside it.
+    """Return a status and its reason: `failed: timeout`."""
+    # The exit code or signal is shown beside the status.
     if execution.reason in (None, Reason.EXIT, Reason.SIGNAL):
         return execution.status.value
     return f"{execution.status.value}: {execution.reason}"
 
 
 def due_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """When a queued run may start: `due at 14:05:10, in 10 s`."""
+    """Say when a queued run can start: `due at 14:05:10, in 10 s`."""
     due = near_time(execution.due_at, zone=zone, now=now)
     return f"due at {due}, {distance(execution.due_at, now)}"
 
@@ -147,7 +151,7 @@ def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetim
 
 
 def needs_words(policies: Policies) -> str:
-    """What a schedule needs, and until when it waits for it; empty where it needs nothing."""
+    """Say what a schedule needs, and how long it waits; empty if it needs nothing."""
     if not policies.needs:
         return ""
     words = " and ".join(condition.words() for condition in read_needs(policies.needs))
@@ -155,7 +159,7 @@ def needs_words(policies: Policies) -> str:
 
 
 def group_words(schedule: Schedule) -> str:
-    """A schedule's group and its limit; empty where it belongs to none."""
+    """Return the group of a schedule and its limit; empty if it has none."""
     if schedule.spec.group is None:
         return ""
     most = schedule.group_max_running
@@ -164,9 +168,9 @@ def group_words(schedule: Schedule) -> str:
 
 
 def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | None:
-    """`missed 14 from .. to ..` for a row that stands for many times, else None."""
+    """Say `missed 14 from .. to ..` for a row that covers several times, else None."""
     first, last = execution.missed_from_at, execution.missed_to_at
-    # A single one is told by the row's own time.
+    # The row's own time shows a single one.
     if first is None or last is None or (execution.missed_count or 0) < 2:
         return None
     start = near_time(first, zone=zone, now=now)
@@ -175,7 +179,7 @@ def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | N
 
 
 def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """What else is to say of a run, in one cell."""
+    """Return all other notes on a run, in one cell."""
     notes = []
     if execution.status is Status.RUNNING and execution.progress is not None:
         notes.append(progress_words(execution.progress))
@@ -199,19 +203,19 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
 
 
 def progress_words(progress: Progress) -> str:
-    """How far a run is: `40%, copied 12 of 30`."""
+    """Return the progress of a run: `40%, copied 12 of 30`."""
     percent = percent_words(progress)
     return f"{percent}, {progress.text}" if percent and progress.text else percent or progress.text
 
 
 def percent_words(progress: Progress) -> str:
-    """`40%`; empty where it can't tell. Only what is done is 100%."""
+    """Return `40%`; empty if unknown. Only a finished run has 100%."""
     return "" if progress.fraction is None else f"{round(progress.fraction * 10_000) // 100}%"
 
 
 def flag_words(execution: Execution) -> list[str]:
-    """What a person should know of how a run went, besides how it ended."""
-    # Several flags may say the same to a person.
+    """Return what a person should know about a run besides how it ended."""
+    # Several flags can mean the same to a person.
     words = dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
     covered = covered_range(execution)
     if covered is not None:
@@ -220,7 +224,7 @@ def flag_words(execution: Execution) -> list[str]:
 
 
 def covered_range(execution: Execution) -> tuple[int, datetime] | None:
-    """How many missed times a run covers besides its own, and the first of them."""
+    """Return how many missed times a run covers besides its own, and the first of them."""
     for flag in execution.flags:
         if flag.startswith(COVERS_MARK):
             count, _, first_ms = flag.removeprefix(COVERS_MARK).partition(":")
@@ -234,7 +238,7 @@ def count_words(count: int, what: str) -> str:
 
 
 def unreadable_words(what: str, names: Sequence[str]) -> str:
-    """Which runs or schedules can't be read; empty if all can."""
+    """Name runs or schedules that can't be read; empty if all can."""
     if not names:
         return ""
     shown = ", ".join(name[:60] for name in names[:_MOST_NAMED])
@@ -256,19 +260,39 @@ def size_words(size_bytes: int) -> str:
 
 
 def error_words(error: EdgecronError) -> str:
-    """What went wrong, and what to do next."""
+    """Return an error and its hint on one line."""
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
+def late_words(late: LatePlaces) -> str:
+    """Name the late runs that hold places: `2 of 2 held by poll-a, poll-b; 30 wait`."""
+    counts = Counter(schedule for _, schedule in late.held_by)
+    named = [f"{name} ({count} runs)" if count > 1 else name for name, count in counts.items()]
+    more = len(named) - _MOST_LATE_NAMED
+    by = ", ".join(named[:_MOST_LATE_NAMED]) + (f" and {more} more" if more > 0 else "")
+    held = str(len(late.held_by)) + ("" if late.places is None else f" of {late.places}")
+    waits = "waits" if late.waiting == 1 else "wait"
+    wait = f"; {late.waiting:,} more {waits}" if late.waiting else ""
+    return f"{held} held" + (f" by {by}" if named else "") + wait
+
+
+def runner_words(queue: str) -> str:
+    """Name who runs the jobs of a queue: `an engine`, `the program 'app'`."""
+    if queue == COMMAND_QUEUE:
+        return "an engine"
+    program = find_program(queue)
+    return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
+
+
 def display_width(text: str) -> int:
-    """Columns that a text takes: wide letters two, marks on other letters none."""
+    """Return the columns that a text takes: wide letters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(letter_width(letter) for letter in text)
 
 
 def letter_width(letter: str) -> int:
-    """Columns that a letter takes: none, one or two."""
+    """Return the columns that a letter takes: none, one or two."""
     # The second and third part of a Hangul syllable are joined to the first one.
     if unicodedata.category(letter) in ("Mn", "Me") or "\u1160" <= letter <= "\u11ff":
         return 0
@@ -276,7 +300,7 @@ def letter_width(letter: str) -> int:
 
 
 def beginning(text: str, width: int) -> str:
-    """As much of a text as fits into so many columns."""
+    """Return as much of a text as fits into `width` columns."""
     taken = 0
     for number, letter in enumerate(text):
         taken += letter_width(letter)
@@ -286,7 +310,7 @@ def beginning(text: str, width: int) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """A text filled up with blanks, or cut, to just so many columns."""
+    """Pad or cut a text to exactly `width` columns."""
     if text.isascii() and len(text) <= width:
         return text.ljust(width)
     size = display_width(text)
@@ -297,7 +321,7 @@ def fit(text: str, width: int) -> str:
 
 
 def folded(text: str, width: int) -> Iterator[str]:
-    """A text in parts that fit, broken between words where that is possible."""
+    """Yield a text in parts that fit, broken between words if possible."""
     while display_width(text) > width:
         end = len(beginning(text, width)) or 1
         # A word that begins in the first half would leave more than half of the line empty.
@@ -308,9 +332,9 @@ def folded(text: str, width: int) -> Iterator[str]:
 
 
 def glyph(letter: str, plain: str) -> str:
-    """A letter, or what stands for it where the output can't show it."""
+    """Return a letter, or `plain` if the output can't show the letter."""
     try:
-        # The dashboard takes stdout over, and is refused where there is no UTF-8.
+        # The dashboard replaces stdout; it runs only with UTF-8.
         letter.encode(getattr(sys.stdout, "encoding", "utf-8") or "ascii")
     except UnicodeEncodeError:
         return plain

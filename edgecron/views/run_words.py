@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import ScheduleSpec
 
 
-_NOT_RUN = {
+NOT_RUN = {
     "overlap": "an earlier run of it was still active",
     "misfire": "nothing could run it at its time, and its catch-up left it out",
     "paused": "it was paused",
@@ -55,9 +55,10 @@ _PASSED = {"failed": "failed", "interrupted": "was interrupted", "cancelled": "w
 def run_sentence(
     run: Execution, *, zone: tzinfo, now: datetime, spec: ScheduleSpec | None = None
 ) -> str:
-    """`Run 41 ran at 02:00:00, because ...; it succeeded after 3 s.`
+    """Say why a run started and how it ended, in one sentence.
 
-    `spec` is what its schedule said when the run was decided; None if that is unknown.
+    `Run 41 ran at 02:00:00, because ...; it succeeded after 3 s.` `spec` is what its schedule said
+    when the run was decided; None if unknown.
     """
     because = f"because {_cause_words(run, spec, zone=zone, now=now)}"
     scope = f" ({run.scope_kind}:{run.scope_id})" if run.scope_id else ""
@@ -113,7 +114,7 @@ def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
 
 
 def _missed_words(run: Execution) -> str:
-    """Why the time of a run that catches up was missed: ` (the machine was asleep)`."""
+    """Say why the time of a catch-up was missed: ` (the machine was asleep)`."""
     for flag in run.flags:
         words = _MISSED_BY.get(flag)
         if words is not None:
@@ -122,7 +123,7 @@ def _missed_words(run: Execution) -> str:
 
 
 def _covered_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """Which missed times a run covers: ` (it also covers 14 missed times from 18:45:05 on)`."""
+    """Say which missed times a run covers: ` (it also covers 14 missed times from 18:45:05 on)`."""
     covered = covered_range(run)
     if covered is None:
         return ""
@@ -132,7 +133,7 @@ def _covered_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
 
 
 def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
-    """Why a run was due at another time than its plan time: ` (rescheduled to 10:30:00)`."""
+    """Say why a run was due at another time than planned: ` (rescheduled to 10:30:00)`."""
     jitter_s = 0.0 if spec is None else spec.policies.jitter_s
     if spec is None or run.due_at == run.plan_at:
         return ""
@@ -144,7 +145,7 @@ def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
 
 def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     reason = "" if run.reason is None else run.reason.value
-    known = _NOT_RUN.get(reason)
+    known = NOT_RUN.get(reason)
     if reason == "timeout":
         known = "it took longer than its timeout"
     if known is None:
@@ -168,8 +169,10 @@ PRINTS_ELSEWHERE = "what a function prints goes to its program's own output"
 
 
 def is_planned_earlier(execution: Execution) -> bool:
-    """Whether the plan time of a run says more than when it started: a run that was late, retried,
-    caught up or backfilled."""
+    """Return whether the plan time of a run says more than its start.
+
+    That is so for a run that was late, retried, caught up or backfilled.
+    """
     if execution.attempt > 1 or execution.cause in (Cause.CATCH_UP, Cause.BACKFILL, Cause.RETRY):
         return True
     if execution.started_at is None or execution.cause is Cause.MANUAL:
@@ -180,9 +183,9 @@ def is_planned_earlier(execution: Execution) -> bool:
 def run_lines(
     execution: Execution, *, zone: tzinfo, now: datetime, mask: str | None
 ) -> list[tuple[str, str]]:
-    """All that is known of a run, but for what it printed: (label, text).
+    """Return all facts about a run except its output, as (label, text).
 
-    `mask` stands for its payload; None shows the payload itself.
+    `mask` replaces its payload; None shows the payload itself.
     """
 
     def time(at: datetime | None) -> str:
@@ -234,9 +237,9 @@ def no_output_words(
     removed_at: datetime | None,
     zone: tzinfo,
 ) -> str:
-    """Why there is nothing to see of what a run printed that has ended.
+    """Say why an ended run has no output to show.
 
-    `spec` is its schedule's when it was decided, None where that can't be read any more.
+    `spec` is what its schedule said when the run was decided; None if it can't be read any more.
     """
     if execution.status is Status.INTERRUPTED:
         return "was interrupted, and its output was lost with its supervisor"

@@ -1,14 +1,13 @@
-"""Say in words what a schedule is, what it waits for, and who runs it."""
+"""Say in words what a schedule is and what its runs wait for."""
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.formats.document_writing import value_text
-from edgecron.model.choices import COMMAND_QUEUE, Cause, WaitsFor
+from edgecron.model.choices import Cause, WaitsFor
 from edgecron.model.conditions import read_condition
 from edgecron.model.engine import find_program
 from edgecron.model.listing import standing_of
@@ -20,12 +19,15 @@ from edgecron.views.phrases import (
     group_words,
     job_words,
     last_words,
+    late_words,
     needs_words,
     progress_words,
     range_words,
     recorded_words,
+    runner_words,
     waiting_words,
 )
+from edgecron.views.run_words import NOT_RUN
 from edgecron.views.times import distance, local_time, near_time
 
 if TYPE_CHECKING:
@@ -34,13 +36,13 @@ if TYPE_CHECKING:
     from edgecron.model.options import Policies
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
-    from edgecron.views.outlook import ActiveRun, Behind, FireNow, LatePlaces, Outlook
+    from edgecron.views.outlook import ActiveRun, Behind, FireNow, Outlook
 
 
 def job_lines(schedule: Schedule, *, mask: str | None = None) -> list[tuple[str, str]]:
-    """(label, text): what it runs, and how.
+    """Return what a schedule runs, and how, as (label, text).
 
-    A mask stands for the values of environment, stdin and payload.
+    `mask` replaces the values of environment, stdin and payload.
     """
     spec, job = schedule.spec, schedule.spec.job
 
@@ -62,7 +64,7 @@ def job_lines(schedule: Schedule, *, mask: str | None = None) -> list[tuple[str,
 
 
 def bound_lines(schedule: Schedule, *, zone: tzinfo) -> list[tuple[str, str]]:
-    """(label, text): what its runs share and need, and what bounds them."""
+    """Return what the runs of a schedule need and share, and their bounds, as (label, text)."""
     spec = schedule.spec
     lines = [
         ("group", group_words(schedule)),
@@ -80,7 +82,7 @@ _ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
 
 
 def policy_words(policies: Policies) -> str:
-    """How a schedule behaves beyond its times, in one line: what differs from the defaults."""
+    """Return the policies of a schedule that differ from the defaults, in one line."""
     words = []
     for option in POLICIES:
         value = getattr(policies, option.field or "")
@@ -93,7 +95,7 @@ def policy_words(policies: Policies) -> str:
 
 
 def record_lines(schedule: Schedule, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
-    """(label, text): how its last run ended, and how many there were."""
+    """Return how the last run ended, and how many there were, as (label, text)."""
     lines = [("last", last_words(standing_of(schedule), now=now))]
     if schedule.last_error:
         lines.append(("last error", schedule.last_error))
@@ -106,32 +108,21 @@ def record_lines(schedule: Schedule, *, zone: tzinfo, now: datetime) -> list[tup
 
 
 def state_lines(count: int) -> list[tuple[str, str]]:
-    """(label, text): of how many keys it remembers something, where it does."""
+    """Return how many keys of state a schedule keeps, as (label, text)."""
     return [("remembers", count_words(count, "key"))] if count else []
 
 
 _MOST_ACTIVE = 5
-_MOST_NAMED = 5
 _MINUTE_S = 60
-_MOST_PAYLOAD = 60  # letters of it in a line about a run
-_SKIPPED = {
-    "overlap": "an earlier run of it still went on",
-    "misfire": "nothing could run it at its time, and catch-up gave it up",
-    "paused": "it was paused",
-    "edited": "its time had passed when its times were changed",
-    "rescheduled": "the run before it was rescheduled past its time",
-    "jitter": "jitter delayed the run before it past its time; the jitter exceeds the interval",
-    "condition": "what it needs did not come true in time",
-    "removed": "it was removed",
-}
+_MOST_PAYLOAD = 60  # letters in a line about a run
 
 
 def present_lines(
     outlook: Outlook, *, doctor: str, zone: tzinfo, now: datetime, mask: str | None = None
 ) -> list[tuple[str, str]]:
-    """(label, text): what is held or active, what a fire now would do, what did not run.
+    """Return what is held or active, what a fire would do now, and what did not run.
 
-    `doctor` is a command line of it. A mask stands for payloads.
+    Each line is (label, text). `doctor` is its command line. `mask` replaces payloads.
     """
     lines = []
     if not outlook.is_clock_trusted:
@@ -143,20 +134,8 @@ def present_lines(
     return lines
 
 
-def late_words(late: LatePlaces) -> str:
-    """Which late runs hold the places for late runs: `2 of 2 held by poll-a, poll-b; 30 wait`."""
-    counts = Counter(schedule for _, schedule in late.held_by)
-    named = [f"{name} ({count} runs)" if count > 1 else name for name, count in counts.items()]
-    more = len(named) - _MOST_NAMED
-    by = ", ".join(named[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    held = str(len(late.held_by)) + ("" if late.places is None else f" of {late.places}")
-    waits = "waits" if late.waiting == 1 else "wait"
-    wait = f"; {late.waiting:,} more {waits}" if late.waiting else ""
-    return f"{held} held" + (f" by {by}" if named else "") + wait
-
-
 def behind_words(behind: Behind, *, now: datetime) -> str:
-    """How often a schedule is due, for how many places, and what was skipped."""
+    """Say how often a schedule is due, for how many places, and how many times were skipped."""
     rate = f"{behind.due_per_minute:,} times a minute"
     if behind.due_per_minute > _MINUTE_S:
         rate = f"{round(behind.due_per_minute / _MINUTE_S):,} times a second"
@@ -166,9 +145,9 @@ def behind_words(behind: Behind, *, now: datetime) -> str:
 
 
 def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """Which fire was left out last, and why: `run 6, 11:45:14: an earlier run still went on`."""
+    """Say which fire was skipped last, and why: `run 6, 11:45:14: an earlier run was active`."""
     reason = "" if execution.reason is None else execution.reason.value
-    words = _SKIPPED.get(reason, reason)
+    words = NOT_RUN.get(reason, reason)
     if execution.error_msg:
         words = f"{words}: {clean(recorded_words(execution, zone=zone, now=now))}"
     missed = range_words(execution, zone=zone, now=now)
@@ -178,7 +157,7 @@ def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
 
 
 def pause_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
-    """(label, text): the end of a pause that has one, and what it leaves out; else nothing."""
+    """Return the end of a pause and how many times it skips, as (label, text)."""
     schedule = outlook.schedule
     until, held = schedule.paused_until, outlook.held
     if not schedule.enabled or until is None or until <= now:
@@ -225,7 +204,7 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime, mask: str | No
 
 
 def _payload_words(execution: Execution, *, mask: str | None) -> str:
-    """The beginning of a payload of its own, or the mask; empty where it has its schedule's."""
+    """Return the beginning of a run's own payload, or the mask; empty if it has none."""
     if execution.payload is None:
         return ""
     if mask is not None:
@@ -255,7 +234,7 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
 
 
 def _fire_words(outlook: Outlook) -> str:
-    """What a fire of this moment would become; of several scopes those that differ."""
+    """Say what a fire would do right now; if scopes differ, for each outcome."""
     by_words: dict[str, list[str]] = {}
     for fire in outlook.fire_now:
         by_words.setdefault(_becomes(outlook, fire), []).append(":".join(fire.scope))
@@ -283,21 +262,13 @@ def _becomes(outlook: Outlook, fire: FireNow) -> str:
     return f"would wait for {run} (overlap {overlap})"
 
 
-def runner_words(queue: str) -> str:
-    """Who runs what is in a queue: `an engine`, `the program 'app'`."""
-    if queue == COMMAND_QUEUE:
-        return "an engine"
-    program = find_program(queue)
-    return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
-
-
 def removal_words(name: str, *, command: Callable[[str], str]) -> str:
-    """What to do about a schedule that its program declares no more."""
+    """Say how to remove a schedule that its program no longer declares."""
     return f"remove it: {command(f'rm {name}')}, or the program's scheduler.prune()"
 
 
 def reverting_words(schedule: Schedule) -> str | None:
-    """That a change by hand does not last; None where it does."""
+    """Say that a change by hand does not last; None if it does."""
     queue = schedule.spec.queue
     if find_program(queue) is None or schedule.vanished_at is not None:
         return None

@@ -1,4 +1,4 @@
-"""How schedules go: what their runs of a span of time amount to. Pure."""
+"""Sum up the runs of schedules in a span of time. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from edgecron.base.values import dataclass, field
 from edgecron.model.choices import Cause, Status
 from edgecron.model.measures import EndedRun
 
-# What was late on purpose says nothing of how punctual an engine is.
+# Runs that are late on purpose say nothing about the punctuality of an engine.
 _LATE_ON_PURPOSE = frozenset({Cause.CATCH_UP.value, Cause.BACKFILL.value})
 _JUDGED = (Status.SUCCESS, Status.FAILED, Status.INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Of how many values the median, the value that 95 of 100 do not exceed, and the largest."""
+    """The distribution of `count` values: median, 95th percentile and largest value."""
 
     count: int
     median: int
@@ -27,11 +27,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What the runs of a schedule, or of all, amount to.
+    """The sum of the runs of a schedule, or of all.
 
-    `skipped` are fires that were left out, by reason, each time of a range counted; `counts` are
-    executions by status, `retries` those that were not the first attempt. `success_rate` is of
-    those that succeeded, failed or were interrupted, None where none was.
+    `skipped` counts skipped fires by reason, each time of a range; `counts` has runs by status,
+    `retries` those that were not the first attempt. `success_rate` is the share of successes among
+    runs that succeeded, failed or were interrupted; None if there were none.
     """
 
     counts: dict[Status, int] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class Tally:
 
     @property
     def runs(self) -> int:
-        """Executions that ended otherwise than by being left out."""
+        """Return how many runs ended, without skipped ones."""
         return sum(self.counts.values())
 
 
 def tally(runs: Iterable[EndedRun]) -> Tally:
-    """Count them."""
+    """Count runs."""
     counts: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     durations: list[int] = []
@@ -76,7 +76,7 @@ def tally(runs: Iterable[EndedRun]) -> Tally:
 
 
 def spread(values: list[int]) -> Spread | None:
-    """How values are spread, each of them one that was there; None of none."""
+    """Return the distribution of values; None if there are none."""
     if not values:
         return None
     values = sorted(values)
@@ -91,11 +91,11 @@ def spread(values: list[int]) -> Spread | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tallied:
-    """How schedules go since an instant.
+    """The sums of schedules since an instant.
 
-    `by_name` are those of which something has ended, `total` all of them together. `cut_at`: only
-    what was written from then on is counted, as there is too much. `output_bytes` is of what the
-    newest runs of one schedule have printed, None where all were asked for, or none printed.
+    `by_name` has schedules of which something ended, `total` all of them together. If there is too
+    much, only rows written from `cut_at` on are counted. `output_bytes` covers the newest runs of
+    one schedule; None if all schedules were wanted, or if nothing was printed.
     """
 
     since: datetime

@@ -1,4 +1,4 @@
-"""Instants and durations as people say them."""
+"""Say instants and durations as people do."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from edgecron.base.units import format_duration_ms
 from edgecron.triggers import load_zone
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-_LARGE_MS = 3 * 3_600_000  # a step back of more is repaired as a whole: see `trust`
+_LARGE_MS = 3 * 3_600_000  # a larger step back recomputes next times
 
 
 def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:
-    """A time on screens: local, to the second, with no fraction."""
+    """Format a local time to the second."""
     if instant is None:
         return absent
     return instant.astimezone(zone or UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
-    """A local time that leaves out what today makes plain: `14:05:00`, `Nov 21 02:00`."""
+    """Format a local time, short if it is near: `14:05:00`, `Nov 21 02:00`."""
     local, today = instant.astimezone(zone), now.astimezone(zone)
     if local.date() == today.date():
         return local.strftime("%H:%M:%S")
@@ -30,7 +30,7 @@ def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
 
 
 def with_near_times(text: str, *, zone: tzinfo, now: datetime) -> str:
-    """A text of ours with its instants, which are in UTC, as local times."""
+    """Replace the UTC instants in one of our texts by local times."""
 
     def local(found: re.Match[str]) -> str:
         return near_time(datetime.fromisoformat(found[0]), zone=zone, now=now)
@@ -39,7 +39,7 @@ def with_near_times(text: str, *, zone: tzinfo, now: datetime) -> str:
 
 
 def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
-    """`full_time`, after the day of the week that it is there: `Fri 2026-11-20 14:05:00`."""
+    """Return `full_time` after the day of the week there: `Fri 2026-11-20 14:05:00`."""
     try:
         day = instant.astimezone(load_zone(timezone))
     except UnknownTimezone:
@@ -48,7 +48,7 @@ def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> st
 
 
 def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
-    """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
+    """Format a time in full: in the zone of its schedule and, if clocks differ, in ours."""
     here = local_time(instant, zone=zone)
     try:
         there = instant.astimezone(load_zone(timezone))
@@ -63,15 +63,17 @@ def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
 
 
 def distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True) -> str:
-    """How far away: `in 3 min`, `2 h ago`; of a time to come, by a clock that can't be trusted,
-    `held`."""
+    """Say how far away an instant is: `in 3 min`, `2 h ago`.
+
+    If the clock can't be trusted: `held`.
+    """
     if not is_clock_trusted:
         return "held"
     seconds = round((instant - now).total_seconds())
     if seconds == 0:
         return "now"
     size = abs(seconds)
-    # A unit begins where the one below it would be rounded up to all of it.
+    # A unit starts where the smaller one would be rounded up to a whole one.
     for unit, length, least in (
         ("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60), ("s", 1, 1),
     ):  # fmt: skip
@@ -83,13 +85,13 @@ def distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True)
 
 
 def spoken_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
-    """A time read back to whoever wrote it: `Sat 2026-11-21 09:00:00, in 18 h`."""
+    """Read a time back to the person who wrote it: `Sat 2026-11-21 09:00:00, in 18 h`."""
     local = instant.astimezone(zone)
     return f"{local.strftime('%a %Y-%m-%d %H:%M:%S')}, {distance(instant, now)}"
 
 
 def clock_set_words(set_at: datetime, by_ms: int, *, zone: tzinfo, now: datetime) -> str | None:
-    """That the clock was set, and what the effect is, for a day; None if that is over."""
+    """Say that the clock was set, and the effect; None if that is over a day ago."""
     if not timedelta(0) <= now - set_at < timedelta(days=1):
         return None
     at, span = near_time(set_at, zone=zone, now=now), short_duration(abs(by_ms))
@@ -107,7 +109,7 @@ def clock_set_words(set_at: datetime, by_ms: int, *, zone: tzinfo, now: datetime
 
 
 def short_duration(duration_ms: int | None) -> str:
-    """How long: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Format a duration: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`."""
     if duration_ms is None:
         return "-"
     if duration_ms < 1000:
@@ -122,5 +124,5 @@ def short_duration(duration_ms: int | None) -> str:
 
 
 def seconds_words(seconds: float) -> str:
-    """A policy's seconds as the option has them: `1h30m`."""
+    """Format the seconds of a policy as its option does: `1h30m`."""
     return format_duration_ms(round(seconds * 1000))

@@ -16,7 +16,8 @@ from edgecron.engine.state_folder import EngineFiles
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.supervisor.state_files import prepare_state_dir
-from edgecron.views.schedule_words import behind_words, late_words
+from edgecron.views.phrases import late_words
+from edgecron.views.schedule_words import behind_words
 from tests.support.story import START_MS, Story
 
 
