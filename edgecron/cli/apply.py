@@ -74,7 +74,7 @@ def run(cli: Session, args: Namespace) -> int:
             cli.say(_DRY)
         return 0
     try:
-        document = _read(content)
+        document = read_document(content, now=now(SystemClock()), is_portable=True)
         with _planner(cli, is_dry=args.dry_run) as planner:
             steps = planner.plan_document(document, origin=origin, is_pruned=args.prune)
     except InvalidDocument as error:
@@ -142,10 +142,6 @@ def _put(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
         cli.put_json(step_object(step) for step in steps)
     else:
         put_plan(cli, steps, is_pruned=is_pruned)
-
-
-def _read(content: bytes) -> Document:
-    return read_document(content, now=now(SystemClock()), is_portable=True)
 
 
 def _put_kept(cli: Session, steps: Collection[Step]) -> None:

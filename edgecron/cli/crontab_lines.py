@@ -77,6 +77,7 @@ def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
 
 
 def own_name() -> str:
+    """Return the name of this user; the number if it has none."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

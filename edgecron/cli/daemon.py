@@ -154,7 +154,8 @@ def run(cli: Session, args: Namespace) -> int:
     database = cli.database_path()
     cli.check_folder()
     http = _serving_http(cli, args)
-    files = _schedule_files(cli, args)
+    paths = tuple(args.schedules or cli.setting("daemon.schedules"))
+    files = ScheduleFiles(cli, paths) if paths else None
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     is_new = not os.path.lexists(database)
 
@@ -239,14 +240,6 @@ def _audience_words(service: HttpService) -> str | None:
         Audience.ALL_USERS: "every user of this machine can ask it, and there act as you:"
         " --http unix: is for you alone",
     }.get(service.audience)
-
-
-def _schedule_files(cli: Session, args: Namespace) -> ScheduleFiles | None:
-    """Return the schedule files to apply. Raises InvalidDocument with all problems."""
-    paths = tuple(args.schedules or cli.setting("daemon.schedules"))
-    if not paths:
-        return None
-    return ScheduleFiles(cli, paths)
 
 
 def _let_go_of_log() -> None:

@@ -13,15 +13,15 @@ can't do is a comment that says why.
 
 from __future__ import annotations
 
-import os
-import pwd
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
+from edgecron.cli.crontab_lines import own_name
 from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
+from edgecron.formats.crontab_writing import write_crontab
 from edgecron.formats.document_writing import schedule_table, write_document
 from edgecron.formats.option_texts import is_secret_name
 from edgecron.views.phrases import count_words
@@ -48,26 +48,15 @@ def run(cli: Session, args: Namespace) -> int:
         objects = [{"name": one.name, **schedule_table(one)} for one in schedules]
         cli.put_json(objects)
         return 0
-    text = _crontab(schedules) if args.crontab else _document(schedules)
+    if args.crontab:
+        text = write_crontab(schedules, owner=own_name())
+    else:
+        text = write_document(schedules)
     _warn_of_secrets(cli, schedules)
     _put(cli, text, file=args.output)
     if args.output is not None:
         cli.say(f"wrote {count_words(len(schedules), 'schedule')} to {args.output}")
     return 0
-
-
-def _document(schedules: list[Schedule]) -> str:
-    return write_document(schedules)
-
-
-def _crontab(schedules: list[Schedule]) -> str:
-    from edgecron.formats.crontab_writing import write_crontab
-
-    try:
-        owner = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        owner = str(os.geteuid())
-    return write_crontab(schedules, owner=owner)
 
 
 def _find(cli: Session, names: list[str]) -> list[Schedule]:

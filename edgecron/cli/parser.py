@@ -11,11 +11,18 @@ from edgecron import __version__
 from edgecron.base.errors import UsageError
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS, USAGE, load_command
 from edgecron.cli.session import OWN_ERROR, Session
-from edgecron.cli.terminal import terminal_columns
+from edgecron.cli.terminal import find_unfit, terminal_columns
 
 _COLORS = ("auto", "always", "never")
 _PREFIX, _COLUMNS = "usage: ", 80
-_WITH_VALUE = ("--db", "--url", "--token-file", "--color", "--config")
+# Global options with a value, and where the session keeps it.
+_WITH_VALUE = {
+    "--db": "database",
+    "--url": "url",
+    "--token-file": "token_file",
+    "--color": "color",
+    "--config": "config_path",
+}
 _GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
 
@@ -163,9 +170,7 @@ def _default_command(session: Session) -> str:
     """Choose the dashboard on a terminal that can show it, else `status`."""
     if session.is_json:
         return "status"
-    from edgecron.cli.terminal import may_show_dashboard
-
-    return "tui" if may_show_dashboard() else "status"
+    return "tui" if find_unfit() is None else "status"
 
 
 def parser_of(
@@ -226,18 +231,9 @@ def _take_globals(session: Session, argv: list[str]) -> list[str]:
             given = value if equals else next(words, None)
             if given is None or given == "":
                 raise UsageError(f"{name} needs a value")
-            if name == "--db":
-                session.database = given
-            elif name == "--url":
-                session.url = given
-            elif name == "--token-file":
-                session.token_file = given
-            elif name == "--config":
-                session.config_path = given
-            elif given in _COLORS:
-                session.color = given
-            else:
+            if name == "--color" and given not in _COLORS:
                 raise UsageError(f"--color is {given!r}, expected auto, always or never")
+            setattr(session, _WITH_VALUE[name], given)
         else:
             rest.append(word)
     return rest

@@ -45,11 +45,6 @@ def show_crash(
     tell(clean("".join(format_exception(kind, error, trace)), keep="\n"), end="")
 
 
-def may_show_dashboard() -> bool:
-    """Return whether the dashboard opens if no command is given."""
-    return find_unfit() is None
-
-
 def find_unfit() -> UsageError | None:
     """Return why the dashboard can't be drawn here and what to do instead; None if it can."""
     # The dashboard reads stdin and draws on stderr. A redirected stdout means: text is wanted.
