@@ -98,10 +98,7 @@ BY_NAME = {"edgecron", "edgecron.cli.commands"}
 # Imports a module of the program that embeds edgecron, in a process of its own.
 IMPORTS_THE_PROGRAM = {"edgecron.embedding.child_run"}
 # Rooms that still load their public names on first use. This set can only shrink.
-STILL_BY_NAME = {
-    *("edgecron.client.json_forms", "edgecron.embedding", "edgecron.http", "edgecron.supervisor"),
-    "edgecron.triggers",
-}
+STILL_BY_NAME = {"edgecron.embedding", "edgecron.http", "edgecron.triggers"}
 _IMPORTERS = {
     *("import_module", "importlib.import_module", "__import__", "builtins.__import__"),
     *("run_module", "runpy.run_module"),
