@@ -51,7 +51,7 @@ class CronTrigger(Trigger):
         # 'local' is looked up each time, so that a change of the machine's zone is followed.
         is_local = timezone == LOCAL
         self._set("_history", None if is_local else zone_history(timezone or "UTC"))
-        super().__init__(text, timezone=timezone, warnings=warnings, identity=(fields.identity(),))
+        super().__init__(text, timezone=timezone, warnings=warnings, identity=(fields,))
 
     @property
     def follows_elapsed(self) -> bool:

@@ -1,57 +1,163 @@
-"""A cron trigger's fields, compiled: sorted tuples, asked by rank, and their JSON form.
+"""A cron text's expanded fields: which days and times of day match, and their JSON form.
 
-Wall times here are whole seconds since 1970-01-01T00:00 on the wall clock.
+Days are numbered since 1970-01-01. A weekday is 0 (Sunday) to 6. Wall times are whole seconds
+since 1970-01-01T00:00 on the wall clock.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from datetime import date
+from functools import lru_cache
 
-from edgecron.triggers.days import DayRule, day_rule
-from edgecron.triggers.tzif import DAY_S
+from edgecron.base.values import dataclass
+from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 
-SECONDS = MINUTES = tuple(range(60))
-HOURS = tuple(range(24))
-DAYS = tuple(range(1, 32))
-MONTHS = tuple(range(1, 13))
-WEEKDAYS = tuple(range(7))
+_LAST_MONTH = 9998 * 12  # months are numbered since January of year 0
 
 
-class CronFields:
-    """What the fields match, without a zone. Immutable.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayRule:
+    """The days on which a cron trigger can fire: its day, month and weekday fields.
 
-    `is_wildcard`: the minute or the hour field starts with `*`, so that the trigger follows
-    elapsed time instead of running once per wall time (Debian cron).
+    The two day fields are ORed unless one of them starts with `*` (Debian cron).
     """
 
-    __slots__ = ("_bits", "_per_hour", "day_star", "hours", "is_wildcard", "minutes", "per_day",
-                 "rule", "seconds", "weekday_star")  # fmt: skip
+    days: tuple[int, ...]
+    last_day: bool
+    nearest: tuple[int, ...]
+    months: tuple[int, ...]
+    weekdays: tuple[int, ...]
+    nth_weekdays: tuple[tuple[int, int], ...]
+    last_weekdays: tuple[int, ...]
+    day_star: bool
+    weekday_star: bool
 
-    def __init__(
-        self,
-        *,
-        seconds: tuple[int, ...],
-        minutes: tuple[int, ...],
-        hours: tuple[int, ...],
-        rule: DayRule,
-        day_star: bool,
-        weekday_star: bool,
-        is_wildcard: bool,
-    ) -> None:
-        self.seconds = seconds
-        self.minutes = minutes
-        self.hours = hours
-        self.rule = rule
-        self.day_star = day_star
-        self.weekday_star = weekday_star
-        self.is_wildcard = is_wildcard
-        self._per_hour = len(minutes) * len(seconds)
-        self._bits = 0  # made when first asked for
-        self.per_day = len(hours) * self._per_hour
+    @property
+    def is_ored(self) -> bool:
+        return not (self.day_star or self.weekday_star)
+
+    def first(self, day: int, until: int) -> int | None:
+        """Find the first matching day from `day` on and before `until`."""
+        at = date.fromordinal(day + EPOCH_ORDINAL)
+        month = at.year * 12 + at.month - 1
+        found = self.in_month(month)
+        index = bisect_left(found, at.day)
+        if index < len(found):
+            day += found[index] - at.day
+            return day if day < until else None
+        # A month has at least 28 days: after this month every day is too late.
+        last_month = min(month + (until - day) // 28 + 2, _LAST_MONTH)
+        while month < last_month:
+            month += 1
+            found = self.in_month(month)
+            if found:
+                day = _month_start(month) + found[0] - 1
+                return day if day < until else None
+        return None
+
+    def last(self, day: int, since: int) -> int | None:
+        """Find the last matching day at or before `day` and not before `since`."""
+        while day >= since:
+            at = date.fromordinal(day + EPOCH_ORDINAL)
+            found = self.in_month(at.year * 12 + at.month - 1)
+            index = bisect_right(found, at.day)
+            if index:
+                day += found[index - 1] - at.day
+                return day if day >= since else None
+            day -= at.day
+        return None
+
+    def count(self, day: int, until: int) -> int:
+        """Count the matching days from `day` on and before `until`."""
+        if until <= day:
+            return 0
+        start = date.fromordinal(day + EPOCH_ORDINAL)
+        end = date.fromordinal(until + EPOCH_ORDINAL)
+        first_month = start.year * 12 + start.month - 1
+        last_month = end.year * 12 + end.month - 1
+        whole = sum(len(self.in_month(month)) for month in range(first_month, last_month))
+        before = bisect_left(self.in_month(first_month), start.day)
+        return whole - before + bisect_left(self.in_month(last_month), end.day)
+
+    def in_month(self, month: int) -> tuple[int, ...]:
+        """List the matching days of a month, 1 to 31, in order."""
+        year, index = divmod(month, 12)
+        if index + 1 not in self.months:
+            return ()
+        first = date(year, index + 1, 1).toordinal() % 7
+        return _match_days(self, _month_length(year, index), first)
+
+    def can_ever_match(self) -> bool:
+        """Whether any day ever matches: these 28 years hold every kind of year."""
+        return any(self.in_month(month) for month in range(2000 * 12, 2028 * 12))
+
+
+@lru_cache(maxsize=2048)  # Counting fifty years takes 600 months, of only 28 kinds.
+def _match_days(rule: DayRule, length: int, first: int) -> tuple[int, ...]:
+    """List the matching days of a month of this length that begins on this weekday."""
+    wanted = {day for day in rule.days if day <= length}
+    if rule.last_day:
+        wanted.add(length)
+    wanted.update(_nearest_workday(day, first, length) for day in rule.nearest)
+    weekly: set[int] = set()
+    for weekday in rule.weekdays:
+        weekly.update(range(1 + (weekday - first) % 7, length + 1, 7))
+    for weekday, nth in rule.nth_weekdays:
+        day = 1 + (weekday - first) % 7 + 7 * (nth - 1)
+        if day <= length:
+            weekly.add(day)
+    for weekday in rule.last_weekdays:
+        weekly.add(length - (first + length - 1 - weekday) % 7)
+    return tuple(sorted(wanted | weekly if rule.is_ored else wanted & weekly))
+
+
+def _month_length(year: int, month_index: int) -> int:
+    if month_index == 1:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month_index in (3, 5, 8, 10) else 31
+
+
+def _month_start(month: int) -> int:
+    return date(month // 12, month % 12 + 1, 1).toordinal() - EPOCH_ORDINAL
+
+
+def _nearest_workday(day: int, first: int, length: int) -> int:
+    """Monday to Friday nearest to a day, within the month; a day past its end is its last day."""
+    day = min(day, length)
+    weekday = (first + day - 1) % 7
+    if weekday == 6:
+        return day - 1 if day > 1 else day + 2
+    if weekday == 0:
+        return day + 1 if day < length else day - 2
+    return day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronFields:
+    """What the fields match, without a zone: sorted numbers.
+
+    `is_wildcard`: the minute or hour field starts with `*`, so the trigger follows elapsed time
+    instead of running once per wall time (Debian cron).
+    """
+
+    seconds: tuple[int, ...]
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    rule: DayRule
+    is_wildcard: bool
+
+    @property
+    def per_hour(self) -> int:
+        return len(self.minutes) * len(self.seconds)
+
+    @property
+    def per_day(self) -> int:
+        return len(self.hours) * self.per_hour
 
     def first(self, wall_s: int, until_s: int) -> int | None:
-        """The first matching wall time from `wall_s` on and before `until_s`, or None."""
+        """Find the first matching wall time from `wall_s` on and before `until_s`."""
         if wall_s >= until_s:
             return None
         day, time_s = divmod(wall_s, DAY_S)
@@ -65,7 +171,7 @@ class CronFields:
         return wall_s if wall_s < until_s else None
 
     def last(self, wall_s: int, until_s: int) -> int | None:
-        """The last matching wall time from `wall_s` on and before `until_s`, or None."""
+        """Find the last matching wall time from `wall_s` on and before `until_s`."""
         if wall_s >= until_s:
             return None
         day, time_s = divmod(until_s, DAY_S)
@@ -79,7 +185,7 @@ class CronFields:
         return until_s if until_s >= wall_s else None
 
     def count(self, wall_s: int, until_s: int) -> int:
-        """How many wall times from `wall_s` on and before `until_s` match."""
+        """Count the matching wall times from `wall_s` on and before `until_s`."""
         if wall_s >= until_s:
             return 0
         day, time_s = divmod(wall_s, DAY_S)
@@ -91,20 +197,12 @@ class CronFields:
             total += self._rank(end_time_s)
         return total
 
-    def day_bits(self) -> int:
-        """A number whose bit k is set where second k of a day that matches is a matching time."""
-        if not self._bits:
-            minute = sum(1 << second for second in self.seconds)
-            hour = sum(minute << (60 * n) for n in self.minutes)
-            self._bits = sum(hour << (3600 * n) for n in self.hours)
-        return self._bits
-
     def _rank(self, time_s: int) -> int:
-        """How many matching times of a day come before this one, in seconds since midnight."""
+        """Count the matching times of a day before this one, in seconds since midnight."""
         minute, second = divmod(time_s, 60)
         hour, minute = divmod(minute, 60)
         index = bisect_left(self.hours, hour)
-        rank = index * self._per_hour
+        rank = index * self.per_hour
         if index == len(self.hours) or self.hours[index] != hour:
             return rank
         index = bisect_left(self.minutes, minute)
@@ -114,122 +212,99 @@ class CronFields:
         return rank + bisect_left(self.seconds, second)
 
     def _time(self, rank: int) -> int:
-        """The matching time of a day of this rank, in seconds since midnight."""
-        hour, rest = divmod(rank, self._per_hour)
+        """The matching time of a day that has this rank, in seconds since midnight."""
+        hour, rest = divmod(rank, self.per_hour)
         minute, second = divmod(rest, len(self.seconds))
         return self.hours[hour] * 3600 + self.minutes[minute] * 60 + self.seconds[second]
 
-    def identity(self) -> tuple[object, ...]:
-        """What makes two of them the same."""
-        return (self.seconds, self.minutes, self.hours, self.rule.identity(), self.day_star,
-                self.weekday_star, self.is_wildcard)  # fmt: skip
-
     def to_json(self) -> dict[str, object]:
-        """Numbers and flags, as `fields_from_json` reads them back; "*" where a field is full."""
+        """Write numbers and flags, as `fields_from_json` reads them; "*" for a full field."""
         rule = self.rule
+        numbers = {
+            "seconds": self.seconds,
+            "minutes": self.minutes,
+            "hours": self.hours,
+            "days": rule.days,
+            "nearest_weekdays": rule.nearest,
+            "months": rule.months,
+            "weekdays": rule.weekdays,
+            "last_weekdays": rule.last_weekdays,
+        }
         return {
-            "seconds": _short(self.seconds, SECONDS),
-            "minutes": _short(self.minutes, MINUTES),
-            "hours": _short(self.hours, HOURS),
-            "days": _short(rule.days, DAYS),
-            "last_day": rule.last_day,
-            "nearest_weekdays": list(rule.nearest),
-            "months": _short(rule.months, MONTHS),
-            "weekdays": _short(rule.weekdays, WEEKDAYS),
+            **{key: _shortened(key, values) for key, values in numbers.items()},
             "nth_weekdays": [list(pair) for pair in rule.nth_weekdays],
-            "last_weekdays": list(rule.last_weekdays),
-            "day_star": self.day_star,
-            "weekday_star": self.weekday_star,
+            "last_day": rule.last_day,
+            "day_star": rule.day_star,
+            "weekday_star": rule.weekday_star,
             "wildcard": self.is_wildcard,
         }
 
 
-def make_fields(
-    *,
-    seconds: Sequence[int],
-    minutes: Sequence[int],
-    hours: Sequence[int],
-    days: Sequence[int],
-    last_day: bool,
-    nearest: Sequence[int],
-    months: Sequence[int],
-    weekdays: Sequence[int],
-    nth_weekdays: Sequence[tuple[int, int]],
-    last_weekdays: Sequence[int],
-    day_star: bool,
-    weekday_star: bool,
-    is_wildcard: bool,
-) -> CronFields:
-    """Fields of these values. Raises ValueError where one is out of range or a field is empty."""
-    rule = day_rule(
-        days=_within("days", days, 1, 31),
-        last_day=last_day,
-        nearest=_within("nearest_weekdays", nearest, 1, 31),
-        months=_within("months", months, 1, 12),
-        weekdays=_within("weekdays", weekdays, 0, 6),
-        nth_weekdays=tuple(sorted({(weekday, nth) for weekday, nth in nth_weekdays})),
-        last_weekdays=_within("last_weekdays", last_weekdays, 0, 6),
-        is_ored=not (day_star or weekday_star),
+RANGES = {
+    "seconds": range(60),
+    "minutes": range(60),
+    "hours": range(24),
+    "days": range(1, 32),
+    "nearest_weekdays": range(1, 32),
+    "months": range(1, 13),
+    "weekdays": range(7),
+    "last_weekdays": range(7),
+}
+_MAY_BE_FULL = ("seconds", "minutes", "hours", "days", "months", "weekdays")
+
+
+def fields_from_json(obj: Mapping[str, object]) -> CronFields:
+    """Read fields from `CronFields.to_json`. Raises ValueError if the object is not such fields."""
+    rule = DayRule(
+        days=_read_numbers(obj, "days"),
+        last_day=_read_flag(obj, "last_day"),
+        nearest=_read_numbers(obj, "nearest_weekdays"),
+        months=_read_numbers(obj, "months"),
+        weekdays=_read_numbers(obj, "weekdays"),
+        nth_weekdays=_read_pairs(obj),
+        last_weekdays=_read_numbers(obj, "last_weekdays"),
+        day_star=_read_flag(obj, "day_star"),
+        weekday_star=_read_flag(obj, "weekday_star"),
     )
-    _within("nth_weekdays", [weekday for weekday, _ in rule.nth_weekdays], 0, 6)
-    _within("nth_weekdays", [nth for _, nth in rule.nth_weekdays], 1, 5)
     fields = CronFields(
-        seconds=_within("seconds", seconds, 0, 59),
-        minutes=_within("minutes", minutes, 0, 59),
-        hours=_within("hours", hours, 0, 23),
+        seconds=_read_numbers(obj, "seconds"),
+        minutes=_read_numbers(obj, "minutes"),
+        hours=_read_numbers(obj, "hours"),
         rule=rule,
-        day_star=day_star,
-        weekday_star=weekday_star,
-        is_wildcard=is_wildcard,
+        is_wildcard=_read_flag(obj, "wildcard"),
     )
     if not fields.per_day or not rule.months:
         raise ValueError("a field matches nothing")
     return fields
 
 
-def fields_from_json(obj: Mapping[str, object]) -> CronFields:
-    """Fields from `CronFields.to_json`. Raises ValueError where the object is no such thing."""
-    flags = {key: obj.get(key) for key in ("last_day", "day_star", "weekday_star", "wildcard")}
-    if not all(isinstance(flag, bool) for flag in flags.values()):
-        raise ValueError(f"flags are {flags}, expected true or false")
+def _shortened(key: str, values: tuple[int, ...]) -> str | list[int]:
+    is_full = key in _MAY_BE_FULL and len(values) == len(RANGES[key])
+    return "*" if is_full else list(values)
+
+
+def _read_numbers(obj: Mapping[str, object], key: str) -> tuple[int, ...]:
+    values, allowed = obj.get(key), RANGES[key]
+    if values == "*":
+        return tuple(allowed)
+    if isinstance(values, list) and all(type(one) is int and one in allowed for one in values):
+        return tuple(sorted(set(values)))
+    raise ValueError(f"{key} is {values!r}, expected numbers from {allowed[0]} to {allowed[-1]}")
+
+
+def _read_pairs(obj: Mapping[str, object]) -> tuple[tuple[int, int], ...]:
     pairs = obj.get("nth_weekdays")
     if not isinstance(pairs, list):
         raise ValueError("nth_weekdays is not a list")
-    nth_weekdays = [(pair[0], pair[1]) for pair in (_numbers("nth", pair) for pair in pairs)]
-    return make_fields(
-        seconds=_long("seconds", obj.get("seconds"), SECONDS),
-        minutes=_long("minutes", obj.get("minutes"), MINUTES),
-        hours=_long("hours", obj.get("hours"), HOURS),
-        days=_long("days", obj.get("days"), DAYS),
-        last_day=bool(flags["last_day"]),
-        nearest=_numbers("nearest_weekdays", obj.get("nearest_weekdays")),
-        months=_long("months", obj.get("months"), MONTHS),
-        weekdays=_long("weekdays", obj.get("weekdays"), WEEKDAYS),
-        nth_weekdays=nth_weekdays,
-        last_weekdays=_numbers("last_weekdays", obj.get("last_weekdays")),
-        day_star=bool(flags["day_star"]),
-        weekday_star=bool(flags["weekday_star"]),
-        is_wildcard=bool(flags["wildcard"]),
-    )
+    for pair in pairs:
+        is_pair = isinstance(pair, list) and [type(one) for one in pair] == [int, int]
+        if not is_pair or pair[0] not in range(7) or pair[1] not in range(1, 6):
+            raise ValueError(f"nth_weekdays has {pair!r}, expected a weekday and 1 to 5")
+    return tuple(sorted({(weekday, nth) for weekday, nth in pairs}))
 
 
-def _short(values: tuple[int, ...], full: tuple[int, ...]) -> str | list[int]:
-    return "*" if values == full else list(values)
-
-
-def _long(what: str, value: object, full: tuple[int, ...]) -> Sequence[int]:
-    return full if value == "*" else _numbers(what, value)
-
-
-def _numbers(what: str, value: object) -> list[int]:
-    is_numbers = isinstance(value, list) and all(type(number) is int for number in value)
-    if isinstance(value, list) and is_numbers and (what != "nth" or len(value) == 2):
-        return value
-    raise ValueError(f"{what} is {value!r}, expected a list of numbers")
-
-
-def _within(what: str, values: Sequence[int], least: int, most: int) -> tuple[int, ...]:
-    kept = tuple(sorted(set(values)))
-    if kept and not (kept[0] >= least and kept[-1] <= most):
-        raise ValueError(f"{what} is {list(kept)}, expected {least} to {most}")
-    return kept
+def _read_flag(obj: Mapping[str, object], key: str) -> bool:
+    flag = obj.get(key)
+    if not isinstance(flag, bool):
+        raise ValueError(f"{key} is {flag!r}, expected true or false")
+    return flag

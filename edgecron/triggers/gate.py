@@ -12,16 +12,7 @@ from collections.abc import Sequence
 
 from edgecron.base.errors import InvalidTrigger
 from edgecron.base.values import NamedTuple
-from edgecron.triggers.fields import (
-    DAYS,
-    HOURS,
-    MINUTES,
-    MONTHS,
-    SECONDS,
-    WEEKDAYS,
-    CronFields,
-    make_fields,
-)
+from edgecron.triggers.fields import RANGES, CronFields, DayRule
 
 MACROS = {
     "@hourly": "0 * * * *",
@@ -273,25 +264,15 @@ _STRANGERS = (
 
 
 def expand(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
-    """The fields of a gated text; `hash_id` is what H is derived from, if there is any.
+    """Expand a gated text; `hash_id` is what H is derived from, if the text has an H.
 
-    Raises InvalidTrigger for what croniter refuses and for a date that can never come.
+    Raises InvalidTrigger for a text that croniter refuses and for a date that can never come.
     """
-    fields = _read_by_croniter(gated, text, hash_id=hash_id)
-    if not fields.rule.can_ever_match():
-        raise InvalidTrigger(
-            f"cron text {text!r} can never fire: none of its months has such a day",
-            hint="write a day that its months have, or L for the last day of a month",
-        )
-    return fields
-
-
-def _read_by_croniter(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
-    # It takes longer to load than all of edgecron, and commands that write no cron text need none.
+    # croniter loads slower than all of edgecron, and commands that write no cron text need none.
     from croniter import CroniterError, croniter
 
     try:
-        # The start time is of no interest; given, so that no clock is read.
+        # Only the fields matter; with a start time, croniter reads no clock.
         read = croniter(
             " ".join(gated.fields),
             0.0,
@@ -307,26 +288,34 @@ def _read_by_croniter(gated: Gated, text: str, *, hash_id: bytes | None) -> Cron
     minutes, hours, days, months, weekdays, seconds = read.expanded
     nearest = {int(day) for day in read.nearest_weekday}
     special = read.nth_weekday_of_month
-    return make_fields(
-        seconds=_values(seconds, SECONDS),
-        minutes=_values(minutes, MINUTES),
-        hours=_values(hours, HOURS),
-        days=[day for day in _values(days, DAYS) if day not in nearest],
+    rule = DayRule(
+        days=tuple(day for day in _values("days", days) if day not in nearest),
         last_day="l" in days,
-        nearest=sorted(nearest),
-        months=_values(months, MONTHS),
-        weekdays=[day for day in _values(weekdays, WEEKDAYS) if day not in special],
-        nth_weekdays=[
-            (int(day), int(nth)) for day, nths in special.items() for nth in nths if nth != "l"
-        ],
-        last_weekdays=[int(day) for day, nths in special.items() if "l" in nths],
+        nearest=tuple(sorted(nearest)),
+        months=_values("months", months),
+        weekdays=tuple(day for day in _values("weekdays", weekdays) if day not in special),
+        nth_weekdays=tuple(
+            sorted((int(day), int(nth)) for day, nths in special.items() for nth in nths - {"l"})
+        ),
+        last_weekdays=tuple(sorted(int(day) for day, nths in special.items() if "l" in nths)),
         day_star=gated.fields[3].startswith("*"),
         weekday_star=gated.fields[5].startswith("*"),
+    )
+    if not rule.can_ever_match():
+        raise InvalidTrigger(
+            f"cron text {text!r} can never fire: none of its months has such a day",
+            hint="write a day that its months have, or L for the last day of a month",
+        )
+    return CronFields(
+        seconds=_values("seconds", seconds),
+        minutes=_values("minutes", minutes),
+        hours=_values("hours", hours),
+        rule=rule,
         is_wildcard=gated.fields[1].startswith("*") or gated.fields[2].startswith("*"),
     )
 
 
-def _values(expanded: Sequence[int | str], full: tuple[int, ...]) -> list[int]:
+def _values(key: str, expanded: Sequence[int | str]) -> tuple[int, ...]:
     if "*" in expanded:
-        return list(full)
-    return [value for value in expanded if isinstance(value, int)]
+        return tuple(RANGES[key])
+    return tuple(sorted({value for value in expanded if isinstance(value, int)}))

@@ -67,8 +67,8 @@ ALL: tuple[Mutation, ...] = (
         proves=("1",),
         edits=(
             Edit(
-                function="DayRule._match_kind",
-                old="| weekly if self.is_ored else wanted &",
+                function="_match_days",
+                old="| weekly if rule.is_ored else wanted &",
                 new="&",
             ),
         ),

@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import CronTrigger, parse_trigger
-from edgecron.triggers.days import DayRule
+from edgecron.triggers.fields import DayRule
 from edgecron.triggers.tzif import Spans
 from tests.triggers.triggers_oracle import Expression
 
