@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import apsw
@@ -15,7 +16,7 @@ import edgecron as package
 from edgecron.cli import run
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.grammar import read_grammar
-from tests.support.cli import Edgecron
+from tests.support.cli import Edgecron, Said
 from tests.support.shells import (
     complete_in_bash,
     complete_in_fish,
@@ -27,6 +28,7 @@ from tests.support.tools import need_tools
 _SHELLS = {"bash": complete_in_bash, "zsh": complete_in_zsh, "fish": complete_in_fish}
 
 Complete = Callable[[str], list[str]]
+Ask = Callable[..., Said]
 
 
 @pytest.fixture(params=_SHELLS)
@@ -155,19 +157,45 @@ def test_a_script_is_one_that_its_shell_can_read(
     assert (said.returncode, said.stdout, said.stderr) == (0, b"", b"")
 
 
-@pytest.mark.parametrize("shell", _SHELLS)
-def test_every_option_and_choice_of_the_parsers_is_in_the_script(
-    edgecron: Edgecron, shell: str
-) -> None:
-    script = edgecron("completion", shell).out
+@pytest.fixture
+def ask(edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """What edgecron answers a shell for these words of a line, of which the last one is begun."""
 
+    def answer(*words: str) -> Said:
+        monkeypatch.setattr("sys.stdin", StringIO("".join(f"{word}\n" for word in words)))
+        return edgecron("completion", "--words")
+
+    return answer
+
+
+def test_every_option_and_choice_of_the_parsers_is_offered(ask: Ask) -> None:
     for verb in read_grammar():
-        assert verb.name in script
+        offered = {line.partition(" ")[0] for line in ask(verb.name, "-").out.splitlines()}
+        assert {name for option in verb.options for name in option.names} <= offered
         for option in verb.options:
-            for name in option.names:
-                assert name.lstrip("-") in script
-            for choice in option.value.choices if option.value is not None else ():
-                assert choice in script
+            choices = option.value.choices if option.value is not None else ()
+            if choices:
+                words = (verb.name, option.names[-1], "")
+                assert set(choices) <= set(ask(*words).out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--color", "a"), "auto\nalways\n"),
+        (("--color=a",), "auto\nalways\n"),
+        (("--color", "=", "n"), "never\n"),
+        (("add", "x", "--cwd", ""), ":folders\n"),
+        (("add", "x", "--user", ""), ":users\n"),
+        (("add", "x", "--every", "1h", "--", ""), ":commands\n"),
+        (("add", "x", "--every", "1h", "--", "tar", ""), ":files\n"),
+        (("none", ""), ""),
+    ],
+)
+def test_each_place_of_a_line_has_its_words(ask: Ask, words: tuple[str, ...], answer: str) -> None:
+    said = ask(*words)
+
+    assert (said.code, said.out, said.err) == (0, answer, "")
 
 
 def test_a_shell_that_is_not_known_is_refused(edgecron: Edgecron) -> None:
@@ -175,66 +203,66 @@ def test_a_shell_that_is_not_known_is_refused(edgecron: Edgecron) -> None:
     assert edgecron("completion").code == 2
 
 
-@pytest.mark.parametrize("kind", ["names", "runs", "active"])
+@pytest.mark.parametrize("command", ["show", "logs", "cancel"])
 def test_asking_is_silent_and_makes_nothing(
-    edgecron: Edgecron, database: Path, tmp_path: Path, kind: str
+    ask: Ask, database: Path, tmp_path: Path, command: str
 ) -> None:
-    def ask() -> tuple[int, str, str]:
-        said = edgecron("completion", "--words", kind)
+    def offered() -> tuple[int, str, str]:
+        said = ask(command, "")
         return said.code, said.out, said.err
 
     nothing = (0, "", "")
-    assert ask() == nothing
+    assert offered() == nothing
     assert list(tmp_path.iterdir()) == []
 
     database.write_bytes(b"no database at all, but a file of some length" * 100)
-    assert ask() == nothing
+    assert offered() == nothing
 
     database.unlink()
     database.symlink_to("/etc/passwd")
-    assert ask() == nothing
+    assert offered() == nothing
 
 
-def test_asking_waits_for_no_lock(edgecron: Edgecron, backup: str, database: Path) -> None:
+def test_asking_waits_for_no_lock(ask: Ask, backup: str, database: Path) -> None:
     connection = apsw.Connection(str(database))
     connection.execute("BEGIN IMMEDIATE")
-    held = edgecron("completion", "--words", "names").out
+    held = ask("show", "").out
     connection.execute("ROLLBACK")
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("BEGIN EXCLUSIVE")
 
-    locked = edgecron("completion", "--words", "names")
+    locked = ask("show", "")
     connection.close()
 
     assert held == f"{backup}\n"
     assert (locked.code, locked.err) == (0, "")
 
 
-def test_asking_changes_no_byte(edgecron: Edgecron, backup: str, database: Path) -> None:
+def test_asking_changes_no_byte(ask: Ask, backup: str, database: Path) -> None:
     before = database.read_bytes()
     os.chmod(database, stat.S_IRUSR)
 
-    said = edgecron("completion", "--words", "names")
+    said = ask("show", "")
 
     assert said.out == f"{backup}\n"
     assert database.read_bytes() == before
 
 
 def test_a_database_of_another_version_has_nothing_to_offer(
-    edgecron: Edgecron, backup: str, database: Path
+    ask: Ask, backup: str, database: Path
 ) -> None:
     connection = apsw.Connection(str(database))
     connection.execute("PRAGMA user_version = 1")
     connection.close()
 
-    assert edgecron("completion", "--words", "names").out == ""
+    assert ask("show", "").out == ""
 
 
 def test_a_name_that_was_written_by_hand_is_not_offered(
-    edgecron: Edgecron, backup: str, database: Path
+    ask: Ask, backup: str, database: Path
 ) -> None:
     connection = apsw.Connection(str(database))
     connection.execute("UPDATE schedules SET name = '$(touch x)'")
     connection.close()
 
-    assert edgecron("completion", "--words", "names").out == ""
+    assert ask("show", "").out == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -295,11 +296,13 @@ def test_what_completes_words_looks_into_the_same_database(
 ) -> None:
     edgecron("add", "of-the-variable", "--every", "1h", "--", "true")
     settings.write_user(f'database = "{tmp_path}/of-the-file.db"\n')
-    by_variable = edgecron("completion", "--words", "names")
+    monkeypatch.setattr("sys.stdin", StringIO("show\n\n"))
+    by_variable = edgecron("completion", "--words")
     monkeypatch.delenv("EDGECRON_DB")
     edgecron("add", "of-the-file", "--every", "1h", "--", "true")
 
-    by_file = edgecron("completion", "--words", "names")
+    monkeypatch.setattr("sys.stdin", StringIO("show\n\n"))
+    by_file = edgecron("completion", "--words")
 
     assert (by_variable.out, by_file.out) == ("of-the-variable\n", "of-the-file\n")
 
