@@ -58,7 +58,7 @@ _ENVIRONMENT = (
     ("VISUAL, EDITOR", "What edit NAME opens."),
     (
         "PAGER",
-        "What help and the dashboard page in; by sudo, doas, pkexec a less that starts nothing.",
+        "What help and the dashboard page in; through sudo, doas and pkexec no pager is started.",
     ),
     (
         "TZ",

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base import pager as paging
 from edgecron.base.errors import EdgecronError
 from edgecron.base.pager import page, pager_command
 from tests.support.processes import BOUND_S, ends
 from tests.support.program import PROGRAM
 from tests.support.standins import found, script
-from tests.support.terminal import hang_up, on_terminal, process_on_terminal, read_until
+from tests.support.terminal import on_terminal, process_on_terminal, read_until
 
 BEGINS = "triggers: "
 
@@ -145,26 +144,6 @@ def test_a_pager_that_is_missing_is_told_and_the_topic_printed(environment: dict
 
 # As `more` does: it spins on a terminal that has gone, unless it hears the hangup.
 _SPINNING = "cat >/dev/null; echo $$ paging; while :; do sleep 0.05; done"
-_DEAF = f"trap '' HUP TERM; {_SPINNING}"
-
-
-@pytest.mark.parametrize("how", ["hears", "deaf", "in a script"])
-def test_a_pager_ends_with_its_terminal(
-    environment: dict[str, str], tmp_path: Path, how: str
-) -> None:
-    pager = script(tmp_path, _DEAF if how == "deaf" else _SPINNING)
-    if how == "in a script":
-        pager = script(tmp_path, f"{pager}; echo left", name="wrapper")
-    told = {**environment, "PAGER": pager}
-
-    with process_on_terminal(told, "help", "triggers") as (outer, process):
-        shown = read_until(outer, "paging")
-        pager_fd = os.pidfd_open(int(shown.split()[0]))
-        hang_up(outer)
-
-        assert ends(pager_fd)
-        process.wait(timeout=BOUND_S)
-    os.close(pager_fd)
 
 
 def test_a_hangup_ends_the_pager_and_then_the_program(
@@ -185,38 +164,6 @@ def test_a_hangup_ends_the_pager_and_then_the_program(
     os.close(pager_fd)
 
 
-@pytest.mark.needs("setpriv")
-def test_a_pager_ends_with_a_program_that_is_killed(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    pager = script(tmp_path, _SPINNING)
-
-    # This terminal controls no process: no kernel sends a hangup.
-    with process_on_terminal({**environment, "PAGER": pager}, "help", "triggers") as (
-        outer,
-        process,
-    ):
-        shown = read_until(outer, "paging")
-        pager_fd = os.pidfd_open(int(shown.split()[0]))
-        process.kill()
-
-        assert ends(pager_fd)
-    os.close(pager_fd)
-
-
-@pytest.mark.parametrize("text", ["exit 1", "echo unknown option >&2; exit 127"])
-def test_a_system_that_can_not_tie_a_pager_to_its_program_still_pages(
-    tmp_path: Path, text: str
-) -> None:
-    script(tmp_path, text, name="setpriv")
-    pager = script(tmp_path, f"cat > {tmp_path}/paged")
-
-    page([pager], "a text", folders=str(tmp_path))
-    page([pager], "a text", folders="")
-
-    assert (tmp_path / "paged").read_text() == "a text"
-
-
 ROOT = pwd.getpwuid(0).pw_name
 SELF = pwd.getpwuid(os.geteuid()).pw_name
 
@@ -234,76 +181,16 @@ def test_the_pager_of_root_itself_is_the_one_that_was_set(asker: dict[str, str])
     assert pager_command(environ, which=found) == ["less", "-S"]
 
 
-def test_through_sudo_a_less_that_is_something_else_is_no_pager(tmp_path: Path) -> None:
-    (tmp_path / "busybox").write_text("#!/bin/sh\n", encoding="utf-8")
-    (tmp_path / "busybox").chmod(0o700)
-    for name in ("less", "more"):
-        (tmp_path / name).symlink_to("busybox")
-
-    with pytest.raises(EdgecronError, match="no pager"):
-        pager_command(THROUGH_SUDO, which=found, folders=str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "echo BusyBox v1.36.1; exit 1",
-        'echo "less: unrecognized option: V" >&2; exit 1',
-        "[ -z $LESS$LESSOPEN ] || echo less 590; [ $LESSSECURE = 1 ] || echo less 590",
-        "exec sleep 60",
-    ],
-)
-def test_through_sudo_what_does_not_say_that_it_is_less_is_no_pager(
-    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.link(script(tmp_path, text), tmp_path / "less")
-    monkeypatch.setattr(paging, "_VERSION_S", 0.5)
-    theirs = {**THROUGH_SUDO, "LESS": "x", "LESSOPEN": "x", "LESSSECURE": "0"}
-
-    with pytest.raises(EdgecronError, match="no pager"):
-        pager_command(theirs, which=found, folders=str(tmp_path))
-
-
 @pytest.mark.parametrize("lent", LENT)
-def test_through_others_of_that_kind_it_is_less_alone(lent: dict[str, str], tmp_path: Path) -> None:
-    os.link(script(tmp_path, "echo less 590"), tmp_path / "less")
-
-    command = pager_command({"PAGER": "vi", **lent}, folders=str(tmp_path))
-
-    assert command == [str(tmp_path / "less")]
-
-
-@pytest.mark.needs("less")
-@pytest.mark.parametrize("lent", LENT)
-def test_through_sudo_nothing_that_somebody_set_is_run(
+def test_through_sudo_no_pager_is_started(
     environment: dict[str, str], tmp_path: Path, lent: dict[str, str]
 ) -> None:
-    own = script(tmp_path, f'echo ran "$@" >>{tmp_path}/ran')
-    (tmp_path / "less").symlink_to(own)
-    theirs = {
-        **lent,
-        "PATH": f"{tmp_path}:{environment['PATH']}",
-        "PAGER": own,
-        "LESSOPEN": f"|-{own} %s",
-        "LESSCLOSE": f"{own} %s %s",
-        "SHELL": own,
-        "EDITOR": own,
-        "LESS": f"+!{own}",
-        "LESSSECURE": "0",
-        "LESSSECURE_ALLOW": "shell,edit,examine,lesskey,logfile,pipe",
-    }
+    own = script(tmp_path, f"touch {tmp_path}/ran")
 
-    with on_terminal({**environment, **theirs}, "help", "triggers") as outer:
-        first = read_until(outer, "\n:")
-        # A shell, an editor, another file, a pipe: less says so at the key.
-        for keys in (b"!", b"v", b":e", b"|"):
-            os.write(outer, keys)
-            read_until(outer, "not available")
-            os.write(outer, b"\r")
-        os.write(outer, b"q")
-        read_until(outer, None)
+    with on_terminal({**environment, **lent, "PAGER": own}, "help", "triggers") as outer:
+        shown = read_until(outer, None)
 
-    assert BEGINS in first
+    assert shown.startswith(BEGINS)
     assert not (tmp_path / "ran").exists()
 
 
