@@ -27,6 +27,7 @@ from edgecron.formats.document_writing import value_text
 from edgecron.formats.option_texts import read_needs, read_policy
 from edgecron.model.choices import OnShutdown
 from edgecron.model.options import DEFAULTABLE, NONE, Option, OptionType, Part
+from edgecron.triggers import check_zone
 
 _EXPECTED = {
     OptionType.ZONE: "an IANA name, or local",
@@ -64,8 +65,6 @@ def _policy(option: Option) -> Any:
 
 
 def _read_zone(text: str, what: str) -> str | None:
-    from edgecron.triggers import check_zone
-
     try:
         return check_zone(text)
     except InvalidInput as error:

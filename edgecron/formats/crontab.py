@@ -30,6 +30,7 @@ from edgecron.formats.crontab_names import suggest_stem, take_name
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.triggers import parse_trigger
 
 
 def split_percent(text: str) -> tuple[str, str | None]:
@@ -157,9 +158,6 @@ def read_crontab(
 
 
 def _validate_trigger(text: str, timezone: str | None, name: str) -> Sequence[str]:
-    # Not at the top: reading a trigger loads croniter, and a caller may bring another gate.
-    from edgecron.triggers import parse_trigger
-
     return parse_trigger(text, timezone, name=name).warnings
 
 

@@ -26,6 +26,7 @@ from edgecron.model.options import (
     Policies,
 )
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.triggers import check_zone
 
 NO_TIME = "it has no time to run at"
 NO_COMMAND = "the command is missing, expected one of command and shell"
@@ -292,8 +293,6 @@ def _job_value(option: Option, value: object) -> object:
 
 
 def _timezone(value: object) -> str | None:
-    from edgecron.triggers import check_zone
-
     return check_zone(_text(value))
 
 

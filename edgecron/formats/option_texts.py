@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from edgecron.base.checks import check_json
 from edgecron.base.errors import (
@@ -21,11 +23,10 @@ from edgecron.base.errors import (
 )
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
+from edgecron.model.conditions import parse_condition
 from edgecron.model.options import MOST_PRIORITY, NONE, Job, Option, OptionType, Policies
-
-if TYPE_CHECKING:
-    from edgecron.triggers import Trigger
-
+from edgecron.triggers import Trigger, TriggerKind, parse_trigger, parse_when
+from edgecron.triggers.walltime import parse_local
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -117,8 +118,6 @@ def read_trigger(
     Without `now` no time may be told by its distance from it, and one of the past may. Unless
     `is_fast_ok`, an interval under a second is refused: it is usually `1m` with a typo.
     """
-    from edgecron.triggers import TriggerKind, parse_trigger
-
     match key:
         case "cron":
             trigger = parse_trigger(text, timezone, name)
@@ -181,9 +180,6 @@ def read_time(
     Without `now` it is told by date and time, and may have passed. With `is_past` the person asks
     about the past: a bare `09:00` is today's, and a weekday the last one.
     """
-    from edgecron.triggers import parse_when
-    from edgecron.triggers.walltime import parse_local
-
     if now is None:
         try:
             return parse_local(text, timezone=timezone)
@@ -223,8 +219,6 @@ def read_limit(text: str, *, what: str) -> tuple[str, int | None] | None:
 
 def read_needs(texts: list[str]) -> tuple[str, ...]:
     """The canonical texts of conditions; none of them where `none` is all. Raises InvalidInput."""
-    from edgecron.model.conditions import parse_condition
-
     return () if texts == [NONE] else tuple(parse_condition(text).text for text in texts)
 
 
@@ -240,9 +234,6 @@ def read_scope(text: str, *, what: str) -> tuple[str, str]:
 
 def read_user(name: str, what: str) -> str:
     """A user that a job may run as, seen from this process. Raises InvalidInput."""
-    import os
-    import pwd
-
     try:
         uid = pwd.getpwnam(name).pw_uid
     except (KeyError, ValueError):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from edgecron.base.errors import SENSELESS, InvalidTrigger, UnknownTimezone
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
+from edgecron.triggers.crontrigger import CronTrigger
+from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.simple import (
     AfterEndTrigger,
     AfterTrigger,
@@ -24,8 +27,6 @@ def load_trigger(compiled_text: str) -> Trigger:
 
     Raises InvalidTrigger for a damaged text, UnknownTimezone where the zone is no more.
     """
-    import json
-
     try:
         obj = json.loads(compiled_text)
     except (ValueError, RecursionError) as error:
@@ -35,8 +36,6 @@ def load_trigger(compiled_text: str) -> Trigger:
 
 def dump_trigger(trigger: Trigger) -> str:
     """The compiled form as one canonical JSON text, as `load_trigger` reads it back."""
-    import json
-
     return json.dumps(trigger.to_json(), separators=(",", ":"), sort_keys=True)
 
 
@@ -59,9 +58,6 @@ def from_json(obj: object) -> Trigger:
 
 
 def _cron(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
-    from edgecron.triggers.crontrigger import CronTrigger
-    from edgecron.triggers.fields import fields_from_json
-
     fields = obj["fields"]
     if not isinstance(fields, Mapping):
         raise ValueError("fields is no object")

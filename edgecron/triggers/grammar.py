@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from edgecron.base.checks import check_name
 from edgecron.base.errors import EdgecronError, InvalidTrigger, UnknownTimezone
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, Trigger, check_aware
+from edgecron.triggers.crontrigger import CronTrigger
+from edgecron.triggers.gate import expand, gate
 from edgecron.triggers.simple import (
     AFTER_CHOICES,
     AfterEndTrigger,
@@ -148,10 +151,6 @@ def _read(
 
 
 def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | None) -> Trigger:
-    # A program may well have no calendar times: they are a third of all triggers' code.
-    from edgecron.triggers.crontrigger import CronTrigger
-    from edgecron.triggers.gate import expand, gate
-
     gated = gate(text)
     hash_id = None
     if gated.has_hash:
@@ -160,8 +159,6 @@ def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | No
                 f"cron text {text!r} holds H, which needs a schedule's name to derive from",
                 hint="give a schedule name, or write a number instead of H",
             )
-        from edgecron.base.checks import check_name
-
         check_name(name, what="schedule name")
         hash_id = (seed or b"") + name.encode("ascii")
     fields = expand(gated, text, hash_id=hash_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from edgecron.base.checks import check_name
 from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
@@ -180,9 +181,6 @@ class AfterTrigger(EventTrigger):
     upstream: str
 
     def __init__(self, upstream: str, *, on: str, timezone: str | None) -> None:
-        # Imported here: the values of the model cost more than all triggers together.
-        from edgecron.base.checks import check_name
-
         check_name(upstream, what="schedule name")
         if on not in AFTER_CHOICES:
             raise ValueError(f"on is {on!r}, expected one of {', '.join(AFTER_CHOICES)}")
