@@ -1,8 +1,8 @@
-"""A name for a command: what a person would call it.
+"""A name for a command of a crontab: what a person would call it.
 
-The main program's base name, or its script's, looked for behind tests (`[ -x ... ] &&`), `cd`,
-variables and wrappers (`nice`, `flock`, `sudo`, `sh -c`, ...). Only the command itself counts, so
-that a name stays when other lines of the crontab change.
+The main program's base name, or its script's, found behind tests (`[ -x ... ] &&`), `cd`, variables
+and wrappers (`nice`, `flock`, `sudo`, `sh -c`). Only the command itself counts, so a name stays
+when other lines of the crontab change.
 """
 
 from __future__ import annotations
@@ -11,120 +11,83 @@ import hashlib
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
-
-from edgecron.base.values import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Wrapper:
-    """Options that take the next word, words before the command, options that take a script."""
-
-    value_options: frozenset[str] = frozenset()
-    positionals: int = 0
-    script_options: frozenset[str] = frozenset()
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _wrapper(options: str = "", *, positionals: int = 0, scripts: str = "") -> Wrapper:
-    return Wrapper(_words(options), positionals, _words(scripts))
-
-
-_PLAIN = _wrapper()
-
-WRAPPERS = {
-    "nice": _wrapper("-n --adjustment"),
-    "ionice": _wrapper("-c -n -p --class --classdata"),
-    "chrt": _wrapper("-T -P -D", positionals=1),
-    "taskset": _wrapper(positionals=1),
-    "timeout": _wrapper("-k -s --kill-after --signal", positionals=1),
-    "gtimeout": _wrapper("-k -s", positionals=1),
-    "flock": _wrapper(
-        "-w -E --wait --timeout --conflict-exit-code", positionals=1, scripts="-c --command"
-    ),
-    "setlock": _wrapper(positionals=1),
-    "chpst": _wrapper("-u -U -e -m -o -p -f -c"),
-    "sudo": _wrapper("-u -g -h -p -C -r -t -T --user --group"),
-    "doas": _wrapper("-u -C"),
-    "su": _wrapper("-s -g -G --shell", positionals=1, scripts="-c --command"),
-    "runuser": _wrapper("-u -g -G -s --user --shell", scripts="-c --command"),
-    "env": _wrapper("-u -C --unset --chdir"),
-    "time": _wrapper("-f -o"),
-    "stdbuf": _wrapper("-i -o -e"),
-    "systemd-cat": _wrapper("-t -p --identifier --priority"),
-    "systemd-run": _wrapper("-u -p -E --unit --property --slice"),
-    "systemd-inhibit": _wrapper(),
-    "exec": _wrapper("-a"),
-    "xvfb-run": _wrapper("-n -s --server-num --server-args"),
-    "command": _PLAIN,
-    "cronic": _PLAIN,
-    "chronic": _PLAIN,
-    "nohup": _PLAIN,
-    "setsid": _PLAIN,
-    "eatmydata": _PLAIN,
-    "caffeinate": _wrapper("-t -w"),
-    "builtin": _PLAIN,
-    "dbus-run-session": _PLAIN,
-    "busybox": _PLAIN,
+# Programs that run the command behind them: their options that take a value, and + for each word
+# that stands before the command.
+_WRAPPERS = {
+    name: options
+    for name, *options in map(
+        str.split,
+        """\
+nice -n --adjustment
+ionice -c -n -p --class --classdata
+timeout -k -s --kill-after --signal +
+flock -w -E --wait --timeout +
+setlock +
+chrt +
+taskset +
+sudo -u -g -h -p -C -r -t -T --user --group
+doas -u -C
+su -s -g -G --shell +
+runuser -u -g -G -s --user --shell
+env -u -C --unset --chdir
+time -f -o
+stdbuf -i -o -e
+systemd-cat -t -p --identifier --priority
+systemd-run -u -p -E --unit --property --slice
+systemd-inhibit
+exec -a
+command
+builtin
+cronic
+chronic
+nohup
+setsid
+busybox
+dbus-run-session
+""".splitlines(),
+    )
 }
-
-SHELLS = _words("sh bash dash zsh ksh mksh ash fish")
-
-# Options that take the next word, by interpreter.
-INTERPRETERS = {
-    **dict.fromkeys(SHELLS, frozenset({"-o", "-O", "--rcfile", "--init-file"})),
-    "python": frozenset({"-W", "-X"}),
-    "pypy": frozenset({"-W", "-X"}),
-    "perl": frozenset[str](),
-    "ruby": frozenset({"-I"}),
-    "php": frozenset({"-d", "-c"}),
-    "node": frozenset({"--require"}),
-    "java": frozenset({"-cp", "-classpath"}),
-    "lua": frozenset({"-l"}),
-    "tclsh": frozenset[str](),
-    "Rscript": frozenset[str](),
-}
-
+_SCRIPT_OPTIONS = ("-c", "--command")
+_TAKE_SCRIPTS = ("flock", "su", "runuser")
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish")
+_INTERPRETERS = (*_SHELLS, "python", "pypy", "perl", "ruby", "php", "node", "java", "lua", "tclsh")
+_VALUE_OPTIONS = ("-W", "-X", "-I", "-d", "-cp", "-classpath", "--require", "-o", "-O")
 # Programs that do many things: the first plain word says which.
-SUBCOMMANDS = _words(
+_SUBCOMMANDS = _words(
     "git docker podman docker-compose systemctl service apt apt-get aptitude dnf yum apk snap"
     " flatpak brew npm yarn pip pip3 restic borg rclone certbot kubectl aws gcloud zfs zpool btrfs"
     " mdadm ip nmcli wp drush composer rake bundle snapper"
 )
-
-WEB_CLIENTS = _words("curl wget http https lynx")
-
-# Words of the shell that stand before a command.
-KEYWORDS = _words("{ } ! if then elif else fi while until do done")
-
-# Commands that prepare or guard another one; they name a line only where it has no other.
-ASIDES = _words(
+_WEB_CLIENTS = ("curl", "wget", "http", "https", "lynx")
+_KEYWORDS = _words("{ } ! if then elif else fi while until do done")
+# Commands that prepare or guard another one; they name a line only if it has no other.
+_ASIDES = _words(
     "[ [[ test cd pushd popd true false : exit return sleep export unset set umask ulimit . source"
     " mkdir echo printf date hostname trap wait shopt which type hash read local for case"
 )
 
-
 _STEM_MOST = 64
-_READ_MOST = 4096  # characters of a command that are looked at
+_READ_MOST = 4096  # characters of a command that are read
 _DEPTH_MOST = 4  # sh -c "sh -c '...'"
-
 _OPERATOR = re.compile(r"[();<>|&]+")
 _REDIRECTION = re.compile(r"[&\d]*[<>]+[&|]?")
 _ENV_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.ASCII | re.DOTALL)
 _EXTENSION = re.compile(
-    r"\.(?:sh|bash|zsh|ksh|csh|fish|py|pyc|pl|rb|php\d?|phar|js|mjs|ts|lua|tcl|jar|exe|bin|run)\Z",
+    r"(?<=.)\.(?:sh|bash|zsh|ksh|csh|fish|py|pyc|pl|rb|php\d?|js|mjs|ts|lua|tcl|jar|exe|bin|run)\Z",
     re.IGNORECASE,
 )
-_VERSION = re.compile(r"[\d.]+")
 _HOST = re.compile(r"https?://(?:[^/@]*@)?([^/:?#]+)", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 
 
 def suggest_stem(command: str) -> str:
-    """A valid schedule name for a shell command; always the same one for the same command."""
+    """Suggest a valid schedule name for a shell command: always the same for the same command."""
     found = _find_main(command[:_READ_MOST], depth=0)
     slug = _slug(found) if found else ""
     if slug:
@@ -134,10 +97,10 @@ def suggest_stem(command: str) -> str:
 
 
 def take_name(stem: str, *, taken: dict[str, int]) -> str:
-    """The stem, or the first of stem-2, stem-3, ... that is not taken, and take it.
+    """Take the stem, or the first of stem-2, stem-3, ... that is free.
 
-    `taken` holds every used name with the last number that was tried behind it: counting on from
-    there keeps a crontab of a hundred thousand equal lines from taking forever.
+    `taken` holds every used name with the last number tried behind it, so that a crontab of a
+    hundred thousand equal lines takes linear time.
     """
     name = stem
     number = taken.get(stem, 0)
@@ -152,7 +115,7 @@ def take_name(stem: str, *, taken: dict[str, int]) -> str:
 
 def _find_main(command: str, *, depth: int) -> str | None:
     segments = [_strip_front(words) for words in _split_segments(command)]
-    # What begins with a dash goes on after a substitution: [ $(date +%d) -le 7 ].
+    # A segment that begins with a dash is the rest of a substitution: [ $(date +%d) -le 7 ].
     segments = [words for words in segments if words and not words[0].startswith("-")]
     for words in segments:
         name = _name_segment(words, depth=depth)
@@ -162,7 +125,7 @@ def _find_main(command: str, *, depth: int) -> str | None:
 
 
 def _split_segments(command: str) -> list[list[str]]:
-    """The words of each simple command, redirections left out."""
+    """Split into the words of each simple command, without redirections."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -188,101 +151,92 @@ def _split_segments(command: str) -> list[list[str]]:
 
 def _strip_front(words: list[str]) -> list[str]:
     start = 0
-    while start < len(words) and (words[start] in KEYWORDS or _ENV_WORD.fullmatch(words[start])):
+    while start < len(words) and (words[start] in _KEYWORDS or _ENV_WORD.fullmatch(words[start])):
         start += 1
     return words[start:]
 
 
-def _name_segment(words: Sequence[str], *, depth: int) -> str | None:
-    """The name of one simple command, looking through wrappers; None where it is an aside."""
-    rest = list(words)
+def _name_segment(words: list[str], *, depth: int) -> str | None:
+    """Name one simple command; None if it only prepares or guards another one."""
+    rest = words
     while rest:
-        program = _base_name(rest[0])
-        if program == "command" and rest[1:2] in (["-v"], ["-V"]):
-            return None  # asks whether there is such a command
-        if program in WRAPPERS:
-            script, rest = _unwrap(program, rest[1:])
-            if script is not None:
-                return _find_main(script, depth=depth + 1) if depth < _DEPTH_MOST else program
-            rest = _strip_front(rest)
-            continue
-        return _name_program(program, rest, depth=depth)
+        program, *behind = rest
+        program = _base_name(program)
+        interpreter = re.sub(r"[\d.]+", "", program)
+        if program in _ASIDES or (program == "command" and behind[:1] in (["-v"], ["-V"])):
+            return None
+        if program in _WRAPPERS:
+            script, rest = _unwrap(program, behind)
+            if script is not None and depth < _DEPTH_MOST:
+                return _find_main(script, depth=depth + 1)
+        elif interpreter in _INTERPRETERS:
+            return _name_interpreted(interpreter, behind, depth=depth)
+        else:
+            return _name_program(program, behind)
     return _base_name(words[0])
 
 
-def _unwrap(program: str, words: list[str]) -> tuple[str | None, list[str]]:
+def _unwrap(wrapper: str, words: list[str]) -> tuple[str | None, list[str]]:
     """What a wrapper runs: a script text (`su -c TEXT`), or the words of a command."""
-    wrapper = WRAPPERS[program]
-    positionals = wrapper.positionals
+    options = _WRAPPERS[wrapper]
+    before = options.count("+")
     position = 0
     while position < len(words):
         word = words[position]
-        position += 1
-        if word in wrapper.script_options and position < len(words):
-            return words[position], []
-        if word in wrapper.value_options:
+        if word in _SCRIPT_OPTIONS and wrapper in _TAKE_SCRIPTS and position + 1 < len(words):
+            return words[position + 1], []
+        if word in options:
+            position += 2
+        elif word.startswith("-"):
             position += 1
-        elif word == "--" or word.startswith("-"):
-            continue
-        elif positionals:
-            positionals -= 1
+        elif before:
+            before -= 1
+            position += 1
         else:
-            return None, words[position - 1 :]
-    return None, []
+            break
+    return None, _strip_front(words[position:])
 
 
-def _name_program(program: str, words: list[str], *, depth: int) -> str | None:
-    if program in ASIDES:
-        return None
-    plain = _VERSION.sub("", program) if program not in INTERPRETERS else program
-    if plain in INTERPRETERS:
-        return _name_interpreted(plain, words[1:], depth=depth)
-    if program == "run-parts":
-        folders = [word for word in words[1:] if not word.startswith("-")]
-        return _base_name(folders[-1]) if folders else program
-    if program in WEB_CLIENTS:
-        hosts = [match[1] for word in words[1:] if (match := _HOST.match(word))]
-        return f"{program}-{hosts[0]}" if hosts else program
-    if program in SUBCOMMANDS:
-        verbs = [word for word in words[1:] if _PLAIN_WORD.fullmatch(word)]
-        return f"{program}-{verbs[0]}" if verbs else program
-    return program
+def _name_program(program: str, words: list[str]) -> str:
+    plain = [word for word in words if not word.startswith("-")]
+    if program == "run-parts" and plain:
+        return _base_name(plain[-1])
+    if program in _WEB_CLIENTS:
+        parts = [match[1] for word in words if (match := _HOST.match(word))]
+    else:
+        is_split = program in _SUBCOMMANDS
+        parts = [word for word in words if is_split and _PLAIN_WORD.fullmatch(word)]
+    return "-".join([program, *parts[:1]])
 
 
 def _name_interpreted(program: str, words: list[str], *, depth: int) -> str | None:
-    """The script's name, the module's, or what an inline script names."""
-    position = 0
-    while position < len(words):
-        word = words[position]
-        following = words[position + 1] if position + 1 < len(words) else ""
+    """Name the script or module that an interpreter runs, or what an inline script names."""
+    while words:
+        word, *words = words
+        following = words[0] if words else ""
+        is_short = not word.startswith("--")
         if not word.startswith("-"):
             return _base_name(word)
-        if program in SHELLS and _is_inline(word, "c"):
-            return _find_main(following, depth=depth + 1) if depth < _DEPTH_MOST else program
-        if word == "-m" and program.startswith(("python", "pypy")):
+        if word == "-m":
             return following
-        if _is_inline(word, "c" if program.startswith(("python", "pypy")) else "er"):
-            # The customary random delay: perl -e 'sleep int(rand(3600))' && ...
+        if program in _SHELLS and is_short and word.endswith("c"):
+            return _find_main(following, depth=depth + 1) if depth < _DEPTH_MOST else program
+        if word in _VALUE_OPTIONS:
+            words = words[1:]
+        elif is_short and word[-1] in "cer":
+            # A usual random delay: perl -e 'sleep int(rand(3600))' && ...
             return None if "sleep" in following else program
-        position += 2 if word in INTERPRETERS[program] else 1
     return program
 
 
-def _is_inline(option: str, letters: str) -> bool:
-    return not option.startswith("--") and option[-1] in letters
-
-
 def _base_name(word: str) -> str:
-    """The last part of a path without a script's extension; the word where nothing is left."""
+    """The last part of a path without a script's extension."""
     base = word.rstrip("/").rpartition("/")[2] or word
-    extension = _EXTENSION.search(base)
-    if extension is not None and extension.start() > 0:
-        return base[: extension.start()]
-    return base
+    return _EXTENSION.sub("", base)
 
 
 def _slug(text: str) -> str:
-    """The text with only the letters that a schedule name may have; '' where none is left."""
+    """The text with only the letters that a schedule name can have."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^A-Za-z0-9_.]+", "-", plain)[:_STEM_MOST].strip("-._")
     return f"job-{slug}" if slug.isdigit() else slug
