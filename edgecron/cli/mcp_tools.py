@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.values import NamedTuple
-from edgecron.cli.mcp_session import (
+from edgecron.cli.mcp_calls import (
     MOST_OUTPUT,
     OUTPUT_LINES,
     Arguments,
@@ -24,7 +24,7 @@ from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import unreadable_words
 
 if TYPE_CHECKING:
-    from edgecron.cli.mcp_session import ToolSession
+    from edgecron.cli.mcp_calls import ToolSession
     from edgecron.client.json_forms import Shape
 
 _MOST_ID = 2**63 - 1

@@ -77,12 +77,6 @@ def process_of_terminal(
         os.close(outer)
 
 
-def hang_up(outer: int) -> None:
-    """Let the terminal go away, as when its window is closed; the number stays taken."""
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), outer)
-
-
 def resize(outer: int, size: tuple[int, int]) -> None:
     """Give a terminal so many columns and rows. Whoever reads it is told by SIGWINCH alone."""
     columns, rows = size
