@@ -1,25 +1,17 @@
-"""The time fields of a crontab line, by cron's own grammar.
+"""The time fields of a crontab line, and the lines of an anacrontab.
 
-Our trigger gate knows more than cron (`L`, `5#2`, `H`) and reads a few texts otherwise: Debian's
-cron takes `1#2` for `1`, `*5` for `*` and `fri-sun` for never, where ours would run. So a field
-outside the plain grammar that every cron reads alike is named rather than guessed at.
+The trigger gate accepts more than cron (`L`, `5#2`, `H`) and reads a few texts otherwise: Debian's
+cron takes `1#2` for `1`, `*5` for `*` and `fri-sun` for never. So a field outside the plain grammar
+that every cron reads alike is refused here. Values and ranges are checked by the gate.
 """
 
 from __future__ import annotations
 
 import re
 
-from edgecron.base.values import dataclass
-
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+from edgecron.base.values import NamedTuple, dataclass
 
 _BLANKS = re.compile(r"[ \t]+")
-_ELEMENT = re.compile(
-    r"(?:\*|(?P<first>[0-9]{1,9}|[a-z]{3})(?:-(?P<last>[0-9]{1,9}|[a-z]{3}))?)"
-    r"(?P<step>/[0-9]{1,9})?",
-    re.IGNORECASE | re.ASCII,
-)
 # What is no cron, but known to our gate or to other programs.
 _OURS = re.compile(r"[LWHR?]|[LHR]\W.*|L\d|\d+[LW]|.*#.*", re.IGNORECASE | re.ASCII | re.DOTALL)
 
@@ -58,20 +50,27 @@ class Timing:
     rest: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+class _Field(NamedTuple):
     name: str
-    low: int
-    high: int
-    names: tuple[str, ...] = ()
+    most: int
+    element: re.Pattern[str]
+
+
+def _field(name: str, most: int, names: str = "") -> _Field:
+    value = rf"(?:[0-9]{{1,9}}{names})"
+    element = rf"(?:\*|(?P<first>{value})(?:-(?P<last>{value}))?)(?P<step>/[0-9]{{1,9}})?"
+    return _Field(name, most, re.compile(element, re.IGNORECASE | re.ASCII))
 
 
 _FIELDS = (
-    _Field("minute", 0, 59),
-    _Field("hour", 0, 23),
-    _Field("day of month", 1, 31),
-    _Field("month", 1, 12, _MONTHS),
-    _Field("day of week", 0, 7, _DAYS),
+    _field("minute", 59),
+    _field("hour", 23),
+    _field("day of month", 31),
+    _field("month", 12, "|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"),
+    _field("day of week", 7, "|sun|mon|tue|wed|thu|fri|sat"),
 )
 
 
@@ -114,67 +113,33 @@ def _check_rest(trigger: str, rest: str) -> Timing | Fault:
 
 
 def _find_fault(field: _Field, text: str) -> Fault | None:
+    """Find what cron does not know, or reads otherwise than the gate. The gate finds the rest."""
     for element in text.split(","):
-        fault = _find_element_fault(field, element)
-        if fault is not None:
-            return fault
+        match = field.element.fullmatch(element)
+        if match is None:
+            return _explain(field, element)
+        first, last, step = match["first"], match["last"], match["step"]
+        if first and step and not last:
+            return Fault(
+                message=f"{field.name} {element!a} is refused by cron, or taken for {first} alone",
+                hint=f"write {first}-{field.most}{step}, or {first}",
+            )
+        if last and last.lower() == "sun" and first.lower() != "sun":
+            return Fault(
+                message=f"{field.name} {element!a} runs backwards, which cron takes for never",
+                hint=f"write {_DAYS.index(first.lower()) if first.lower() in _DAYS else first}-7",
+            )
     return None
-
-
-def _find_element_fault(field: _Field, element: str) -> Fault | None:
-    match = _ELEMENT.fullmatch(element)
-    if match is None:
-        return _explain(field, element)
-    step = match["step"]
-    if step is not None and int(step[1:]) == 0:
-        return Fault(message=f"{field.name} {element!a} has a step of 0, expected 1 or more")
-    if match["first"] is None:
-        return None
-    first = _read_number(field, match["first"])
-    last = _read_number(field, match["last"] or match["first"])
-    if first is None or last is None:
-        return _explain(field, element)
-    if not match["last"] and step is not None:
-        return Fault(
-            message=f"{field.name} {element!a} is refused by cron, or taken for {first} alone",
-            hint=f"write {first}-{field.high}{step}, or {first}",
-        )
-    if last < first:
-        return Fault(
-            message=f"{field.name} {element!a} runs backwards, which cron takes for never",
-            hint=_suggest_range(field, first, last),
-        )
-    return None
-
-
-def _read_number(field: _Field, text: str) -> int | None:
-    """The number of a digit or name text; None where the field does not have it."""
-    if text.isdigit():
-        number = int(text)
-        return number if field.low <= number <= field.high else None
-    name = text.lower()
-    return field.names.index(name) + field.low if name in field.names else None
-
-
-def _suggest_range(field: _Field, first: int, last: int) -> str:
-    if field.names == _DAYS and last == 0:
-        return f"write {first}-7"
-    return f"write {first}-{field.high},{field.low}-{last}"
 
 
 def _explain(field: _Field, element: str) -> Fault:
-    expected = f"{field.low}-{field.high}"
-    if field.names:
-        expected += f" or {field.names[0]}-{field.names[-1]}"
     hint = None
     if "~" in element:
         hint = "a random time is not carried over: write a fixed one, and use --jitter to spread"
     elif _OURS.fullmatch(element):
         hint = "cron itself does not know this form; add it with: edgecron add NAME --cron TEXT"
-    return Fault(
-        message=f"{field.name} is {element[:60]!a}, expected {expected}, a range, a list or a step",
-        hint=hint,
-    )
+    message = f"{field.name} is {element[:60]!a}, expected a value, a range, a list or a step"
+    return Fault(message=message, hint=hint)
 
 
 _LINE = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+(\S.*)", re.DOTALL)

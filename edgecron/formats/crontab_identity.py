@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from edgecron.base.errors import InvalidInput
@@ -30,21 +30,23 @@ def match_entries(
     specs: Mapping[int, ScheduleSpec],
     *,
     source: str,
+    is_exact: bool = False,
 ) -> tuple[list[Match], list[Entry]]:
     """Find the schedule that each line became, and the lines that became none yet.
 
     `specs` are the schedules that exist, by id. A line that says the same as at its import is
-    found whatever its file is called now; one that has changed, among those of `source`.
+    found whatever its file is called now. A changed line is found among those of `source`, or not
+    at all if `is_exact`.
     """
     # A schedule that exists comes before a removed one that the same line made earlier.
     ordered = sorted(imported, key=lambda one: one.schedule_id not in specs)
     left = {one.schedule_id: (one, _read(one)) for one in ordered}
     matches: dict[int, Match] = {}
     entries = list(entries)
-    for is_exact, key_of in _LEVELS:
+    for level, key_of in enumerate(_LEVELS[:1] if is_exact else _LEVELS):
         waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
         for schedule_id, (one, imprint) in left.items():
-            if is_exact or one.source in (None, source):
+            if level == 0 or one.source in (None, source):
                 waiting[key_of(imprint)].append(schedule_id)
         for number, entry in enumerate(entries):
             if number in matches:
@@ -169,33 +171,12 @@ def _key(*names: str) -> Callable[[Imprint], Hashable]:
 
 
 # From sure to likely: the same line; its variables, its time or its command have changed.
-_LEVELS: tuple[tuple[bool, Callable[[Imprint], Hashable]], ...] = (
-    (True, _key(*_KEYS)),
-    (False, _key("triggers", "command", "user")),
-    (False, _key("command", "user")),
-    (False, _key("triggers", "stem", "user")),
+_LEVELS = (
+    _key(*_KEYS),
+    _key("triggers", "command", "user"),
+    _key("command", "user"),
+    _key("triggers", "stem", "user"),
 )
-
-
-Fingerprint = tuple[object, ...]
-
-
-def fingerprint(spec: ScheduleSpec) -> Fingerprint:
-    """What makes two schedules the same line of a crontab: when, what, as whom and with what.
-
-    Neither name, description nor policies: a person may have changed those since an import.
-    """
-    job = spec.job
-    return (
-        tuple(" ".join(trigger.split()) for trigger in spec.triggers),
-        spec.timezone,
-        job.kind,
-        job.argv,
-        job.stdin or "",
-        tuple(sorted(job.env.items())),
-        job.cwd,
-        job.user,
-    )
 
 
 def find_new(
@@ -209,24 +190,17 @@ def find_new(
     An existing schedule stands for one line: of two equal lines, one may be new. New ones get
     names that are neither an existing schedule's nor in `taken`; known ones bear the existing name.
     """
-    names_by_fingerprint: defaultdict[Fingerprint, list[str]] = defaultdict(list)
-    used = dict.fromkeys(taken, 1)
-    for spec in existing:
-        names_by_fingerprint[fingerprint(spec)].append(spec.name)
-        used[spec.name] = 1
-    new: list[Entry] = []
-    known: list[Entry] = []
-    met: Counter[Fingerprint] = Counter()
-    for entry in entries:
-        mark = fingerprint(entry.spec)
-        names = names_by_fingerprint.get(mark, [])
-        if met[mark] < len(names):
-            known.append(_rename(entry, names[met[mark]]))
-        else:
-            name = take_name(entry.stem, taken=used)
-            new.append(_rename(entry, name))
-        met[mark] += 1
-    return Comparison(new=tuple(new), known=tuple(known))
+    specs = dict(enumerate(existing))
+    there = [
+        Imported(schedule_id=number, source=None, imprint=None, spec=spec)
+        for number, spec in specs.items()
+    ]
+    same, rest = match_entries(entries, there, specs, source="", is_exact=True)
+    used = dict.fromkeys([*taken, *(spec.name for spec in specs.values())], 1)
+    return Comparison(
+        new=tuple(_rename(entry, take_name(entry.stem, taken=used)) for entry in rest),
+        known=tuple(_rename(one.entry, specs[one.schedule_id].name) for one in same),
+    )
 
 
 def _rename(entry: Entry, name: str) -> Entry:

@@ -99,7 +99,7 @@ def test_what_cron_refuses_is_a_problem(read: Read, fields: str) -> None:
     [
         ("5/10 * * * *", "write 5-59/10, or 5"),
         ("0 5 * * fri-sun", "write 5-7"),
-        ("0 22-2 * * *", "write 22-23,0-2"),
+        ("0 22-2 * * *", "write 22,23,0,1,2"),
         ("0~30 * * * *", "--jitter"),
         ("0 5 L * *", "edgecron add"),
         ("0 5 15W * *", "edgecron add"),
