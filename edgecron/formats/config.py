@@ -204,22 +204,14 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 
 
 def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
-    """The variable of a setting that somebody meant with this name, None if nothing is near."""
-    from difflib import get_close_matches
+    """Find the variable that was probably meant, by its name with or without the section."""
+    from edgecron.formats.toml import suggest
 
     word = name.removeprefix(_PREFIX)
-    # By its own name, without the section, or by its key: EDGECRON_BURST, EDGECRON_DATABASE.
-    names = {key.rpartition(".")[2].upper(): variable for variable, key in known.items()}
-    if word in names:
-        return names[word]
-    # A slip in a section or in a name without one. What all share would make all of them near.
+    by_own_name = {key.rpartition(".")[2].upper(): variable for variable, key in known.items()}
     words = {variable.removeprefix(_PREFIX): variable for variable in (*known, FILE_VARIABLE)}
-    tops = {text for text, variable in words.items() if "." not in known.get(variable, "")}
-    close = get_close_matches(word, tops, n=1, cutoff=0.75)
-    section, _, _ = word.partition("_")
-    if not close and get_close_matches(section, _SECTIONS, n=1, cutoff=0.75):
-        close = get_close_matches(word, words, n=1)
-    return words[close[0]] if close else None
+    close = suggest(word, words)
+    return by_own_name.get(word) or (None if close is None else words[close])
 
 
 def _flag_of(key: str) -> str:

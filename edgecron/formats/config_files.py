@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,11 @@ from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_kinds import Text
 from edgecron.formats.config_settings import SECTIONS, SETTINGS
-from edgecron.formats.toml import MOST_LEVELS, find_too_deep
+from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep, suggest
 
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_HEADER = re.compile(r"\s*\[\s*([^\[\]#]+?)\s*\]")
-_KEY = re.compile(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=")
-_BLANK = str.maketrans("", "", " \"'")
 # What people write instead.
 _OTHER_WORDS = {"tz": "timezone", "db": "database", "colour": "color", "output_cap": "output"}
 
@@ -67,21 +64,12 @@ def wrong(path: Path, content: str, key: str, error: InvalidInput) -> InvalidCon
 
 
 def line_of(content: str, key: str) -> int | None:
-    """The line where a key is set, or its section begins; None where that can't be told."""
-    section = ""
-    found: dict[str, int] = {}
-    for number, line in enumerate(content.splitlines(), 1):
-        if header := _HEADER.match(line):
-            section = header[1].translate(_BLANK)
-            found.setdefault(section, number)
-        elif name := _KEY.match(line):
-            full = f"{section}.{name[1].translate(_BLANK)}".lstrip(".")
-            found.setdefault(full, number)
-    while key:
-        if key in found:
-            return found[key]
-        key = key.rpartition(".")[0]  # an inline table, as in `limits = {burst = 5}`
-    return None
+    """Find the line where a key is set, or its section begins."""
+    lines = find_lines(content)
+    names = tuple(key.split("."))
+    while names and names not in lines:
+        names = names[:-1]  # an inline table, as in `limits = {burst = 5}`
+    return lines.get(names)
 
 
 def _read_trusted(path: Path, *, is_system: bool) -> bytes:
@@ -214,26 +202,14 @@ def _suggest(section: str, name: str) -> str | None:
     """What may have been meant: in this section first, then in another one."""
     word = name.lower().replace("-", "_")
     word = _OTHER_WORDS.get(word, word)
-    within = _closest(word, _names_of(section))
+    within = suggest(word, _names_of(section), cutoff=0.65)
     if within is not None:
-        return f"{section}.{within}" if section else _as_header(within)
+        if section:
+            return f"{section}.{within}"
+        return f"[{within}]" if within in SECTIONS else within
     by_name = {setting.name: setting.key for setting in reversed(SETTINGS.values())}
-    elsewhere = _closest(word, by_name)
+    elsewhere = suggest(word, by_name, cutoff=0.65)
     return None if elsewhere is None else by_name[elsewhere]
-
-
-def _as_header(name: str) -> str:
-    return f"[{name}]" if name in SECTIONS else name
-
-
-def _closest(word: str, names: Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
-    known = list(names)
-    if word in known:
-        return word
-    close = get_close_matches(word, known, n=1, cutoff=0.65)
-    return close[0] if close else None
 
 
 def _at(path: Path, content: str, key: str) -> str:

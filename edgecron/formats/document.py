@@ -11,7 +11,7 @@ from typing import Any
 from edgecron.base.errors import InvalidDocument
 from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_values import SCHEDULES, Document, Problem, Wanted, refuse
-from edgecron.formats.toml import MOST_LEVELS, find_too_deep
+from edgecron.formats.toml import MOST_LEVELS, find_too_deep, suggest
 
 MOST_BYTES = 16 * 1024 * 1024
 _TWICE = re.compile(r"cannot declare .* twice|cannot overwrite a value")
@@ -101,10 +101,8 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _stray(key: str, value: object) -> Problem:
-    from difflib import get_close_matches  # seldom needed, and heavy
-
     name = key
-    if isinstance(value, dict) and value and get_close_matches(key, [SCHEDULES]):
+    if isinstance(value, dict) and value and suggest(key, [SCHEDULES]):
         name = next(iter(value))  # [schedule.backup] is a slip in the first word.
     return Problem(
         key=key,

@@ -14,6 +14,7 @@ from edgecron.formats import option_texts as values
 from edgecron.formats.document_values import Problem, Wanted
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
 from edgecron.formats.option_texts import read_count
+from edgecron.formats.toml import suggest
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.options import (
     JOB_OPTIONS,
@@ -202,10 +203,8 @@ def _with(job: Job, name: str, value: object) -> Job:
 
 
 def _suggestion(key: str) -> str:
-    from difflib import get_close_matches  # seldom needed, and heavy
-
-    close = [_OTHER_WORDS[key]] if key in _OTHER_WORDS else get_close_matches(key, OPTIONS, n=1)
-    return f"did you mean {close[0]}?" if close else "see: edgecron apply --help"
+    meant = _OTHER_WORDS.get(key) or suggest(key, OPTIONS)
+    return f"did you mean {meant}?" if meant else "see: edgecron apply --help"
 
 
 def _policy(option: Option, value: object) -> object:

@@ -6,7 +6,8 @@ Knows what documents hold: text, booleans, whole and other finite numbers, lists
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
@@ -159,3 +160,56 @@ def find_too_deep(text: str, *, most: int = MOST_LEVELS) -> int | None:
         elif token.lastgroup == "end":
             return None  # A text that does not end: tomllib refuses it, and reads no further.
     return None
+
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_HEADING = re.compile(r"\s*\[(?P<names>[^\[\]#]+)\]")
+_KEY = re.compile(rf"\s*(?P<names>{_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*=")
+_FENCES = ('"""', "'''")
+Lines = Mapping[tuple[str, ...], int]
+
+
+def find_lines(text: str) -> Lines:
+    """Find the line, from 1, of each table and key, by their names.
+
+    People are shown these lines: in a document that is written very strangely, some are not found.
+    """
+    found: dict[tuple[str, ...], int] = {}
+    heading: tuple[str, ...] = ()
+    fence: str | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if fence is not None:
+            fence = None if fence in line else fence
+            continue
+        names: tuple[str, ...] = ()
+        if match := _HEADING.match(line):
+            names = heading = _names(match["names"])
+        elif match := _KEY.match(line):
+            names = (*heading, *_names(match["names"]))
+        for depth in range(1, len(names) + 1):
+            found.setdefault(names[:depth], number)
+        fence = next((each for each in _FENCES if line.count(each) == 1), None)
+    return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Read the names of a dotted key; none if it only looks like one, within a long text."""
+    if find_too_deep(f"{text} = 0") is not None:
+        return ()
+    try:
+        inner: object = tomllib.loads(f"{text} = 0")
+    except tomllib.TOMLDecodeError:
+        return ()
+    names = []
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(inner.items()))
+        names.append(name)
+    return tuple(names)
+
+
+def suggest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Find the name that was probably meant, None if no name is similar."""
+    from difflib import get_close_matches  # rarely needed, and slow to load
+
+    close = get_close_matches(word, list(names), n=1, cutoff=cutoff)
+    return close[0] if close else None
