@@ -29,7 +29,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgecron import __version__
 from edgecron.base.errors import NotSupported, UsageError
@@ -46,30 +46,27 @@ from edgecron.cli.service_files import (
 )
 from edgecron.cli.service_machine import (
     carry_out,
+    check_http,
     check_program,
     find_manager,
-    launchd_deeds,
+    launchd_steps,
     lingers,
     places_of,
-    systemd_deeds,
-    warn_of_strangers,
+    scope_of,
+    systemd_steps,
+    wanted_service,
+    warn_of_weakness,
 )
 from edgecron.cli.service_plan import (
     Call,
-    Deed,
     MakeLink,
-    RemoveFile,
-    RemoveFolder,
+    Remove,
+    Step,
     WriteFile,
     diff_lines,
 )
-from edgecron.cli.service_wanted import check_http, scope_of, wanted_service
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_choice
-
-if TYPE_CHECKING:
-    from edgecron.cli.service_plan import Deed
-
 
 USAGE = (
     "install|uninstall|status|print [--user|--system] [--name NAME] [--program PATH]"
@@ -193,14 +190,14 @@ def _install(cli: Session, args: Namespace) -> int:
         check_http(cli, service)
         _refuse_rights(args, service.scope)
         check_program(service.program, version=__version__)
-        warn_of_strangers(cli, service)
+        warn_of_weakness(cli, service)
     if manager is Manager.LAUNCHD:
-        deeds = launchd_deeds(args, service)
+        steps = launchd_steps(args, service)
     else:
-        deeds = systemd_deeds(cli, args, service)
-    _carry_out(cli, args, deeds)
+        steps = systemd_steps(cli, args, service)
+    _carry_out(cli, args, steps)
     if not args.dry_run and not cli.is_json:
-        _say_installed(cli, args, service, has_changed=bool(deeds))
+        _say_installed(cli, args, service, has_changed=bool(steps))
     return 0
 
 
@@ -210,12 +207,12 @@ def _uninstall(cli: Session, args: Namespace) -> int:
     if args.root is None:
         _refuse_rights(args, service.scope)
     if manager is Manager.LAUNCHD:
-        deeds = launchd_deeds(args, service)
+        steps = launchd_steps(args, service)
     else:
-        deeds = systemd_deeds(cli, args, service)
-    _carry_out(cli, args, deeds)
+        steps = systemd_steps(cli, args, service)
+    _carry_out(cli, args, steps)
     if not args.dry_run and not cli.is_json:
-        done = "has been removed" if deeds else "is not installed"
+        done = "has been removed" if steps else "is not installed"
         cli.say(f"{service.id} {done}; what runs goes on, and the database stays")
         if service.scope is Scope.USER and lingers(args):
             cli.say("you still linger, maybe for other services: loginctl disable-linger")
@@ -238,22 +235,22 @@ def _refuse_rights(args: Namespace, scope: Scope) -> None:
         )
 
 
-def _carry_out(cli: Session, args: Namespace, deeds: list[Deed]) -> None:
-    def tell(deed: Deed) -> None:
+def _carry_out(cli: Session, args: Namespace, steps: list[Step]) -> None:
+    def tell(step: Step) -> None:
         if not cli.is_json:
-            for line in deed_lines(deed):
+            for line in step_lines(step):
                 cli.put(line)
 
     if args.dry_run:
-        for deed in deeds:
-            tell(deed)
+        for step in steps:
+            tell(step)
     else:
-        carry_out(deeds, tell=tell)
+        carry_out(steps, tell=tell)
     if cli.is_json:
-        objects: list[dict[str, Any]] = [deed_object(deed) for deed in deeds]
+        objects: list[dict[str, Any]] = [step_object(step) for step in steps]
         cli.put_json(objects)
     elif args.dry_run:
-        cli.say("nothing of it was done" if deeds else "there is nothing to do")
+        cli.say("nothing of it was done" if steps else "there is nothing to do")
 
 
 def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
@@ -272,30 +269,28 @@ def _say_installed(cli: Session, args: Namespace, service: Service, *, has_chang
         )
 
 
-def deed_lines(deed: Deed) -> Iterator[str]:
+def step_lines(step: Step) -> Iterator[str]:
     """One line, and of a file that is written its text, or what changes in it."""
-    match deed:
+    match step:
         case WriteFile(path=path, text=text, before=before):
             yield f"{'write' if before is None else 'change':<8}{path}"
             lines = text.splitlines()
             if before is not None:
                 lines = diff_lines(path, before=before, text=text)
             yield from (f"    {line}".rstrip() for line in lines)
-        case RemoveFile(path=path):
-            yield f"{'remove':<8}{path}"
-        case RemoveFolder(path=path):
-            yield f"{'remove':<8}{path}, where it is empty"
+        case Remove(path=path, is_folder=is_folder):
+            yield f"{'remove':<8}{path}{', where it is empty' if is_folder else ''}"
         case MakeLink(path=path, target=target):
             yield f"{'link':<8}{path} to {target}"
         case Call(argv=argv):
             yield f"{'run':<8}{shlex.join(argv)}"
 
 
-def deed_object(deed: Deed) -> dict[str, Any]:
-    match deed:
+def step_object(step: Step) -> dict[str, Any]:
+    match step:
         case WriteFile(path=path, text=text):
             return {"act": "write", "path": str(path), "text": text}
-        case RemoveFile(path=path) | RemoveFolder(path=path):
+        case Remove(path=path):
             return {"act": "remove", "path": str(path)}
         case MakeLink(path=path, target=target):
             return {"act": "link", "path": str(path), "target": target}

@@ -10,22 +10,22 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
+from edgecron.base.bundle import find_bundle
 from edgecron.base.errors import EdgecronError, InvalidInput, NotSupported, os_words
 from edgecron.base.files import check_folder, find_weakness, write_whole
-from edgecron.base.paths import make_folders
+from edgecron.base.paths import is_root, make_folders, resolve_path, user_config_path
+from edgecron.base.tokens import read_token
 from edgecron.base.values import dataclass
 from edgecron.cli.service_files import Manager, Scope, Service, launchd_label, launchd_plist
 from edgecron.cli.service_plan import (
     Call,
-    Deed,
     FileChanged,
     MakeLink,
     Places,
-    RemoveFile,
-    RemoveFolder,
-    Seen,
+    Remove,
+    Step,
+    Texts,
     UnitState,
     Wish,
     WriteFile,
@@ -37,11 +37,6 @@ from edgecron.cli.service_plan import (
 )
 from edgecron.cli.session import Session
 from edgecron.supervisor.environment import DEFAULT_PATH
-
-if TYPE_CHECKING:
-    from edgecron.cli.service_files import Service
-    from edgecron.cli.service_plan import Deed, UnitState
-
 
 _BOUND_S = 120  # systemd waits for READY before a start has succeeded
 
@@ -86,8 +81,8 @@ def ask(argv: Sequence[str]) -> Answer:
     return Answer(code=said.returncode, out=said.stdout.strip(), err=said.stderr.strip())
 
 
-def see(paths: Iterable[Path]) -> Seen:
-    """The texts of files, of those that are there. Raises EdgecronError where one can't be read."""
+def read_texts(paths: Iterable[Path]) -> Texts:
+    """Read the files that exist. Raises EdgecronError if one can't be read."""
     texts = {}
     for path in paths:
         try:
@@ -96,32 +91,32 @@ def see(paths: Iterable[Path]) -> Seen:
             continue
         except OSError as error:
             raise EdgecronError(f"{path} can't be read: {os_words(error)}") from error
-    return Seen(texts=texts)
+    return texts
 
 
-def carry_out(deeds: Iterable[Deed], *, tell: Callable[[Deed], object]) -> None:
-    """Do one after the other, told before each. Raises EdgecronError where one can't be done."""
-    for deed in deeds:
-        tell(deed)
+def carry_out(steps: Iterable[Step], *, tell: Callable[[Step], object]) -> None:
+    """Do one step after the other, each shown before. Raises EdgecronError if one can't be done."""
+    for step in steps:
+        tell(step)
         try:
-            _do(deed)
+            _do(step)
         except OSError as error:
             raise EdgecronError(
                 os_words(error), hint="what was done before it stays done; begin again"
             ) from error
 
 
-def _do(deed: Deed) -> None:
-    match deed:
+def _do(step: Step) -> None:
+    match step:
         case WriteFile(path=path, text=text):
             make_folders(path.parent, mode=0o755)
-            # Readable for all: so are those of packages.
+            # Readable for all users, as the units of packages are.
             write_whole(path, [text.encode("utf-8", "surrogateescape")], mode=0o644)
-        case RemoveFile(path=path):
-            path.unlink(missing_ok=True)
-        case RemoveFolder(path=path):
+        case Remove(path=path, is_folder=True):
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
+        case Remove(path=path):
+            path.unlink(missing_ok=True)
         case MakeLink(path=path, target=target):
             make_folders(path.parent, mode=0o755)
             check_folder(path.parent)
@@ -227,37 +222,20 @@ def check_program(words: Sequence[str], *, version: str) -> None:
         )
 
 
-def find_strangers(path: str) -> list[str]:
-    """Who else than root may change a program, by owner and mode of it and of its folders.
-
-    In words; none where only root may. A link counts as what it leads to, too.
-    """
-    found = []
-    for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
-        for place in (Path(each), *Path(each).parents):
-            try:
-                seen = place.stat()
-            except OSError:
-                continue
-            is_sticky = bool(seen.st_mode & 0o1000)
-            if seen.st_uid != 0:
-                found.append(f"{place} belongs to user {seen.st_uid}")
-            elif seen.st_mode & 0o022 and not is_sticky:
-                found.append(f"{place} can be written by others")
-    return list(dict.fromkeys(found))
-
-
-def warn_of_strangers(cli: Session, service: Service) -> None:
-    if service.scope is Scope.SYSTEM and (found := find_strangers(service.program[0])):
+def warn_of_weakness(cli: Session, service: Service) -> None:
+    """Warn if a user other than root can change the program that root will run."""
+    program = Path(service.program[0])
+    weakness = find_weakness(program, may_have_links=True)
+    if service.scope is Scope.SYSTEM and weakness is not None:
         cli.warn(
-            f"root will run {service.program[0]}, but {found[0]}: who can change it gets root's"
+            f"root will run {program}, but {weakness.words}: who can change it gets root's"
             " rights; better a program that is root's alone, by --program"
         )
 
 
-def systemd_deeds(cli: Session, args: Namespace, service: Service) -> list[Deed]:
+def systemd_steps(cli: Session, args: Namespace, service: Service) -> list[Step]:
     places = places_of(args)
-    seen = see(
+    texts = read_texts(
         [places.unit(service), places.strict_drop_in(service), *places.packaged_units(service)]
     )
     linger_user = user_name() if args.linger else None
@@ -270,7 +248,7 @@ def systemd_deeds(cli: Session, args: Namespace, service: Service) -> list[Deed]
     plan = plan_systemd_install if args.action == "install" else plan_systemd_uninstall
     is_live, state = _ask(args, wish)
     try:
-        return plan(wish, places, seen, is_live=is_live, state=state)
+        return plan(wish, places, texts, is_live=is_live, state=state)
     except FileChanged as changed:
         if not cli.is_json:
             for line in changed.diff:
@@ -291,15 +269,15 @@ def _ask(args: Namespace, wish: Wish) -> tuple[bool, UnitState | None]:
     return True, state
 
 
-def launchd_deeds(args: Namespace, service: Service) -> list[Deed]:
+def launchd_steps(args: Namespace, service: Service) -> list[Step]:
     path = places_of(args).plist(service)
     domain = "system" if service.scope is Scope.SYSTEM else f"gui/{os.getuid()}"
     is_loaded = ask(["launchctl", "print", f"{domain}/{launchd_label(service)}"]).code == 0
-    wish, seen = Wish(service=service, is_forced=args.force), see([path])
+    wish, texts = Wish(service=service, is_forced=args.force), read_texts([path])
     if args.action == "uninstall":
-        return plan_launchd_uninstall(wish, path, seen, domain=domain, is_loaded=is_loaded)
+        return plan_launchd_uninstall(wish, path, texts, domain=domain, is_loaded=is_loaded)
     text = launchd_plist(service, home=PurePosixPath(Path.home()))
-    return plan_launchd_install(wish, path, seen, text=text, domain=domain, is_loaded=is_loaded)
+    return plan_launchd_install(wish, path, texts, text=text, domain=domain, is_loaded=is_loaded)
 
 
 def places_of(args: Namespace) -> Places:
@@ -324,3 +302,80 @@ def lingers(args: Namespace) -> bool:
 
 def user_name() -> str:
     return pwd.getpwuid(os.getuid()).pw_name
+
+
+def wanted_service(cli: Session, args: Namespace) -> Service:
+    """What is to be run. Raises InvalidInput."""
+    bundle, scope = find_bundle(), Scope(scope_of(args))
+    if args.program is not None:
+        program: tuple[str, ...] = (args.program,)
+    elif bundle is not None:
+        is_roots = scope is Scope.SYSTEM
+        program = (find_binary(sys.argv[0], file=bundle.file, is_roots=is_roots),)
+    else:
+        program = find_program(sys.argv[0], executable=sys.executable)
+    token_file = cli.token_file
+    if token_file is not None:
+        token_file = str(resolve_path(token_file, what="token file"))
+    return Service(
+        program=program,
+        scope=scope,
+        name=args.name,
+        database=_database(cli, is_user=scope is Scope.USER),
+        config=_config(cli, is_user=scope is Scope.USER),
+        http=_http(cli, args.http),
+        token_file=token_file,
+    )
+
+
+def scope_of(args: Namespace) -> str:
+    """Whose service is meant: root's is the machine's, unless it is said."""
+    return "system" if args.system or (is_root() and not args.user) else "user"
+
+
+def check_http(cli: Session, service: Service) -> None:
+    """Refuse now what the daemon would refuse when it starts. Raises InvalidInput, NotSupported."""
+    if service.http is None:
+        return
+    from edgecron.http.serving import check_served, read_place
+
+    if service.token_file is not None:
+        read_token(service.token_file)
+    place = read_place(service.http, database=cli.own_database_path())
+    check_served(place, has_token=service.token_file is not None)
+
+
+def _database(cli: Session, *, is_user: bool) -> str | None:
+    """The database that is named here and now; None where that is left to the configuration,
+    which the service reads by itself, or is the usual one."""
+    given = cli.config().find("database")
+    is_named = given is not None and (
+        given.origin.startswith("--") or given.origin == "EDGECRON_DB"
+    )
+    # A service manager knows nothing of what a shell has put there.
+    is_moved = given is None and is_user and not is_root() and "XDG_DATA_HOME" in os.environ
+    return str(cli.own_database_path()) if is_named or is_moved else None
+
+
+def _config(cli: Session, *, is_user: bool) -> str | None:
+    """The configuration file that is named here; None if the service finds its file by itself."""
+    given = cli.config_path or os.environ.get("EDGECRON_CONFIG")
+    if given == "none":
+        return given
+    if given:
+        return str(resolve_path(given, what="configuration path"))
+    if not is_user or "XDG_CONFIG_HOME" not in os.environ:
+        return None
+    path = user_config_path()
+    return str(path) if path is not None and path.exists() else None
+
+
+def _http(cli: Session, given: str | None) -> str | None:
+    """Where the API is to be served, without the folder that we are in now. Raises InvalidInput."""
+    if given is None:
+        return None
+    from edgecron.http.serving import UnixPlace, read_place, words
+
+    place = read_place(given, database=cli.own_database_path())
+    # `unix:` alone follows the database.
+    return words(place) if isinstance(place, UnixPlace) and given != "unix:" else given

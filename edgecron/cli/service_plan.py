@@ -7,7 +7,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from edgecron.base.errors import Conflict
-from edgecron.base.values import dataclass
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.cli.service_files import (
     Scope,
     Service,
@@ -80,39 +80,35 @@ class Places:
         return self.config_home / "systemd/user"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteFile:
-    """`before` is what is replaced, None where there is nothing."""
+class WriteFile(NamedTuple):
+    """Write a file. `before` is the text that it replaces."""
 
     path: Path
     text: str
-    before: str | None
+    before: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveFile:
-    path: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveFolder:
-    """Where it is empty."""
+class Remove(NamedTuple):
+    """Remove a file, or a folder if it is empty."""
 
     path: Path
+    is_folder: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MakeLink:
+class MakeLink(NamedTuple):
     path: Path
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A command of the service manager; one that `may_fail` finds nothing to do then."""
+class Call(NamedTuple):
+    """Run a command of the service manager. `may_fail`: it can find nothing to do."""
 
     argv: tuple[str, ...]
     may_fail: bool = False
+
+
+Step = WriteFile | Remove | MakeLink | Call
+Texts = Mapping[Path, str]  # of the files that exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,54 +132,38 @@ class UnitState:
         return self.enabled.startswith("enabled")
 
 
-Deed = WriteFile | RemoveFile | RemoveFolder | MakeLink | Call
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What lies there now: the texts of files, by path; a file that is not there has none."""
-
-    texts: Mapping[Path, str]
-
-    def find(self, path: Path) -> str | None:
-        return self.texts.get(path)
-
-
 def systemctl(scope: Scope) -> tuple[str, ...]:
     return ("systemctl",) if scope is Scope.SYSTEM else ("systemctl", "--user")
 
 
-def plan_files(wanted: Mapping[Path, str], seen: Seen, *, is_forced: bool) -> list[WriteFile]:
-    """The files to write; none of what is there as it should be.
+def plan_files(wanted: Texts, texts: Texts, *, is_forced: bool) -> list[WriteFile]:
+    """List the files to write: those that are not as they should be.
 
-    Raises Conflict where a person has changed or made one, unless that is to be replaced.
+    Raises FileChanged if a person has changed or made one, unless it is to be replaced.
     """
-    deeds = []
+    steps = []
     for path, text in wanted.items():
-        before = seen.find(path)
-        if before == text:
-            continue
-        if before is not None and not is_ours(before) and not is_forced:
-            who = "was changed since edgecron wrote it" if was_ours(before) else "is not edgecron's"
-            raise FileChanged(
-                f"{path} {who}", path=path, diff=diff_lines(path, before=before, text=text)
-            )
-        deeds.append(WriteFile(path=path, text=text, before=before))
-    return deeds
+        before = texts.get(path)
+        if before != text:
+            if before is not None and not is_forced:
+                _check_ours(path, before, diff=diff_lines(path, before=before, text=text))
+            steps.append(WriteFile(path, text, before))
+    return steps
 
 
-def plan_removals(paths: Sequence[Path], seen: Seen, *, is_forced: bool) -> list[RemoveFile]:
-    """The files to remove, of these that are there. Raises Conflict likewise."""
-    deeds = []
-    for path in paths:
-        before = seen.find(path)
-        if before is None:
-            continue
-        if not is_ours(before) and not is_forced:
-            who = "was changed since edgecron wrote it" if was_ours(before) else "is not edgecron's"
-            raise FileChanged(f"{path} {who}", path=path, diff=[])
-        deeds.append(RemoveFile(path=path))
-    return deeds
+def plan_removals(paths: Sequence[Path], texts: Texts, *, is_forced: bool) -> list[Remove]:
+    """List the files to remove, of those that exist. Raises FileChanged as `plan_files` does."""
+    found = [path for path in paths if path in texts]
+    for path in found:
+        if not is_forced:
+            _check_ours(path, texts[path], diff=[])
+    return [Remove(path) for path in found]
+
+
+def _check_ours(path: Path, text: str, *, diff: list[str]) -> None:
+    if not is_ours(text):
+        who = "was changed since edgecron wrote it" if was_ours(text) else "is not edgecron's"
+        raise FileChanged(f"{path} {who}", path=path, diff=diff)
 
 
 class FileChanged(Conflict):
@@ -223,87 +203,87 @@ class Wish:
 
 
 def plan_systemd_install(
-    wish: Wish, places: Places, seen: Seen, *, is_live: bool, state: UnitState | None
-) -> list[Deed]:
+    wish: Wish, places: Places, texts: Texts, *, is_live: bool, state: UnitState | None
+) -> list[Step]:
     """`is_live`: there is a systemd to ask, and `state` is how it has the unit.
 
     Raises Conflict where a file is not ours to replace, and where a package has such a unit that
     is another.
     """
     service, path = wish.service, places.unit(wish.service)
-    wanted = {} if _is_packaged(wish, places, seen) else {path: systemd_unit(service)}
+    wanted = {} if _is_packaged(wish, places, texts) else {path: systemd_unit(service)}
     if wish.is_strict:
         wanted[places.strict_drop_in(service)] = strict_drop_in(service)
-    deeds: list[Deed] = list(plan_files(wanted, seen, is_forced=wish.is_forced))
+    steps: list[Step] = list(plan_files(wanted, texts, is_forced=wish.is_forced))
     if is_live:
-        deeds += _calls_to_begin(service, has_changed=bool(deeds), state=state)
+        steps += _calls_to_begin(service, has_changed=bool(steps), state=state)
     elif not places.has_link(service):
-        deeds.append(MakeLink(path=places.wants(service), target=f"../{path.name}"))
+        steps.append(MakeLink(places.wants(service), f"../{path.name}"))
     if wish.linger_user is not None:
-        deeds += _linger(wish.linger_user, places, is_live=is_live)
-    return deeds
+        steps += _linger(wish.linger_user, places, is_live=is_live)
+    return steps
 
 
 def plan_systemd_uninstall(
-    wish: Wish, places: Places, seen: Seen, *, is_live: bool, state: UnitState | None
-) -> list[Deed]:
+    wish: Wish, places: Places, texts: Texts, *, is_live: bool, state: UnitState | None
+) -> list[Step]:
     """Likewise. Nothing of ours is left, also where somebody has removed the unit itself before;
     what people have put into drop-ins is.
     """
     service = wish.service
     ours = [places.unit(service), places.strict_drop_in(service)]
-    removals = plan_removals(ours, seen, is_forced=wish.is_forced)
+    removals = plan_removals(ours, texts, is_forced=wish.is_forced)
     units = (places.unit(service), *places.packaged_units(service))
-    has_unit = any(seen.find(path) is not None for path in units)
-    deeds: list[Deed] = []
+    has_unit = any(texts.get(path) is not None for path in units)
+    steps: list[Step] = []
     if is_live:
         is_ours = bool(removals)
-        deeds += _calls_to_end(service, state=state, has_unit=has_unit, is_ours=is_ours)
+        steps += _calls_to_end(service, state=state, has_unit=has_unit, is_ours=is_ours)
     if places.has_link(service) and not (is_live and has_unit):
-        deeds.append(RemoveFile(path=places.wants(service)))
-        deeds.append(RemoveFolder(path=places.wants(service).parent))
-    deeds += removals
-    if places.strict_drop_in(service) in seen.texts:
-        deeds.append(RemoveFolder(path=places.drop_ins(service)))
-    if is_live and (removals or (deeds and not has_unit)):
+        steps.append(Remove(places.wants(service)))
+        steps.append(Remove(places.wants(service).parent, is_folder=True))
+    steps += removals
+    if places.strict_drop_in(service) in texts:
+        steps.append(Remove(places.drop_ins(service), is_folder=True))
+    if is_live and (removals or (steps and not has_unit)):
         words = systemctl(service.scope)
-        deeds.append(Call(argv=(*words, "daemon-reload")))
+        steps.append(Call((*words, "daemon-reload")))
         # There may be nothing to forget of it.
-        deeds.append(Call(argv=(*words, "reset-failed", f"{service.id}.service"), may_fail=True))
-    return deeds
+        steps.append(Call((*words, "reset-failed", f"{service.id}.service"), may_fail=True))
+    return steps
 
 
 def plan_launchd_install(
-    wish: Wish, path: Path, seen: Seen, *, text: str, domain: str, is_loaded: bool
-) -> list[Deed]:
+    wish: Wish, path: Path, texts: Texts, *, text: str, domain: str, is_loaded: bool
+) -> list[Step]:
     """`domain` is launchd's word for whose services they are: system, or gui/501."""
-    deeds: list[Deed] = list(plan_files({path: text}, seen, is_forced=wish.is_forced))
-    if deeds and is_loaded:
-        deeds.insert(0, _bootout(wish.service, domain))
-    if deeds or not is_loaded:
-        deeds.append(Call(argv=("launchctl", "enable", f"{domain}/{launchd_label(wish.service)}")))
-        deeds.append(Call(argv=("launchctl", "bootstrap", domain, str(path))))
-    return deeds
+    steps: list[Step] = list(plan_files({path: text}, texts, is_forced=wish.is_forced))
+    if steps and is_loaded:
+        steps.insert(0, _bootout(wish.service, domain))
+    if steps or not is_loaded:
+        steps.append(Call(("launchctl", "enable", f"{domain}/{launchd_label(wish.service)}")))
+        steps.append(Call(("launchctl", "bootstrap", domain, str(path))))
+    return steps
 
 
 def plan_launchd_uninstall(
-    wish: Wish, path: Path, seen: Seen, *, domain: str, is_loaded: bool
-) -> list[Deed]:
-    removals = plan_removals([path], seen, is_forced=wish.is_forced)
+    wish: Wish, path: Path, texts: Texts, *, domain: str, is_loaded: bool
+) -> list[Step]:
+    removals = plan_removals([path], texts, is_forced=wish.is_forced)
     return [*([_bootout(wish.service, domain)] if is_loaded else []), *removals]
 
 
 def _bootout(service: Service, domain: str) -> Call:
-    return Call(argv=("launchctl", "bootout", f"{domain}/{launchd_label(service)}"))
+    return Call(("launchctl", "bootout", f"{domain}/{launchd_label(service)}"))
 
 
-def _is_packaged(wish: Wish, places: Places, seen: Seen) -> bool:
+def _is_packaged(wish: Wish, places: Places, texts: Texts) -> bool:
     """Whether a package has the very unit that is wanted. Raises Conflict where it is another."""
     service = wish.service
-    if seen.find(places.unit(service)) is not None:
+    if texts.get(places.unit(service)) is not None:
         return False  # It comes before that of the package, whatever that is.
     for path in places.packaged_units(service):
-        text = seen.find(path)
+        text = texts.get(path)
         if text is not None and _settings(text) == _settings(systemd_unit(service)):
             return True
         if text is not None and not wish.is_forced:
@@ -321,35 +301,35 @@ def _settings(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith(("#", ";", "Documentation="))]
 
 
-def _calls_to_begin(service: Service, *, has_changed: bool, state: UnitState | None) -> list[Deed]:
+def _calls_to_begin(service: Service, *, has_changed: bool, state: UnitState | None) -> list[Step]:
     words, unit = systemctl(service.scope), f"{service.id}.service"
-    calls: list[Deed] = []
+    calls: list[Step] = []
     if has_changed:
-        calls.append(Call(argv=(*words, "daemon-reload")))
+        calls.append(Call((*words, "daemon-reload")))
     if state is None or not state.is_enabled:
-        calls.append(Call(argv=(*words, "enable", unit)))
+        calls.append(Call((*words, "enable", unit)))
     if has_changed or state is None or not state.is_active:
         # What runs goes on, and is adopted.
-        calls.append(Call(argv=(*words, "restart", unit)))
+        calls.append(Call((*words, "restart", unit)))
     return calls
 
 
 def _calls_to_end(
     service: Service, *, state: UnitState | None, has_unit: bool, is_ours: bool
-) -> list[Deed]:
+) -> list[Step]:
     words, unit = systemctl(service.scope), f"{service.id}.service"
     if has_unit:
         is_known = state is not None and (state.is_active or state.is_enabled)
-        return [Call(argv=(*words, "disable", "--now", unit))] if is_ours or is_known else []
+        return [Call((*words, "disable", "--now", unit))] if is_ours or is_known else []
     # What has no unit can't be disabled, and what systemd still has of it goes on.
     is_left = state is not None and not state.active.startswith("inactive")
-    return [Call(argv=(*words, "stop", unit))] if is_left else []
+    return [Call((*words, "stop", unit))] if is_left else []
 
 
-def _linger(user: str, places: Places, *, is_live: bool) -> list[Deed]:
+def _linger(user: str, places: Places, *, is_live: bool) -> list[Step]:
     mark = places.linger_mark(user)
     if mark.exists():
         return []
     if is_live:
-        return [Call(argv=("loginctl", "enable-linger", user))]
-    return [WriteFile(path=mark, text="", before=None)]
+        return [Call(("loginctl", "enable-linger", user))]
+    return [WriteFile(mark, "")]

@@ -20,7 +20,7 @@ from edgecron.cli.service_files import (
     read_exec_line,
     was_ours,
 )
-from edgecron.cli.service_machine import ask, ask_systemd, find_manager, see
+from edgecron.cli.service_machine import ask, ask_systemd, find_manager, read_texts
 from edgecron.cli.session import Session
 from edgecron.client import Client
 
@@ -71,12 +71,12 @@ def _facts(service: Service, manager: Manager) -> dict[str, Any]:
 
 def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
     facts = _facts(service, Manager.SYSTEMD)
-    seen = see([places.unit(service), *places.packaged_units(service)])
+    texts = read_texts([places.unit(service), *places.packaged_units(service)])
     facts["drop_ins"] = sorted(str(path) for path in places.drop_ins(service).glob("*.conf"))
     if service.scope is Scope.USER:
         user = pwd.getpwuid(os.getuid()).pw_name
         facts["linger"] = places.linger_mark(user).exists()
-    for path, text in seen.texts.items():
+    for path, text in texts.items():
         facts |= {"file": str(path), "changed": was_ours(text) and not is_ours(text)}
         lines = [line for line in text.splitlines() if line.startswith("ExecStart=")]
         words = read_exec_line(lines[-1].partition("=")[2]) if lines else ()
@@ -97,7 +97,7 @@ def _launchd_facts(service: Service, places: Places) -> dict[str, Any]:
 
     facts = _facts(service, Manager.LAUNCHD)
     path = places.plist(service)
-    text = see([path]).find(path)
+    text = read_texts([path]).get(path)
     if text is not None:
         facts |= {"file": str(path), "changed": was_ours(text) and not is_ours(text)}
         facts |= _command_facts(tuple(plistlib.loads(text.encode()).get("ProgramArguments", ())))

@@ -541,9 +541,7 @@ def test_it_ends_when_stdin_ends_and_stdout_is_the_protocol_s_alone(
     assert [json.loads(line)["jsonrpc"] for line in out.splitlines()][:1] == ["2.0"]
 
 
-def test_a_line_that_is_no_message_does_not_end_it(
-    database: Path, backup: str
-) -> None:
+def test_a_line_that_is_no_message_does_not_end_it(database: Path, backup: str) -> None:
     program = _started(database)
 
     out, err = program.communicate(

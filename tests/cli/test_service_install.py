@@ -21,16 +21,16 @@ from edgecron.cli.service_machine import (
     find_binary,
     find_manager,
     find_program,
-    find_strangers,
-    see,
+    read_texts,
+    warn_of_weakness,
 )
 from edgecron.cli.service_plan import (
     Call,
-    Deed,
     FileChanged,
     Places,
-    RemoveFile,
-    Seen,
+    Remove,
+    Step,
+    Texts,
     UnitState,
     Wish,
     WriteFile,
@@ -39,6 +39,7 @@ from edgecron.cli.service_plan import (
     plan_systemd_install,
     plan_systemd_uninstall,
 )
+from edgecron.cli.session import Session
 from tests.support.accounts import as_root
 from tests.support.cli import Said
 
@@ -85,8 +86,8 @@ def wish(**more: Any) -> Wish:
     return Wish(service=service, **more)
 
 
-def calls(deeds: list[Deed]) -> list[str]:
-    return [" ".join(deed.argv) for deed in deeds if isinstance(deed, Call)]
+def calls(steps: list[Step]) -> list[str]:
+    return [" ".join(step.argv) for step in steps if isinstance(step, Call)]
 
 
 def test_a_service_is_written_enabled_and_removed_again_with_all_that_is_its(image: Image) -> None:
@@ -271,10 +272,10 @@ def test_openrc_and_procd_get_their_file_by_print_alone(image: Image) -> None:
 
 
 def test_a_running_systemd_is_told_in_order(places: Places) -> None:
-    deeds = plan_systemd_install(wish(), places, Seen(texts={}), is_live=True, state=ABSENT)
+    steps = plan_systemd_install(wish(), places, {}, is_live=True, state=ABSENT)
 
-    assert isinstance(deeds[0], WriteFile)
-    assert calls(deeds) == [
+    assert isinstance(steps[0], WriteFile)
+    assert calls(steps) == [
         "systemctl daemon-reload",
         "systemctl enable edgecron.service",
         "systemctl restart edgecron.service",
@@ -282,49 +283,49 @@ def test_a_running_systemd_is_told_in_order(places: Places) -> None:
 
 
 def test_a_service_that_is_as_it_should_be_is_not_restarted(places: Places) -> None:
-    seen = Seen(texts={places.unit(wish().service): systemd_unit(wish().service)})
+    seen = {places.unit(wish().service): systemd_unit(wish().service)}
 
     assert plan_systemd_install(wish(), places, seen, is_live=True, state=RUNNING) == []
     stopped = UnitState(active="failed (Result)", enabled="enabled", pid=None, says=None)
-    deeds = plan_systemd_install(wish(), places, seen, is_live=True, state=stopped)
-    assert calls(deeds) == ["systemctl restart edgecron.service"]
+    steps = plan_systemd_install(wish(), places, seen, is_live=True, state=stopped)
+    assert calls(steps) == ["systemctl restart edgecron.service"]
 
 
 def test_a_user_s_service_is_the_user_s_and_may_linger(places: Places) -> None:
     service = Service(program=("/usr/bin/edgecron",), scope=Scope.USER)
     mine = wish(service=service, linger_user="me")
 
-    deeds = plan_systemd_install(mine, places, Seen(texts={}), is_live=True, state=ABSENT)
+    steps = plan_systemd_install(mine, places, {}, is_live=True, state=ABSENT)
 
-    assert calls(deeds)[-1] == "loginctl enable-linger me"
-    assert calls(deeds)[0] == "systemctl --user daemon-reload"
-    assert isinstance(deeds[0], WriteFile)
-    assert deeds[0].path == places.config_home / "systemd/user/edgecron.service"
+    assert calls(steps)[-1] == "loginctl enable-linger me"
+    assert calls(steps)[0] == "systemctl --user daemon-reload"
+    assert isinstance(steps[0], WriteFile)
+    assert steps[0].path == places.config_home / "systemd/user/edgecron.service"
 
 
 def test_the_very_unit_of_a_package_is_used_and_another_one_not_hidden(places: Places) -> None:
     packaged = places.packaged_units(wish().service)[1]
     text = systemd_unit(wish().service).partition("[Unit]\n")[2]
-    same = Seen(texts={packaged: f"[Unit]\nDocumentation=man:edgecron(1)\n{text}"})
-    other = Seen(texts={packaged: "[Service]\nExecStart=/usr/bin/edgecron daemon\n"})
+    same = {packaged: f"[Unit]\nDocumentation=man:edgecron(1)\n{text}"}
+    other = {packaged: "[Service]\nExecStart=/usr/bin/edgecron daemon\n"}
 
-    deeds = plan_systemd_install(wish(), places, same, is_live=True, state=ABSENT)
-    assert calls(deeds) == [
+    steps = plan_systemd_install(wish(), places, same, is_live=True, state=ABSENT)
+    assert calls(steps) == [
         "systemctl enable edgecron.service",
         "systemctl restart edgecron.service",
     ]
-    assert len(deeds) == 2
+    assert len(steps) == 2
     with pytest.raises(Conflict, match="a package has a unit"):
         plan_systemd_install(wish(), places, other, is_live=True, state=ABSENT)
 
 
 def test_what_is_removed_is_stopped_first_and_forgotten_after(places: Places) -> None:
-    seen = Seen(texts={places.unit(wish().service): systemd_unit(wish().service)})
+    seen = {places.unit(wish().service): systemd_unit(wish().service)}
 
-    deeds = plan_systemd_uninstall(wish(), places, seen, is_live=True, state=RUNNING)
+    steps = plan_systemd_uninstall(wish(), places, seen, is_live=True, state=RUNNING)
 
-    assert [type(deed).__name__ for deed in deeds] == ["Call", "RemoveFile", "Call", "Call"]
-    assert calls(deeds)[0] == "systemctl disable --now edgecron.service"
+    assert [type(step).__name__ for step in steps] == ["Call", "Remove", "Call", "Call"]
+    assert calls(steps)[0] == "systemctl disable --now edgecron.service"
 
 
 @pytest.mark.parametrize("active", ["active (running)", "activating (auto-restart)", "failed (x)"])
@@ -335,24 +336,22 @@ def test_what_is_left_of_a_unit_that_somebody_removed_is_stopped_and_forgotten(
     places.wants(service).parent.mkdir(parents=True)
     places.wants(service).symlink_to("../edgecron.service")
     strict = places.strict_drop_in(service)
-    seen = Seen(texts={strict: strict_drop_in(service)})
+    seen = {strict: strict_drop_in(service)}
     state = UnitState(active=active, enabled="not installed", pid=7, says=None)
 
-    deeds = plan_systemd_uninstall(wish(), places, seen, is_live=True, state=state)
+    steps = plan_systemd_uninstall(wish(), places, seen, is_live=True, state=state)
 
-    assert calls(deeds) == [
+    assert calls(steps) == [
         "systemctl stop edgecron.service",
         "systemctl daemon-reload",
         "systemctl reset-failed edgecron.service",
     ]
-    removed = [deed.path for deed in deeds if isinstance(deed, RemoveFile)]
+    removed = [step.path for step in steps if isinstance(step, Remove) and not step.is_folder]
     assert removed == [places.wants(service), strict]
 
 
 def test_nothing_is_done_where_nothing_is_left(places: Places) -> None:
-    nothing = Seen(texts={})
-
-    assert plan_systemd_uninstall(wish(), places, nothing, is_live=True, state=ABSENT) == []
+    assert plan_systemd_uninstall(wish(), places, {}, is_live=True, state=ABSENT) == []
 
 
 def test_a_service_whose_unit_somebody_removed_leaves_nothing_either(image: Image) -> None:
@@ -371,7 +370,7 @@ def test_a_service_whose_unit_somebody_removed_leaves_nothing_either(image: Imag
 def test_launchd_is_told_in_order(tmp_path: Path) -> None:
     path, text = tmp_path / "org.edgecron.daemon.plist", "<plist/>"
 
-    def install(seen: Seen, *, is_loaded: bool) -> list[str]:
+    def install(seen: Texts, *, is_loaded: bool) -> list[str]:
         return calls(
             plan_launchd_install(
                 wish(is_forced=True), path, seen, text=text, domain="gui/501", is_loaded=is_loaded
@@ -382,12 +381,12 @@ def test_launchd_is_told_in_order(tmp_path: Path) -> None:
         "launchctl enable gui/501/org.edgecron.daemon",
         f"launchctl bootstrap gui/501 {path}",
     ]
-    assert install(Seen(texts={}), is_loaded=False) == begin
-    assert install(Seen(texts={path: text}), is_loaded=True) == []
+    assert install({}, is_loaded=False) == begin
+    assert install({path: text}, is_loaded=True) == []
     out = "launchctl bootout gui/501/org.edgecron.daemon"
-    assert install(Seen(texts={path: "older"}), is_loaded=True) == [out, *begin]
+    assert install({path: "older"}, is_loaded=True) == [out, *begin]
     gone = plan_launchd_uninstall(
-        wish(is_forced=True), path, Seen(texts={path: text}), domain="gui/501", is_loaded=True
+        wish(is_forced=True), path, {path: text}, domain="gui/501", is_loaded=True
     )
     assert calls(gone) == [out]
     assert len(gone) == 2
@@ -396,14 +395,14 @@ def test_launchd_is_told_in_order(tmp_path: Path) -> None:
 def test_a_command_that_fails_ends_a_plan_and_says_what_it_said(tmp_path: Path) -> None:
     written = WriteFile(path=tmp_path / "later", text="", before=None)
     failing = Call(argv=("sh", "-c", "echo no bus >&2; exit 1"))
-    told: list[Deed] = []
+    told: list[Step] = []
 
     with pytest.raises(Exception, match="no bus"):
         carry_out([failing, written], tell=told.append)
 
     assert told == [failing]
     carry_out([Call(argv=("false",), may_fail=True), written], tell=told.append)
-    assert see([written.path]).find(written.path) == ""
+    assert read_texts([written.path])[written.path] == ""
 
 
 def test_who_runs_services_is_told_by_what_is_there(tmp_path: Path) -> None:
@@ -496,21 +495,23 @@ def test_a_program_is_tried_as_a_service_manager_will_start_it(tmp_path: Path) -
 
 
 @pytest.mark.failure(63)
-def test_who_else_may_change_what_root_is_to_run_is_named(tmp_path: Path) -> None:
+def test_a_program_that_others_can_change_is_named_before_root_runs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     program = tmp_path / "edgecron"
     program.touch()
     program.chmod(0o777)
 
-    found = find_strangers(str(program))
+    for path in (program, Path(os.path.realpath("/bin/sh"))):
+        warn_of_weakness(Session(), Service(program=(str(path),), scope=Scope.SYSTEM))
 
-    assert any(str(program) in words for words in found)
-    assert find_strangers(os.path.realpath("/bin/sh")) == []
+    said = capsys.readouterr().err
+    assert said.count("root will run") == 1
+    assert f"root will run {program}, but " in said
 
 
 def test_a_changed_file_is_an_error_with_its_difference(places: Places) -> None:
     path = places.unit(wish().service)
     with pytest.raises(FileChanged) as caught:
-        plan_systemd_install(
-            wish(), places, Seen(texts={path: "mine\n"}), is_live=True, state=RUNNING
-        )
+        plan_systemd_install(wish(), places, {path: "mine\n"}, is_live=True, state=RUNNING)
     assert "-mine" in caught.value.diff
