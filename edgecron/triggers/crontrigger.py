@@ -16,12 +16,11 @@ from collections.abc import Iterator, Mapping
 
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields
-from edgecron.triggers.tzif import DAY_S, History, Spans
+from edgecron.triggers.tzif import History, Spans
 from edgecron.triggers.zones import LOCAL, local_history, zone_history
 
 # A leap day on a given weekday may be forty years away (a Sunday: 2088 to 2128); nothing is rarer.
 SEARCH_S = 50 * 366 * 86_400
-_NEVER_S = 10**15
 _MOST_QUIET_MS = 60_000
 _EARLIEST_S = EARLIEST_MS // 1000
 _LATEST_S = LATEST_MS // 1000
@@ -70,8 +69,6 @@ class CronTrigger(Trigger):
             return None
         spans = self._spans(until)
         is_fixed = not self.fields.is_wildcard
-        # No wall time in [quiet_from, match) matches: spans that lie in there are passed over.
-        quiet_from, match = 1, 0
         for index in range(spans.index_at(since), len(spans.starts)):
             start, offset = spans.starts[index], spans.offsets[index]
             if start >= until:
@@ -81,11 +78,8 @@ class CronTrigger(Trigger):
                 mark = spans.marks[index]
                 # At a span's start also what the gap before it skipped is looked for.
                 wall = mark if since <= start else max(wall, mark)
-            if not quiet_from <= wall <= match:
-                quiet_from = wall
-                found = self.fields.first(wall, until + 2 * DAY_S)
-                match = _NEVER_S if found is None else found
-            if match < spans.end(index) + offset:
+            match = self.fields.first(wall, spans.end(index) + offset)
+            if match is not None:
                 found = max(match - offset, start)
                 return found * 1000 if found < until else None
         return None
