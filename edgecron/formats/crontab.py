@@ -1,4 +1,4 @@
-"""A crontab's text into schedules: line by line, as Debian's cron and cronie read it."""
+"""Read a crontab's text as schedules: line by line, as Debian's cron and cronie read it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.values import dataclass, field
-from edgecron.formats.crontab_fields import Fault, read_job, read_start_hour, split_timing
+from edgecron.formats.crontab_fields import read_job, read_start_hour, split_timing
 from edgecron.formats.crontab_lines import (
     BOM,
     DEBIAN_COMMAND_MOST,
@@ -34,7 +33,7 @@ from edgecron.triggers import parse_trigger
 
 
 def split_percent(text: str) -> tuple[str, str | None]:
-    """The command for the shell, and what it reads on stdin; None where there is nothing.
+    """Split into the command for the shell and its stdin, None if it has none.
 
     A `%` behind a backslash is a plain `%`, and a backslash before anything else stays. In the
     command two backslashes are a pair, so `\\\\%` ends it; in the input only the last one counts.
@@ -77,42 +76,6 @@ _BOOT = "on boot"
 _BLANKS = re.compile(r"[ \t]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
-    """Who reads, in which format: the same for every line. `owner`'s are lines without a column."""
-
-    system: bool
-    is_guessed: bool
-    importer: str
-    is_root: bool
-    owner: str
-    user_exists: Callable[[str], bool]
-    validate: Validate
-    is_anacron: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class _Progress:
-    """What the lines so far have left."""
-
-    settings: Settings = field(default_factory=Settings)
-    comments: list[str] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[Notice] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
-    start_hour: int = 0
-
-    def warn(self, line: Line, message: str) -> None:
-        self.warnings.append(Notice(line=line.number, raw=line.raw, message=message))
-
-    def refuse(self, line: Line, fault: Fault) -> None:
-        self.problems.append(
-            Problem(line=line.number, raw=line.raw, message=fault.message, hint=fault.hint)
-        )
-
-
 def read_crontab(
     content: bytes | str,
     *,
@@ -124,21 +87,20 @@ def read_crontab(
     validate: Validate | None = None,
     is_anacron: bool = False,
 ) -> Crontab:
-    """Every line of a crontab as an entry, a problem, or nothing; never raises for its content.
+    """Read every line as an entry, a problem, or nothing; never raises for its content.
 
-    `system` says whether lines have a user column; None, where nobody said: they have none, and
-    where every command then begins with a user's name, that is a problem. `importer` is the user
-    who imports, and whose own lines get no user; `owner` is whose crontab it is where there is no
-    column (the importer's by default). `validate` is the trigger gate, `parse_trigger` by default.
-    With `is_anacron` it is an anacrontab.
+    `system` says whether lines have a user column. None means that the caller does not know: lines
+    have none, and if every command then begins with a user's name, that is a problem. `importer` is
+    the user who imports, whose own lines get no user. `owner` is the user of lines without a column
+    (default: the importer). `validate` is the trigger gate (default: `parse_trigger`). With
+    `is_anacron` the content is an anacrontab.
     """
-    reader = _Reader(
+    reading = _Reading(
         system=bool(system),
-        is_guessed=system is None and not is_anacron,
         importer=importer,
         is_root=is_root,
-        owner=importer if owner is None else owner,
         user_exists=user_exists,
+        owner=importer if owner is None else owner,
         validate=_validate_trigger if validate is None else validate,
         is_anacron=is_anacron,
     )
@@ -146,14 +108,27 @@ def read_crontab(
         # A lone surrogate becomes bytes that are not UTF-8, and so a problem of its line.
         content = content.encode("utf-8", "surrogatepass")
     lines = split_lines(content)
-    progress = _Progress()
     for line in lines:
-        _read_line(reader, progress, line)
-    _warn_of_file(reader, progress, lines, has_bom=content.startswith(BOM))
+        reading.read(line)
+    if content.startswith(BOM) and lines:
+        reading.warn(lines[0], "the byte order mark is left out; cron itself stumbles over it")
+    with_cr = [line for line in lines if line.has_cr]
+    if with_cr:
+        reading.warn(
+            with_cr[0], "lines end in CR LF: the CR is left out, which cron would give to the shell"
+        )
+    if system is None and not is_anacron and reading.has_user_column():
+        first = lines[reading.entries[0].line - 1]
+        reading.entries.clear()
+        reading.refuse(
+            first,
+            "every command begins with a user's name, as in a system crontab",
+            "add --system, or --user-format if these are commands",
+        )
     return Crontab(
-        entries=tuple(progress.entries),
-        problems=tuple(progress.problems),
-        warnings=tuple(sorted(progress.warnings, key=lambda warning: warning.line)),
+        entries=tuple(reading.entries),
+        problems=tuple(reading.problems),
+        warnings=tuple(sorted(reading.warnings, key=lambda warning: warning.line)),
     )
 
 
@@ -161,219 +136,165 @@ def _validate_trigger(text: str, timezone: str | None, name: str) -> Sequence[st
     return parse_trigger(text, timezone, name=name).warnings
 
 
-def _read_line(reader: _Reader, progress: _Progress, line: Line) -> None:
-    if line.is_blank:
-        progress.comments.clear()
-        return
-    if line.is_comment:
-        _read_comment(progress, line)
-        return
-    comments, progress.comments = progress.comments, []
-    fault = _find_line_fault(line)
-    if fault is not None:
-        progress.refuse(line, fault)
-        return
-    text = (line.text or "").lstrip(" \t")
-    assignment = read_assignment(text)
-    if assignment is None:
-        read = _read_anacron if reader.is_anacron else _read_entry
-        entry = read(reader, progress, line, text=text, comments=comments)
-        if isinstance(entry, Fault):
-            progress.refuse(line, entry)
+class _Reading:
+    """A crontab as it is read: how to read it, and what its lines so far have left."""
+
+    def __init__(
+        self,
+        *,
+        system: bool,
+        importer: str,
+        is_root: bool,
+        user_exists: Callable[[str], bool],
+        owner: str,
+        validate: Validate,
+        is_anacron: bool,
+    ) -> None:
+        self._system = system
+        self._importer = importer
+        self._is_root = is_root
+        self._user_exists = user_exists
+        self._owner = owner
+        self._validate = validate
+        self._is_anacron = is_anacron
+        self._settings = Settings()
+        self._comments: list[str] = []
+        self._names: dict[str, int] = {}
+        self._commands: list[str] = []
+        self._start_hour = 0
+        self.entries: list[Entry] = []
+        self.problems: list[Problem] = []
+        self.warnings: list[Notice] = []
+
+    def warn(self, line: Line, message: str) -> None:
+        self.warnings.append(Notice(line=line.number, raw=line.raw, message=message))
+
+    def refuse(self, line: Line, message: str, hint: str | None) -> None:
+        self.problems.append(Problem(line=line.number, raw=line.raw, message=message, hint=hint))
+
+    def read(self, line: Line) -> None:
+        """Read the next line."""
+        if line.is_blank:
+            self._comments.clear()
+        elif line.is_comment and line.text is None:
+            self.warn(line, "the comment is not UTF-8 and is left out")
+        elif line.is_comment:
+            self._comments.append(line.raw)
         else:
-            progress.entries.append(entry)
-        return
-    outcome: Fault | str | None
-    if isinstance(assignment, Fault):
-        outcome = assignment
-    elif reader.is_anacron and assignment.name == "START_HOURS_RANGE":
-        hour = read_start_hour(assignment.value)
-        outcome = hour if isinstance(hour, Fault) else None
-        progress.start_hour = progress.start_hour if isinstance(hour, Fault) else hour
-    else:
-        outcome = apply_assignment(progress.settings, assignment, validate=reader.validate)
-    if isinstance(outcome, Fault):
-        progress.refuse(line, outcome)
-    elif outcome is not None:
-        progress.warn(line, outcome)
+            try:
+                self._read_content(line)
+            except InvalidInput as error:
+                self.refuse(line, error.message, error.hint)
+            self._comments.clear()
 
-
-def _find_line_fault(line: Line) -> Fault | None:
-    if line.text is None:
-        return Fault(message="the line is not UTF-8", hint="convert the file: iconv -t UTF-8")
-    if "\0" in line.text:
-        return Fault(message="the line holds a NUL character")
-    if line.byte_count > LINE_MOST_BYTES:
-        return Fault(
-            message=f"the line is {line.byte_count} bytes long, expected at most {LINE_MOST_BYTES}",
-            hint="put the command into a script",
+    def has_user_column(self) -> bool:
+        """Whether every command is a user's name with something behind it."""
+        parts = [command.split(maxsplit=1) for command in self._commands]
+        return (
+            bool(self.entries)
+            and all(len(part) == 2 for part in parts)
+            and all(self._user_exists(name) for name in {part[0] for part in parts})
         )
-    return None
 
+    def _read_content(self, line: Line) -> None:
+        _check_line(line)
+        text = (line.text or "").lstrip(" \t")
+        assignment = read_assignment(text)
+        if assignment is None and self._is_anacron:
+            self._read_anacron(line, text)
+        elif assignment is None:
+            self._read_entry(line, text)
+        elif self._is_anacron and assignment.name == "START_HOURS_RANGE":
+            self._start_hour = read_start_hour(assignment.value)
+        else:
+            warning = apply_assignment(self._settings, assignment, validate=self._validate)
+            if warning is not None:
+                self.warn(line, warning)
 
-def _read_comment(progress: _Progress, line: Line) -> None:
-    if line.text is None:
-        progress.warn(line, "the comment is not UTF-8 and is left out")
-    else:
-        progress.comments.append(line.text)
-
-
-def _read_entry(
-    reader: _Reader, progress: _Progress, line: Line, *, text: str, comments: list[str]
-) -> Entry | Fault:
-    if text.startswith("-"):
-        # cronie and SUSE: such a line is not logged. Ours never are, outside the history.
-        if not (reader.system or reader.is_root):
-            return Fault(
-                message="a - before the minute is for root and system crontabs only",
-                hint="leave out the -",
+    def _read_entry(self, line: Line, text: str) -> None:
+        if text.startswith("-"):
+            # cronie and SUSE do not log such a line. edgecron logs none outside the history.
+            if not (self._system or self._is_root):
+                raise InvalidInput(
+                    "a - before the minute is for root and system crontabs only",
+                    hint="leave out the -",
+                )
+            text = text[1:]
+        timing = split_timing(text)
+        user, rest = self._owner, timing.rest
+        if self._system:
+            user, rest = (*_BLANKS.split(rest, maxsplit=1), "")[:2]
+        self._check_user(user)
+        command, stdin = split_percent(rest)
+        if not command.strip():
+            raise InvalidInput("the command is missing", hint="write it after the time fields")
+        self._commands.append(command)
+        if not line.is_ended:
+            self.warn(line, "no newline follows the last line, and cron itself does not run it")
+        if len(command) > DEBIAN_COMMAND_MOST:
+            self.warn(
+                line,
+                f"the command is {len(command)} characters long, and Debian's cron takes at most"
+                f" {DEBIAN_COMMAND_MOST}",
             )
-        text = text[1:]
-    timing = split_timing(text)
-    if isinstance(timing, Fault):
-        return timing
-    user, rest = reader.owner, timing.rest
-    if reader.system:
-        user, rest = (*_BLANKS.split(rest, maxsplit=1), "")[:2]
-    fault = _find_user_fault(reader, user)
-    if fault is not None:
-        return fault
-    command, stdin = split_percent(rest)
-    if not command.strip():
-        return Fault(message="the command is missing", hint="write it after the time fields")
-    progress.commands.append(command)
-    _warn_of_entry(progress, line, command)
-    return _build_entry(
-        reader,
-        progress,
-        line,
-        trigger=timing.trigger,
-        command=command,
-        stdin=stdin,
-        user=None if user == reader.importer else user,
-        description=describe(comments),
-    )
+        self._add(line, timing.trigger, suggest_stem(command), command, stdin=stdin, user=user)
 
+    def _read_anacron(self, line: Line, text: str) -> None:
+        job = read_job(text, start_hour=self._start_hour)
+        self._check_user(self._owner)
+        stem = suggest_stem(job.identifier)
+        self._add(line, job.trigger, stem, job.command, stdin=None, user=self._owner)
 
-def _read_anacron(
-    reader: _Reader, progress: _Progress, line: Line, *, text: str, comments: list[str]
-) -> Entry | Fault:
-    job = read_job(text, start_hour=progress.start_hour)
-    if isinstance(job, Fault):
-        return job
-    fault = _find_user_fault(reader, reader.owner)
-    if fault is not None:
-        return fault
-    return _build_entry(
-        reader,
-        progress,
-        line,
-        trigger=job.trigger,
-        command=job.command,
-        stdin=None,
-        user=None if reader.owner == reader.importer else reader.owner,
-        description=describe(comments),
-        identifier=job.identifier,
-    )
+    def _check_user(self, user: str) -> None:
+        if not user:
+            raise InvalidInput("the user is missing", hint="write it after the time fields")
+        if user == self._importer:
+            return
+        shown = f"{user[:60]!a}"
+        if not self._user_exists(user):
+            hint = "leave out --system for a user's own crontab" if self._system else None
+            raise InvalidInput(f"user {shown} does not exist", hint=hint)
+        if not self._is_root:
+            raise InvalidInput(f"runs as {shown}; import it as root")
 
-
-def _find_user_fault(reader: _Reader, user: str) -> Fault | None:
-    if not user:
-        return Fault(message="the user is missing", hint="write it after the time fields")
-    if user == reader.importer:
-        return None
-    shown = f"{user[:60]!a}"
-    if not reader.user_exists(user):
-        hint = "leave out --system for a user's own crontab" if reader.system else None
-        return Fault(message=f"user {shown} does not exist", hint=hint)
-    if not reader.is_root:
-        return Fault(message=f"runs as {shown}; import it as root")
-    return None
-
-
-def _build_job(settings: Settings, command: str, *, stdin: str | None, user: str | None) -> Job:
-    # A shell job is /bin/sh's; another SHELL is started as cron would start it.
-    is_plain = settings.shell == DEFAULT_SHELL
-    return Job(
-        kind=JobKind.SHELL if is_plain else JobKind.COMMAND,
-        argv=(command,) if is_plain else (settings.shell, "-c", command),
-        stdin=stdin,
-        env=settings.job_env(),
-        cwd=settings.env.get("HOME"),
-        user=user,
-    )
-
-
-def _build_entry(
-    reader: _Reader,
-    progress: _Progress,
-    line: Line,
-    *,
-    trigger: str,
-    command: str,
-    stdin: str | None,
-    user: str | None,
-    description: str | None,
-    identifier: str | None = None,
-) -> Entry | Fault:
-    at_boot = trigger == _BOOT
-    # A boot has no zone, and cronie delays only what has a time.
-    timezone = LOCAL if at_boot else progress.settings.timezone
-    jitter_s = 0.0 if at_boot else progress.settings.jitter_s
-    stem = suggest_stem(command if identifier is None else identifier)
-    name = take_name(stem, taken=progress.names)
-    try:
-        for warning in reader.validate(trigger, timezone, name):
-            progress.warn(line, warning)
+    def _add(
+        self, line: Line, trigger: str, stem: str, command: str, *, stdin: str | None, user: str
+    ) -> None:
+        at_boot = trigger == _BOOT
+        # A boot has no zone, and cronie delays only what has a time.
+        timezone = LOCAL if at_boot else self._settings.timezone
+        jitter_s = 0.0 if at_boot else self._settings.jitter_s
+        name = take_name(stem, taken=self._names)
+        for warning in self._validate(trigger, timezone, name):
+            self.warn(line, warning)
+        # A shell job is run by /bin/sh; another SHELL is started as cron starts it.
+        settings, is_plain = self._settings, self._settings.shell == DEFAULT_SHELL
+        job = Job(
+            kind=JobKind.SHELL if is_plain else JobKind.COMMAND,
+            argv=(command,) if is_plain else (settings.shell, "-c", command),
+            stdin=stdin,
+            env=settings.job_env(),
+            cwd=settings.env.get("HOME"),
+            user=None if user == self._importer else user,
+        )
         spec = ScheduleSpec(
             name=name,
             triggers=(trigger,),
-            job=_build_job(progress.settings, command, stdin=stdin, user=user),
+            job=job,
             timezone=timezone,
-            description=description,
+            description=describe(self._comments),
             policies=Policies(jitter_s=jitter_s),
         )
-    except InvalidInput as error:
-        return Fault(message=error.message, hint=error.hint)
-    return Entry(line=line.number, raw=line.raw, stem=stem, spec=spec)
+        self.entries.append(Entry(line=line.number, raw=line.raw, stem=stem, spec=spec))
 
 
-def _warn_of_entry(progress: _Progress, line: Line, command: str) -> None:
-    if not line.is_ended:
-        progress.warn(line, "no newline follows the last line, and cron itself does not run it")
-    if len(command) > DEBIAN_COMMAND_MOST:
-        progress.warn(
-            line,
-            f"the command is {len(command)} characters long, and Debian's cron takes at most"
-            f" {DEBIAN_COMMAND_MOST}",
+def _check_line(line: Line) -> None:
+    if line.text is None:
+        raise InvalidInput("the line is not UTF-8", hint="convert the file: iconv -t UTF-8")
+    if "\0" in line.text:
+        raise InvalidInput("the line holds a NUL character")
+    if line.byte_count > LINE_MOST_BYTES:
+        raise InvalidInput(
+            f"the line is {line.byte_count} bytes long, expected at most {LINE_MOST_BYTES}",
+            hint="put the command into a script",
         )
-
-
-def _warn_of_file(
-    reader: _Reader, progress: _Progress, lines: list[Line], *, has_bom: bool
-) -> None:
-    if has_bom and lines:
-        progress.warn(lines[0], "the byte order mark is left out; cron itself stumbles over it")
-    with_cr = [line for line in lines if line.has_cr]
-    if with_cr:
-        progress.warn(
-            with_cr[0], "lines end in CR LF: the CR is left out, which cron would give to the shell"
-        )
-    if reader.is_guessed and progress.entries and _looks_like_system(reader, progress.commands):
-        first = lines[progress.entries[0].line - 1]
-        progress.entries.clear()
-        progress.refuse(
-            first,
-            Fault(
-                message="every command begins with a user's name, as in a system crontab",
-                hint="add --system, or --user-format if these are commands",
-            ),
-        )
-
-
-def _looks_like_system(reader: _Reader, commands: list[str]) -> bool:
-    """Whether every command is a user's name with something behind it."""
-    parts = [command.split(maxsplit=1) for command in commands]
-    return all(len(part) == 2 for part in parts) and all(
-        reader.user_exists(name) for name in {part[0] for part in parts}
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -32,14 +33,6 @@ _MACRO_HINTS = {
     "@every_second": "add it with: edgecron add NAME --every 1s",
     "@applenotonbattery": "write the five time fields alone",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """Why a text is not what cron takes, and what to write instead."""
-
-    message: str
-    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,72 +67,67 @@ _FIELDS = (
 )
 
 
-def split_timing(text: str) -> Timing | Fault:
-    """Part a line without leading blanks into its trigger and the rest, or say what is wrong."""
+def split_timing(text: str) -> Timing:
+    """Split a line without leading blanks into its trigger and the rest. Raises InvalidInput."""
     if text.startswith("@"):
         return _split_macro(text)
     parts = _BLANKS.split(text, maxsplit=5)
     if len(parts) < 5:
-        return Fault(
-            message=f"{text[:60]!a} is neither a variable (NAME = value) nor five time fields",
+        raise InvalidInput(
+            f"{text[:60]!a} is neither a variable (NAME = value) nor five time fields",
             hint="write minute, hour, day of month, month, day of week and a command",
         )
     for field, part in zip(_FIELDS, parts, strict=False):
-        fault = _find_fault(field, part)
-        if fault is not None:
-            return fault
+        for element in part.split(","):
+            _check_element(field, element)
     return _check_rest(" ".join(parts[:5]), parts[5] if len(parts) == 6 else "")
 
 
-def _split_macro(text: str) -> Timing | Fault:
-    parts = _BLANKS.split(text, maxsplit=1)
-    macro, rest = parts[0], parts[1] if len(parts) == 2 else ""
+def _split_macro(text: str) -> Timing:
+    macro, rest = (*_BLANKS.split(text, maxsplit=1), "")[:2]
     trigger = MACROS.get(macro)
     if trigger is None:
-        return Fault(
-            message=f"{macro[:60]!a} is not a time that cron knows",
+        raise InvalidInput(
+            f"{macro[:60]!a} is not a time that cron knows",
             hint=_MACRO_HINTS.get(macro.lower(), f"expected one of {', '.join(MACROS)}"),
         )
     return _check_rest(trigger, rest)
 
 
-def _check_rest(trigger: str, rest: str) -> Timing | Fault:
+def _check_rest(trigger: str, rest: str) -> Timing:
     if rest.startswith("*"):
-        return Fault(
-            message="a * follows the time, where cron expects a command or a user",
+        raise InvalidInput(
+            "a * follows the time, where cron expects a command or a user",
             hint="cron knows no seconds: write minute, hour, day of month, month, day of week",
         )
     return Timing(trigger=trigger, rest=rest)
 
 
-def _find_fault(field: _Field, text: str) -> Fault | None:
-    """Find what cron does not know, or reads otherwise than the gate. The gate finds the rest."""
-    for element in text.split(","):
-        match = field.element.fullmatch(element)
-        if match is None:
-            return _explain(field, element)
-        first, last, step = match["first"], match["last"], match["step"]
-        if first and step and not last:
-            return Fault(
-                message=f"{field.name} {element!a} is refused by cron, or taken for {first} alone",
-                hint=f"write {first}-{field.most}{step}, or {first}",
+def _check_element(field: _Field, element: str) -> None:
+    """Refuse what cron does not know, or reads otherwise than the gate, which checks the rest."""
+    match = field.element.fullmatch(element)
+    if match is None:
+        hint = None
+        if "~" in element:
+            hint = (
+                "a random time is not carried over: write a fixed one, and use --jitter to spread"
             )
-        if last and last.lower() == "sun" and first.lower() != "sun":
-            return Fault(
-                message=f"{field.name} {element!a} runs backwards, which cron takes for never",
-                hint=f"write {_DAYS.index(first.lower()) if first.lower() in _DAYS else first}-7",
-            )
-    return None
-
-
-def _explain(field: _Field, element: str) -> Fault:
-    hint = None
-    if "~" in element:
-        hint = "a random time is not carried over: write a fixed one, and use --jitter to spread"
-    elif _OURS.fullmatch(element):
-        hint = "cron itself does not know this form; add it with: edgecron add NAME --cron TEXT"
-    message = f"{field.name} is {element[:60]!a}, expected a value, a range, a list or a step"
-    return Fault(message=message, hint=hint)
+        elif _OURS.fullmatch(element):
+            hint = "cron itself does not know this form; add it with: edgecron add NAME --cron TEXT"
+        message = f"{field.name} is {element[:60]!a}, expected a value, a range, a list or a step"
+        raise InvalidInput(message, hint=hint)
+    first, last, step = match["first"], match["last"], match["step"]
+    if first and step and not last:
+        raise InvalidInput(
+            f"{field.name} {element!a} is refused by cron, or taken for {first} alone",
+            hint=f"write {first}-{field.most}{step}, or {first}",
+        )
+    if last and last.lower() == "sun" and first.lower() != "sun":
+        number = _DAYS.index(first.lower()) if first.lower() in _DAYS else first
+        raise InvalidInput(
+            f"{field.name} {element!a} runs backwards, which cron takes for never",
+            hint=f"write {number}-7",
+        )
 
 
 _LINE = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+(\S.*)", re.DOTALL)
@@ -165,29 +153,29 @@ class AnacronJob:
     command: str
 
 
-def read_start_hour(text: str) -> int | Fault:
-    """The first hour of START_HOURS_RANGE, such as 3 of `3-22`."""
+def read_start_hour(text: str) -> int:
+    """Read the first hour of START_HOURS_RANGE, such as 3 of `3-22`. Raises InvalidInput."""
     found = _HOURS.fullmatch(text)
     if found is None or not int(found[1]) <= int(found[2]) <= 24 or int(found[1]) > 23:
-        return Fault(message=f"START_HOURS_RANGE is {text[:60]!a}, expected hours such as 3-22")
+        raise InvalidInput(f"START_HOURS_RANGE is {text[:60]!a}, expected hours such as 3-22")
     return int(found[1])
 
 
-def read_job(text: str, *, start_hour: int) -> AnacronJob | Fault:
-    """The job of a line that is neither a comment nor a variable."""
+def read_job(text: str, *, start_hour: int) -> AnacronJob:
+    """Read a line that is neither a comment nor a variable. Raises InvalidInput."""
     found = _LINE.fullmatch(text)
     if found is None:
-        return Fault(
-            message=f"{text[:60]!a} is neither a variable nor period, delay, identifier, command",
+        raise InvalidInput(
+            f"{text[:60]!a} is neither a variable nor period, delay, identifier, command",
             hint="write such as: 7 25 cron.weekly run-parts /etc/cron.weekly",
         )
     period, delay, identifier, command = found.groups()
     if not (delay.isascii() and delay.isdigit()) or len(delay) > 6:
-        return Fault(message=f"delay is {delay[:60]!a}, expected minutes")
+        raise InvalidInput(f"delay is {delay[:60]!a}, expected minutes")
     minutes = start_hour * 60 + int(delay)
     if minutes >= 24 * 60:
-        return Fault(
-            message=f"delay is {delay} minutes after {start_hour:02}:00, which is the next day",
+        raise InvalidInput(
+            f"delay is {delay} minutes after {start_hour:02}:00, which is the next day",
             hint="write a shorter delay",
         )
     dates = _DATES.get(period)
@@ -198,8 +186,8 @@ def read_job(text: str, *, start_hour: int) -> AnacronJob | Fault:
     ):
         trigger = f"every {int(period)}d"
     else:
-        return Fault(
-            message=f"period is {period[:60]!a}, expected a number of days, @daily, @weekly,"
+        raise InvalidInput(
+            f"period is {period[:60]!a}, expected a number of days, @daily, @weekly,"
             " @monthly or @yearly"
         )
     return AnacronJob(trigger=trigger, identifier=identifier, command=command.rstrip())

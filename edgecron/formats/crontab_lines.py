@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, field
-from edgecron.formats.crontab_fields import Fault, Timing, split_timing
+from edgecron.formats.crontab_fields import split_timing
 from edgecron.model.schedule import ScheduleSpec
 
 BOM = b"\xef\xbb\xbf"
@@ -88,10 +88,10 @@ def _read_line(number: int, piece: bytes, is_ended: bool) -> Line:
     )
 
 
-def read_assignment(text: str) -> Assignment | Fault | None:
-    """The assignment that a line without leading blanks is; None where it is none.
+def read_assignment(text: str) -> Assignment | None:
+    """Read the assignment that a line without leading blanks is; None if it is none.
 
-    A Fault where it is plainly meant as one and cron would not read it so.
+    Raises InvalidInput if it is meant as one and cron would not read it so.
     """
     match = _ASSIGNMENT.fullmatch(text)
     if match is None:
@@ -99,10 +99,10 @@ def read_assignment(text: str) -> Assignment | Fault | None:
     name = next(group for group in match.group("double", "single", "plain") if group is not None)
     value = match["value"]
     if not name:
-        return Fault(message="the variable has no name", hint="write NAME = value")
+        raise InvalidInput("the variable has no name", hint="write NAME = value")
     if not value:
-        return Fault(
-            message=f"variable {name[:60]!a} has no value, which cron refuses",
+        raise InvalidInput(
+            f"variable {name[:60]!a} has no value, which cron refuses",
             hint='write NAME="" for an empty value',
         )
     quote = value[0]
@@ -110,8 +110,8 @@ def read_assignment(text: str) -> Assignment | Fault | None:
         return Assignment(name=name, value=value.rstrip(" \t\n\v\f\r"))
     inner, closing, after = value[1:].partition(quote)
     if not closing or after.strip(" \t\n\v\f\r"):
-        return Fault(
-            message=f"the quotes of variable {name[:60]!a} do not enclose its whole value",
+        raise InvalidInput(
+            f"the quotes of variable {name[:60]!a} do not enclose its whole value",
             hint="put the whole value in one pair of quotes, or in none",
         )
     return Assignment(name=name, value=inner)
@@ -220,19 +220,20 @@ class Settings:
 
 def apply_assignment(
     settings: Settings, assignment: Assignment, *, validate: Validate
-) -> Fault | str | None:
-    """Set what the assignment sets. A Fault: it can't be; a text: a warning; None: all is well."""
+) -> str | None:
+    """Set what the assignment sets; return a warning if there is one. Raises InvalidInput."""
     name, value = assignment.name, assignment.value
     match name:
         case "CRON_TZ":
             return _set_timezone(settings, value, validate=validate)
         case "RANDOM_DELAY":
-            return _set_jitter(settings, value)
+            _set_jitter(settings, value)
+            return None
         case "SHELL" | "HOME" if not value.strip():
-            return Fault(message=f"{name} is empty, and cron could start nothing")
+            raise InvalidInput(f"{name} is empty, and cron could start nothing")
         case "MLS_LEVEL":
-            return Fault(
-                message="MLS_LEVEL sets a security context, which is not carried over",
+            raise InvalidInput(
+                "MLS_LEVEL sets a security context, which is not carried over",
                 hint="leave the line out if these jobs may run in the engine's own context",
             )
         case "LOGNAME":
@@ -248,7 +249,7 @@ def apply_assignment(
     return None
 
 
-def _set_timezone(settings: Settings, zone: str, *, validate: Validate) -> Fault | str | None:
+def _set_timezone(settings: Settings, zone: str, *, validate: Validate) -> str | None:
     if not zone:
         settings.timezone = LOCAL
         return None
@@ -257,19 +258,17 @@ def _set_timezone(settings: Settings, zone: str, *, validate: Validate) -> Fault
             raise InvalidInput("timezone 'local' is unknown", hint="write an IANA name")
         validate("0 0 * * *", zone, "CRON_TZ")
     except InvalidInput as error:
-        return Fault(message=f"CRON_TZ: {error.message}", hint=error.hint)
+        raise InvalidInput(f"CRON_TZ: {error.message}", hint=error.hint) from None
     settings.timezone = zone
     return "CRON_TZ is taken as cronie takes it; Debian's cron would ignore it and use local time"
 
 
-def _set_jitter(settings: Settings, minutes: str) -> Fault | None:
+def _set_jitter(settings: Settings, minutes: str) -> None:
     if re.fullmatch(r"[0-9]{1,9}", minutes, re.ASCII) is None or int(minutes) > RANDOM_DELAY_MOST:
-        return Fault(
-            message=f"RANDOM_DELAY is {minutes[:60]!a}, expected minutes from 0 to"
-            f" {RANDOM_DELAY_MOST}"
+        raise InvalidInput(
+            f"RANDOM_DELAY is {minutes[:60]!a}, expected minutes from 0 to {RANDOM_DELAY_MOST}"
         )
     settings.jitter_s = int(minutes) * 60.0
-    return None
 
 
 MOVED_PREFIX = "# moved to edgecron: "
@@ -314,8 +313,10 @@ def _is_left_out(body: str) -> bool:
     """Whether the text is what somebody commented out rather than wrote."""
     if body.startswith(MOVED_PREFIX.removeprefix("# ")) or _SETTING.fullmatch(body):
         return True
-    timing = split_timing(body)
-    return isinstance(timing, Timing) and bool(timing.rest)
+    try:
+        return bool(split_timing(body).rest)
+    except InvalidInput:
+        return False
 
 
 def _clean(body: str) -> str:

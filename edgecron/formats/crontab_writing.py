@@ -9,14 +9,12 @@ import re
 from collections.abc import Iterable, Mapping
 from shlex import join, quote
 
-from edgecron.formats.crontab import read_crontab, split_percent
-from edgecron.formats.crontab_fields import Fault, split_timing
+from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_lines import (
     DEBIAN_COMMAND_MOST,
     DEFAULT_PATH,
     DEFAULT_SHELL,
     LOCAL,
-    read_assignment,
 )
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
 from edgecron.model.options import JOB_OPTIONS, Job, Policies
@@ -172,12 +170,6 @@ def _check(line: str, spec: ScheduleSpec, *, command: str, owner: str) -> None:
     """Raise _Unsayable unless reading the line gives the same command and input."""
     if len(line) > DEBIAN_COMMAND_MOST:
         raise _Unsayable(f"its line would have {len(line)} characters, too many for cron")
-    if line.isascii() and line.isprintable() and read_assignment(line) is None:
-        # Most lines are read back by these two, at a fifth of the price.
-        timing = split_timing(line)
-        found = ("", None) if isinstance(timing, Fault) else split_percent(timing.rest)
-        if found == (command, spec.job.stdin):
-            return
     read = read_crontab(
         line, system=False, importer=owner, is_root=False, user_exists=lambda _: False
     )
