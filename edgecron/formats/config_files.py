@@ -65,11 +65,10 @@ def wrong(path: Path, content: str, key: str, error: InvalidInput) -> InvalidCon
 
 def line_of(content: str, key: str) -> int | None:
     """Find the line where a key is set, or its section begins."""
-    lines = find_lines(content)
-    names = tuple(key.split("."))
-    while names and names not in lines:
-        names = names[:-1]  # an inline table, as in `limits = {burst = 5}`
-    return lines.get(names)
+    lines = {".".join(names): number for names, number in find_lines(content).items()}
+    while key and key not in lines:
+        key = key.rpartition(".")[0]  # an inline table, as in `limits = {burst = 5}`
+    return lines.get(key)
 
 
 def _read_trusted(path: Path, *, is_system: bool) -> bytes:

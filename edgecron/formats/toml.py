@@ -6,7 +6,6 @@ Knows what documents hold: text, booleans, whole and other finite numbers, lists
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -194,6 +193,8 @@ def find_lines(text: str) -> Lines:
 
 def _names(text: str) -> tuple[str, ...]:
     """Read the names of a dotted key; none if it only looks like one, within a long text."""
+    import tomllib  # not for writers of documents: it takes as long to load as option_texts
+
     if find_too_deep(f"{text} = 0") is not None:
         return ()
     try:

@@ -1,4 +1,4 @@
-"""What every trigger answers."""
+"""The interface of a trigger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from edgecron.base.errors import InvalidTime
 from edgecron.base.units import from_ms, to_ms
 
-# Instants that a datetime can hold in any zone; beyond them there is no plan time.
+# Instants that a datetime can hold in any zone. No plan time lies outside them.
 EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z
 LATEST_MS = 253_402_128_000_000  # 9999-12-30T00:00:00Z
 
@@ -26,7 +26,7 @@ class TriggerKind(StrEnum):
 
 
 class Trigger(ABC):
-    """When a schedule fires. Frozen and hashable; equal where text, zone and meaning are equal.
+    """When a schedule fires. Frozen and hashable; equal if text, zone and meaning are equal.
 
     `text` is what `parse_trigger` reads back; `timezone` an IANA name, 'local', or None for UTC;
     `warnings` are sentences for the person who wrote it, empty after `from_json`.
@@ -55,7 +55,7 @@ class Trigger(ABC):
         self._set("_identity", (self.kind, text, timezone, *identity))
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first plan time strictly later than an aware instant, in UTC, or None.
+        """Find the first plan time strictly later than an aware instant, in UTC.
 
         Raises InvalidTime (a ValueError) for a datetime without an offset.
         """
@@ -64,22 +64,22 @@ class Trigger(ABC):
 
     @abstractmethod
     def next_after_ms(self, ms: int) -> int | None:
-        """The first plan time strictly later than `ms`, in milliseconds since 1970, or None."""
+        """Find the first plan time strictly later than `ms`, in milliseconds since 1970."""
 
     @abstractmethod
     def count_ms(self, after_ms: int, until_ms: int) -> int:
-        """How many plan times lie later than `after_ms` and not later than `until_ms`.
+        """Count the plan times later than `after_ms` and not later than `until_ms`.
 
         The cost does not depend on their number.
         """
 
     @abstractmethod
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
-        """The latest plan time later than `after_ms` and not later than `until_ms`, or None."""
+        """Find the latest plan time later than `after_ms` and not later than `until_ms`."""
 
     @property
     def follows_elapsed(self) -> bool:
-        """Whether its times follow elapsed time, and go on where a clock is set back a little."""
+        """Whether its times follow elapsed time, and continue if the clock is set back a little."""
         return False
 
     def repeats_from_ms(self, fired_ms: int) -> int | None:
@@ -88,13 +88,13 @@ class Trigger(ABC):
         return None
 
     def interval_hint_ms(self, at_ms: int) -> int | None:
-        """The distance between the next two plan times after `at_ms`, or None without two."""
+        """Measure the distance of the next two plan times after `at_ms`, if there are two."""
         first_ms = self.next_after_ms(at_ms)
         second_ms = None if first_ms is None else self.next_after_ms(first_ms)
         return None if first_ms is None or second_ms is None else second_ms - first_ms
 
     def to_json(self) -> dict[str, object]:
-        """The compiled form, all of it, as `from_json` reads it back."""
+        """Write the compiled form, as `from_json` reads it back."""
         return {
             "kind": self.kind.value,
             "text": self.text,
@@ -134,7 +134,7 @@ class Trigger(ABC):
 
 
 def check_aware(instant: datetime) -> datetime:
-    """The instant as given. Raises InvalidTime where it carries no offset, or is no datetime."""
+    """Return the instant. Raises InvalidTime if it is not a datetime with an offset."""
     if not isinstance(instant, datetime):
         raise InvalidTime(
             f"time {instant!r:.60} is no datetime, expected an aware one",

@@ -1,4 +1,4 @@
-"""The compiled form, as it is stored beside the text: JSON in, trigger out, without croniter."""
+"""Read and write the compiled form of triggers, which is stored beside their text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from edgecron.triggers.zones import check_zone
 
 @lru_cache(maxsize=2048)
 def load_trigger(compiled_text: str) -> Trigger:
-    """The trigger of a `dump_trigger` text; equal texts give the same object.
+    """Read a `dump_trigger` text; equal texts give the same object.
 
-    Raises InvalidTrigger for a damaged text, UnknownTimezone where the zone is no more.
+    Raises InvalidTrigger for a damaged text, UnknownTimezone if the zone no longer exists.
     """
     try:
         obj = json.loads(compiled_text)
@@ -35,14 +35,14 @@ def load_trigger(compiled_text: str) -> Trigger:
 
 
 def dump_trigger(trigger: Trigger) -> str:
-    """The compiled form as one canonical JSON text, as `load_trigger` reads it back."""
+    """Write the compiled form as canonical JSON, as `load_trigger` reads it back."""
     return json.dumps(trigger.to_json(), separators=(",", ":"), sort_keys=True)
 
 
 def from_json(obj: object) -> Trigger:
-    """The trigger of a `Trigger.to_json` object.
+    """Read a `Trigger.to_json` object.
 
-    Raises InvalidTrigger for a damaged one, UnknownTimezone where the zone is no more.
+    Raises InvalidTrigger for a damaged object, UnknownTimezone if the zone no longer exists.
     """
     if not isinstance(obj, Mapping):
         raise _damaged(f"it is a {type(obj).__name__}, expected an object")

@@ -12,14 +12,14 @@ departures: a gap of any length is caught up, and several skipped times collapse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields
 from edgecron.triggers.tzif import History, Spans
 from edgecron.triggers.zones import LOCAL, local_history, zone_history
 
-# A leap day on a given weekday may be forty years away (a Sunday: 2088 to 2128); nothing is rarer.
+# A leap day on a given weekday can be forty years away (a Sunday: 2088 to 2128). Nothing is rarer.
 SEARCH_S = 50 * 366 * 86_400
 _MOST_QUIET_MS = 60_000
 _EARLIEST_S = EARLIEST_MS // 1000
@@ -27,9 +27,9 @@ _LATEST_S = LATEST_MS // 1000
 
 
 class CronTrigger(Trigger):
-    """Calendar times. `fields` is what the text says, expanded.
+    """Calendar times in a zone. `fields` is the expanded text.
 
-    Raises UnknownTimezone where the zone can't be loaded.
+    Raises UnknownTimezone if the zone can't be loaded.
     """
 
     __slots__ = ("_history", "fields")
@@ -59,7 +59,7 @@ class CronTrigger(Trigger):
     def repeats_from_ms(self, fired_ms: int) -> int | None:
         if not self.follows_elapsed:
             return None
-        # Not right after a fire: a step back of a second runs nothing a second time.
+        # Some time after the fire, so that a step back of a second runs nothing again.
         return fired_ms + min((self.interval_hint_ms(fired_ms) or 0) // 2, _MOST_QUIET_MS)
 
     def next_after_ms(self, ms: int) -> int | None:
@@ -76,7 +76,7 @@ class CronTrigger(Trigger):
             wall = max(since, start) + offset
             if is_fixed:
                 mark = spans.marks[index]
-                # At a span's start also what the gap before it skipped is looked for.
+                # At the start of a span, times that the gap before it skipped count too.
                 wall = mark if since <= start else max(wall, mark)
             match = self.fields.first(wall, spans.end(index) + offset)
             if match is not None:
@@ -109,32 +109,12 @@ class CronTrigger(Trigger):
             index += 1
         return total
 
-    def stretches(self, since_s: int, until_s: int) -> Iterator[tuple[int, int, int | None]]:
-        """(start, end, offset) of the stretches in which plan times are all that matches.
-
-        The instants, from `since_s` on and before `until_s`, whose wall times at this offset
-        match. An offset of None: the start itself is one, whatever matches (a gap is caught up).
-        """
-        spans = self._spans(until_s)
-        for index in range(spans.index_at(since_s), len(spans.starts)):
-            start, offset = spans.starts[index], spans.offsets[index]
-            if start >= until_s:
-                break
-            since, until = max(since_s, start), min(until_s, spans.end(index))
-            if not self.fields.is_wildcard:
-                if self._is_caught_up(spans, index, since=since_s):
-                    yield start, start + 1, None
-                    since = start + 1
-                since = max(since, spans.marks[index] - offset)
-            if since < until:
-                yield since, until, offset
-
     def _spans(self, until_s: int) -> Spans:
         history = local_history() if self._history is None else self._history
         return history.spans(until_s)
 
     def _last(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:
-        """The last plan time of one span from `since` on and before `until`, or None."""
+        """Find the last plan time of one span from `since` on and before `until`."""
         offset = spans.offsets[index]
         wall = max(since, spans.starts[index]) + offset
         if not self.fields.is_wildcard:
@@ -147,7 +127,7 @@ class CronTrigger(Trigger):
         return None
 
     def _count(self, spans: Spans, index: int, *, since: int, until: int) -> int:
-        """How many plan times of one span lie from `since` on and before `until`."""
+        """Count the plan times of one span from `since` on and before `until`."""
         offset = spans.offsets[index]
         wall = max(since, spans.starts[index]) + offset
         end = min(until, spans.end(index)) + offset
@@ -170,6 +150,6 @@ class CronTrigger(Trigger):
 
 
 def range_s(after_ms: int, until_ms: int) -> tuple[int, int]:
-    """(after, until] in milliseconds as [since, until) in seconds: plan times are whole seconds."""
+    """Convert (after, until] in milliseconds to [since, until) in seconds."""
     since = max(after_ms // 1000 + 1, _EARLIEST_S)
     return since, min(until_ms // 1000 + 1, _LATEST_S)

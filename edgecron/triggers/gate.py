@@ -1,8 +1,8 @@
-"""The strict gate before croniter: what a cron text may say, item by item.
+"""Check a cron text item by item before croniter reads it.
 
-croniter reads more than we promise, and some of it surprises (`5-5` is every value, `@daily`
-with a hash id a random time). Whatever passes here means one thing, and is handed on in a form
-that croniter reads the same way.
+croniter accepts more than edgecron promises, and some surprises (`5-5` is every value, `@daily`
+with a hash id a random time). A text that passes here has one meaning, and is rewritten in a form
+that croniter reads with that meaning.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NEAREST = re.compile(r"(?P<day>\d{1,4})w", re.ASCII)
 
 
 class Gated(NamedTuple):
-    """A cron text that passed. `fields` are six, seconds first, in croniter's words."""
+    """A cron text that passed: six fields, seconds first, in croniter's syntax."""
 
     fields: tuple[str, ...]
     has_hash: bool
@@ -65,7 +65,7 @@ class Gated(NamedTuple):
 
 
 def gate(text: str) -> Gated:
-    """Pass a cron text that `check_text` has seen. Raises InvalidTrigger, naming the item."""
+    """Check a text from `check_text`. Raises InvalidTrigger, naming the item."""
     words = _expand_macro(text).lower().split()
     if len(words) not in (5, 6):
         raise _wrong_count(text, len(words))
@@ -228,7 +228,7 @@ def _refused(field: _Field, item: str, expected: str, hint: str) -> InvalidTrigg
 
 
 def _not_promised(field: _Field, item: str) -> InvalidTrigger:
-    """The refusal of an item that is no cron we promise, by the name of what it seems to be."""
+    """The error for an item that edgecron does not promise, named by what it looks like."""
     for pattern, what, hint in _STRANGERS:
         if re.search(pattern, item, re.ASCII):
             message = f"{field.what} is {item.upper()!r}, expected {field.expected}: {what}"

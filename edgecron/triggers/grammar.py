@@ -1,4 +1,4 @@
-"""Trigger text, one grammar for the command line, files and Python: text in, trigger out."""
+"""Read trigger texts: one grammar for the command line, files and Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_LENGTH = 256
 
 
 def check_text(text: object) -> str:
-    """The text with single spaces, before anything else looks at it.
+    """Return the text with single spaces. Call this before anything else reads the text.
 
     Raises InvalidTrigger unless it is at most 256 printable ASCII characters, and some.
     """
@@ -59,7 +59,7 @@ def parse_trigger(
     seed: bytes | None = None,
     now: datetime | None = None,
 ) -> Trigger:
-    """The trigger that a text means, in a zone: an IANA name, 'local', or None for UTC.
+    """Read the trigger that a text means, in a zone: an IANA name, 'local', or None for UTC.
 
     `name` is the schedule's, which H is derived from, together with a database's `seed`.
     `anchor`, floored to a whole second, gives a bare `every 15m` its phase; None is 1970.
@@ -78,7 +78,7 @@ def parse_trigger(
 
 
 def cron(text: str, timezone: str | None = None) -> Trigger:
-    """A cron trigger: 5 fields, 6 with seconds first, or a macro such as `@daily`.
+    """Make a cron trigger: 5 fields, 6 with seconds first, or a macro such as `@daily`.
 
     Raises UnknownTimezone or InvalidTrigger.
     """
@@ -87,7 +87,7 @@ def cron(text: str, timezone: str | None = None) -> Trigger:
 
 
 def every(duration: str | timedelta | float) -> Trigger:
-    """A grid of one distance, anchored at 1970: `every('15m')`, a timedelta, or seconds.
+    """Make a grid anchored at 1970: `every('15m')`, a timedelta, or seconds.
 
     Raises InvalidTrigger unless it is from 1 ms to 100 years.
     """
@@ -107,7 +107,7 @@ def every(duration: str | timedelta | float) -> Trigger:
 
 
 def at(instant: datetime) -> Trigger:
-    """One instant, an aware datetime, in whole milliseconds. Raises InvalidTrigger."""
+    """Make a trigger of one instant, in whole milliseconds. Raises InvalidTrigger."""
     try:
         at_ms = to_ms(check_aware(instant))
     except EdgecronError as error:
@@ -230,7 +230,7 @@ def _bad_every(text: str) -> InvalidTrigger:
 
 
 def _hint(text: str) -> str:
-    """What to write instead, by the first word of a text."""
+    """Suggest what to write, by the first word of a text."""
     hints = {
         "every": f"write 'every {format_duration_ms(900_000)}', "
         "'every 15m from 2026-11-20T08:00:00Z' or 'every 1h after end'",

@@ -19,8 +19,7 @@ class Triggers:
         return f"<Triggers {[trigger.text for trigger in self.triggers]}>"
 
     def next_with_source(self, ms: int) -> tuple[int, str] | None:
-        """The first plan time strictly later than `ms` and the text of the first trigger that
-        has it, or None."""
+        """Find the first plan time strictly later than `ms`, and the text of its first trigger."""
         best: tuple[int, str] | None = None
         for trigger in self.triggers:
             found_ms = trigger.next_after_ms(ms)
@@ -29,12 +28,12 @@ class Triggers:
         return best
 
     def next_after_ms(self, ms: int) -> int | None:
-        """The first plan time strictly later than `ms`, or None."""
+        """Find the first plan time strictly later than `ms`."""
         best = self.next_with_source(ms)
         return None if best is None else best[0]
 
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
-        """The latest plan time in (after, until], or None."""
+        """Find the latest plan time in (after, until]."""
         found = (trigger.last_ms(after_ms, until_ms) for trigger in self.triggers)
         return max((ms for ms in found if ms is not None), default=None)
 
@@ -57,14 +56,14 @@ class Triggers:
 
     @property
     def elapsed(self) -> Triggers | None:
-        """Those that follow elapsed time, intervals and wildcard cron; None if there are none."""
+        """Select intervals and wildcard cron, which follow elapsed time; None without any."""
         found = [trigger for trigger in self.triggers if trigger.follows_elapsed]
         return combine(found) if found else None
 
     def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
-        """The first plan time later than `after_ms` that can come again, and its trigger's text.
+        """Find the first plan time later than `after_ms` that can come again, and its text.
 
-        For a clock that was set back after the last fire, at `fired_ms` by the clock as it is now.
+        For a clock that was set back after the last fire, which was at `fired_ms` by the new clock.
         """
         best: tuple[int, str] | None = None
         for trigger in self.triggers:
@@ -77,7 +76,7 @@ class Triggers:
         return best
 
     def interval_hint_ms(self, at_ms: int) -> int | None:
-        """The distance between the next two plan times after `at_ms`, or None without two."""
+        """Measure the distance of the next two plan times after `at_ms`, if there are two."""
         first_ms = self.next_after_ms(at_ms)
         second_ms = None if first_ms is None else self.next_after_ms(first_ms)
         return None if first_ms is None or second_ms is None else second_ms - first_ms

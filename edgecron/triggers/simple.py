@@ -1,4 +1,4 @@
-"""The triggers that need no calendar: a grid, an instant, and the three that follow events."""
+"""Triggers without a calendar: a grid, an instant, and three that follow events."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from edgecron.base.checks import check_name
 from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
-# What makes an upstream's end count, for `after NAME:WHAT`.
+# Which ends of an upstream count, for `after NAME:WHAT`.
 AFTER_CHOICES = ("success", "failure", "any")
 _INEXACT_MS = 1_000
 
 
 class EveryTrigger(Trigger):
-    """A grid: `anchor_ms` plus every whole multiple of `interval_ms`. It does not drift.
+    """A grid that does not drift: `anchor_ms` plus every multiple of `interval_ms`.
 
-    With a start that the text names (`every 15m from ...`) nothing lies before it, and it is
-    the first plan time. A bare `every 15m` only takes its phase from the anchor, in both
-    directions: a schedule that was made while the clock was wrong is not stranded.
+    If the text names a start (`every 15m from ...`), that is the first plan time. A bare
+    `every 15m` only takes its phase from the anchor, in both directions, so a schedule that was
+    made while the clock was wrong still fires.
     """
 
     __slots__ = ("anchor_ms", "interval_ms", "is_bounded")
@@ -75,7 +75,7 @@ class EveryTrigger(Trigger):
         return True
 
     def repeats_from_ms(self, fired_ms: int) -> int | None:
-        # Never before a whole interval has passed. A step is known to a few milliseconds only.
+        # After a whole interval. The size of a clock step is known to a few milliseconds only.
         return fired_ms + self.interval_ms - min(self.interval_ms // 10, _INEXACT_MS)
 
     def interval_hint_ms(self, at_ms: int) -> int | None:
@@ -123,7 +123,7 @@ class AtTrigger(Trigger):
 
 
 class EventTrigger(Trigger):
-    """A trigger whose time nobody knows before: it has no plan times."""
+    """A trigger that follows an event: it has no plan times."""
 
     __slots__ = ()
 

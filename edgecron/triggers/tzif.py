@@ -25,7 +25,7 @@ _MONTH_DAY = re.compile(r"M(\d{1,2})\.([1-5])\.([0-6])", re.ASCII)
 
 
 class Rule:
-    """What a POSIX zone text says of every year: one offset, or two and when they change.
+    """A POSIX zone rule: one offset for every year, or two and when they change.
 
     `changes`: there are two.
     """
@@ -33,14 +33,14 @@ class Rule:
     __slots__ = ("changes", "dst_s", "end", "end_time_s", "start", "start_time_s", "std_s")
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError where the text is no POSIX zone rule."""
+        """Read a rule. Raises ValueError if the text is not a POSIX zone rule."""
         head, *days = text.split(",")
         named = _NAMED.findall(head)
         if "".join(name + offset for name, offset in named) != head or (
             (len(named), len(days)) not in ((1, 0), (2, 2)) or not named[0][1]
         ):
             raise ValueError(f"zone rule {text!r} is not understood")
-        # POSIX counts hours west of Greenwich, everything else east of it.
+        # POSIX counts hours to the west of Greenwich. Everything else counts to the east.
         self.std_s = -_seconds(named[0][1])
         self.dst_s = self.std_s + 3600
         self.changes = len(named) == 2
@@ -54,7 +54,7 @@ class Rule:
             self.transitions(2000)
 
     def transitions(self, year: int) -> list[tuple[int, int]]:
-        """(instant in seconds since 1970, offset from then on), in order of time."""
+        """List (instant in seconds since 1970, offset from then on), in order of time."""
         start_s = _day(self.start, year) * DAY_S + self.start_time_s - self.std_s
         end_s = _day(self.end, year) * DAY_S + self.end_time_s - self.dst_s
         return sorted([(start_s, self.dst_s), (end_s, self.std_s)])
@@ -63,10 +63,9 @@ class Rule:
 class Spans:
     """Spans of constant offset, in order. Immutable; all in whole seconds.
 
-    `starts[i]` is the instant a span begins; it ends where the next begins. `offsets[i]` is
-    wall time minus UTC. `marks[i]` is the highest wall time that any earlier span reached: below
-    the span's first wall time there is a gap, above it a repeated stretch. The spans are
-    complete up to `until`, an instant.
+    `starts[i]` is the instant at which a span begins. `offsets[i]` is wall time minus UTC.
+    `marks[i]` is the highest wall time that an earlier span reached: below the span's first wall
+    time there is a gap, above it a repeated stretch. The spans are complete up to `until`.
     """
 
     __slots__ = ("marks", "offsets", "starts", "until")
@@ -101,7 +100,7 @@ class Spans:
 
 
 class History:
-    """All spans of one zone, computed as far as they are asked for."""
+    """All spans of one zone, computed as far as they are needed."""
 
     __slots__ = ("_changes", "_rule", "_spans")
 
@@ -111,10 +110,10 @@ class History:
         self._spans = Spans([], _BEGINNING_S)
 
     def spans(self, until_s: int) -> Spans:
-        """Spans that are complete up to an instant (never beyond the year 9998)."""
+        """Return spans that are complete up to an instant (at most the year 9998)."""
         spans = self._spans
         if until_s > spans.until:
-            # Built aside and put in place at once: two threads may build the same, no more.
+            # Assigned once when complete: if two threads build, both build the same.
             spans = self._spans = self._build(until_s)
         return spans
 
@@ -125,7 +124,7 @@ class History:
             return Spans(changes, LAST_S + 2 * DAY_S)
         last_s = changes[-1][0]
         first_year = _RULE_FROM_YEAR if last_s == _BEGINNING_S else _year(last_s)
-        # Twenty years more than asked, so that a moving present seldom builds anew.
+        # Twenty years more than needed, so that passing time rarely causes another build.
         last_year = min(_year(min(until_s, LAST_S)) + 20, _LAST_RULE_YEAR)
         ruled = [
             change
@@ -140,7 +139,7 @@ class History:
 
 
 def read_history(content: bytes) -> History:
-    """The history in a TZif file's bytes. Raises ValueError where they are none."""
+    """Read a TZif file's bytes. Raises ValueError if they are damaged."""
     try:
         return _read(content)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -148,7 +147,7 @@ def read_history(content: bytes) -> History:
 
 
 def rule_content(rule_text: str) -> bytes:
-    """The bytes of a TZif file that holds a POSIX rule alone. Raises ValueError for a bad rule."""
+    """Write a TZif file that holds only a POSIX rule. Raises ValueError for a bad rule."""
     offset_s = Rule(rule_text).std_s
     header = struct.pack(">4sc15x6l", b"TZif", b"2", 0, 0, 0, 0, 1, 4)
     block = struct.pack(">lBB4s", offset_s, 0, 0, b"STD\0")
@@ -179,7 +178,7 @@ def _read(content: bytes) -> History:
 
 
 def _day_and_time(text: str) -> tuple[str, int]:
-    """The day of a rule and its time, which is 02:00 unless it says so."""
+    """Split into the day of a rule and its time (default: 02:00)."""
     day, _, time = text.partition("/")
     return day, _seconds(time or "2")
 
@@ -191,7 +190,7 @@ def _seconds(text: str) -> int:
 
 
 def _day(text: str, year: int) -> int:
-    """Days since 1970 of a rule's day: `Mm.w.d`, `Jn` (29 February never counted) or `n`."""
+    """Count the days since 1970 of a rule's day: `Mm.w.d`, `Jn` (without 29 February) or `n`."""
     found = _MONTH_DAY.fullmatch(text)
     if found is not None:
         month, week, weekday = (int(part) for part in found.groups())

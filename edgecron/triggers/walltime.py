@@ -1,4 +1,4 @@
-"""Times as people write them, in a zone: `2026-11-21 09:00`, `tomorrow 09:00`, `in 20m`.
+"""Read times as people write them, in a zone: `2026-11-21 09:00`, `tomorrow 09:00`, `in 20m`.
 
 A wall time that a gap skips is the gap's end; a repeated one is its first pass.
 """
@@ -15,7 +15,7 @@ from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.triggers.zones import offset_at, resolve_wall
 
 _LONGEST = 64
-# What people write ends a year before what a datetime holds: there is room to look ahead.
+# A written time lies at least a year before the last datetime, so later times can be found.
 LATEST_WRITTEN_MS = 253_370_764_799_999  # 9998-12-31T23:59:59.999Z
 _LOCAL = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?", re.ASCII | re.I
@@ -35,7 +35,7 @@ _LOCAL_HINT = "write 2026-11-20T08:00:00Z, or a local 2026-11-20 09:00"
 def parse_when(
     text: str, *, timezone: str | None, now: datetime, is_past: bool = False
 ) -> datetime:
-    """The instant, in UTC, that a person means by a text, in a zone, at `now`.
+    """Read the instant, in UTC, that a person means by a text, in a zone, at `now`.
 
     RFC 3339; a local date with or without a time; `now`; `in 20m`; `2h ago`; `09:00`;
     `yesterday`, `today`, `tomorrow` or a weekday, with or without a time. Each with or without
@@ -60,7 +60,7 @@ def parse_when(
 
 
 def parse_local(text: str, *, timezone: str | None) -> datetime:
-    """The instant, in UTC, of RFC 3339 or of a local date and time in a zone.
+    """Read an instant, in UTC, from RFC 3339 or a local date and time in a zone.
 
     Raises InvalidTime, or UnknownTimezone.
     """

@@ -1,4 +1,4 @@
-"""A trigger in plain English. Never wrong: what has no neat phrase is listed value by value."""
+"""Describe a trigger in plain English. Fields without a neat phrase are listed value by value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from edgecron.triggers.zones import LOCAL, trigger_spans, trigger_zone_name
 
 
 class ClockChange(NamedTuple):
-    """One change of a zone's offset at which a trigger behaves specially.
+    """A change of a zone's offset at which a trigger behaves specially.
 
     `at` is its instant in UTC, `date` the local date (YYYY-MM-DD) on which clocks change.
     """
@@ -35,7 +35,7 @@ class ClockChange(NamedTuple):
 
 
 def clock_change_notes(trigger: Trigger, from_ms: int, until_ms: int) -> list[ClockChange]:
-    """A note for each offset change in (from, until] that this trigger's times meet.
+    """Write a note for each offset change in (from, until] that affects this trigger.
 
     Empty for a trigger that does not follow the wall clock.
     """
@@ -57,7 +57,7 @@ def _note(trigger: CronTrigger, spans: Spans, index: int) -> str | None:
     start, offset = spans.starts[index], spans.offsets[index]
     before, after = start + spans.offsets[index - 1], start + offset
     if after > before:
-        # What an earlier fold has shown already is not skipped for a fixed trigger.
+        # For a fixed trigger, a time that an earlier fold showed already is not skipped.
         since = before if trigger.fields.is_wildcard else spans.marks[index]
         return _gap_note(trigger, since=since, before=before, after=after)
     return _fold_note(trigger, before=before, after=after, end=spans.end(index) + offset)
@@ -96,7 +96,7 @@ def _which(trigger: CronTrigger, since: int, until: int, count: int) -> str:
 
 
 def _shown(wall_s: int, other_s: int) -> str:
-    """A wall time, with its date where the other one is on another day."""
+    """Show a wall time, with its date if the other one is on another day."""
     wall = _wall(wall_s)
     clock = wall.strftime("%H:%M:%S" if wall.second else "%H:%M")
     if wall_s // DAY_S == other_s // DAY_S:
@@ -105,7 +105,7 @@ def _shown(wall_s: int, other_s: int) -> str:
 
 
 def _wall(wall_s: int) -> datetime:
-    """A datetime that shows the wall time; its offset means nothing."""
+    """Make a datetime that shows the wall time; its offset has no meaning."""
     return _instant(wall_s)
 
 
@@ -122,12 +122,12 @@ _NTH = ("first", "second", "third", "fourth", "fifth")
 _UNITS = (("week", 604_800_000), ("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000),
           ("second", 1000), ("millisecond", 1))  # fmt: skip
 _AFTER = {"success": "succeeded", "failure": "failed", "any": "ended"}
-# More times of day than these are told as minutes and hours.
+# More times of day than these are described by minutes and hours.
 _MOST_TIMES = 6
 
 
 def describe(trigger: Trigger) -> str:
-    """One line that says when the trigger fires, such as 'at 02:00 every day (Europe/Berlin)'."""
+    """Describe in one line when the trigger fires: 'at 02:00 every day (Europe/Berlin)'."""
     match trigger:
         case CronTrigger():
             return f"{_describe_fields(trigger.fields)} ({_zone(trigger.timezone)})"
@@ -147,7 +147,7 @@ def describe(trigger: Trigger) -> str:
 
 
 def describe_briefly(trigger: Trigger) -> str:
-    """The same in as few words as a list has room for, without a zone: '02:00 every day'."""
+    """Describe it for a list, briefly and without a zone: '02:00 every day'."""
     match trigger:
         case CronTrigger():
             words = _describe_fields(trigger.fields).removeprefix("at ")
@@ -181,7 +181,7 @@ def _describe_fields(fields: CronFields) -> str:
 
 
 def _times(fields: CronFields) -> tuple[str, bool]:
-    """The time of day in words, and whether it wants 'every day' behind it."""
+    """Describe the time of day; return also whether 'every day' fits behind it."""
     seconds, minutes, hours = fields.seconds, fields.minutes, fields.hours
     if fields.per_day <= _MOST_TIMES:
         shown = [
@@ -202,7 +202,7 @@ def _times(fields: CronFields) -> tuple[str, bool]:
 
 
 def _stretch(fields: CronFields) -> str | None:
-    """'every 15 minutes from 09:00 to 17:45', where seconds, minutes and hours are that regular."""
+    """Describe regular times, such as 'every 15 minutes from 09:00 to 17:45'."""
     seconds, minutes, hours = fields.seconds, fields.minutes, fields.hours
     hour_step = _step(hours)
     if len(minutes) == 1 and seconds == (0,) and hour_step is not None:
@@ -225,7 +225,7 @@ def _stretch(fields: CronFields) -> str | None:
 
 
 def _step(values: tuple[int, ...]) -> int | None:
-    """The one distance between all neighbours, or None."""
+    """Find the distance that all neighbours have."""
     steps = {later - earlier for earlier, later in pairwise(values)}
     return steps.pop() if len(steps) == 1 else None
 
@@ -241,7 +241,7 @@ def _many(step: int, unit: str) -> str:
 
 
 def _days(fields: CronFields) -> str:
-    """The day fields in words, '' for every day."""
+    """Describe the day fields; '' for every day."""
     rule = fields.rule
     any_day, any_weekday = len(rule.days) == 31, len(rule.weekdays) == 7
     if (any_day or any_weekday) if rule.is_ored else (any_day and any_weekday):
@@ -273,7 +273,7 @@ def _days_of_month(fields: CronFields) -> str:
 def _weekdays(fields: CronFields) -> str:
     rule = fields.rule
     if rule.weekdays:
-        # Told from Monday on, with Sunday at the end, as people count a working week.
+        # From Monday to Sunday, as people count a working week.
         shown = sorted(rule.weekdays, key=_from_monday)
         places = [_from_monday(weekday) for weekday in shown]
         return _runs([_WEEKDAYS[weekday] for weekday in shown], places)
@@ -291,7 +291,7 @@ def _listed(what: str, values: Sequence[int], most: int) -> str:
 
 
 def _runs(names: Sequence[str], places: Sequence[int]) -> str:
-    """The names, with three or more neighbours told as 'first to last'."""
+    """Join the names; three or more neighbours become 'first to last'."""
     parts: list[str] = []
     start = 0
     for index in range(1, len(names) + 1):

@@ -1,7 +1,7 @@
-"""Zones by name: always from the tzdata package, read by path, whatever the system has.
+"""Load zones by name, always from the tzdata package, by path.
 
-The process-wide search path of `zoneinfo` is never touched. 'local' is the machine's own zone,
-asked for anew each time, so that a change of it is followed.
+The process-wide search path of `zoneinfo` is never touched. 'local' is the machine's own zone. It
+is looked up each time, so that edgecron follows a change.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 _ETC = "/etc"
-_LOCALTIME = "localtime"  # the name of a local zone that only /etc/localtime's bytes know
+_LOCALTIME = (
+    "localtime"  # of a local zone without a name: only the bytes of /etc/localtime define it
+)
 
 
 class _Seen(_local):
-    """What a thread has looked up of the machine's zone, within `one_local_zone`."""
+    """What a thread knows of the machine's zone, within `one_local_zone`."""
 
     is_kept = False
     history: History | None = None
@@ -37,7 +39,7 @@ _seen = _Seen()
 
 
 def load_zone(name: str | None) -> ZoneInfo:
-    """The tzinfo of an IANA name, of 'local', or of None, which is UTC.
+    """Load the tzinfo of an IANA name, of 'local', or of None, which is UTC.
 
     Raises UnknownTimezone.
     """
@@ -46,7 +48,7 @@ def load_zone(name: str | None) -> ZoneInfo:
 
 
 def resolve_zone_name(name: str | None) -> str:
-    """A name that does not depend on the machine: 'UTC' for None, the zone behind 'local'.
+    """Return a name that does not depend on the machine: 'UTC' for None, the zone for 'local'.
 
     Does not check that an IANA name exists.
     """
@@ -56,7 +58,7 @@ def resolve_zone_name(name: str | None) -> str:
 
 
 def zone_spans(name: str | None, *, until_s: int) -> Spans:
-    """The zone's spans of constant offset, complete up to an instant. Raises UnknownTimezone."""
+    """List a zone's spans of constant offset up to an instant. Raises UnknownTimezone."""
     return zone_history(resolve_zone_name(name)).spans(until_s)
 
 
@@ -82,8 +84,8 @@ def trigger_zone_name() -> str:
 def use_zone_of_engines(mark: str | None) -> None:
     """Have `local` mean a zone of the engines, by its mark, for triggers on this thread.
 
-    A shell with another TZ computes the times that the engines compute. None, and a zone that only
-    bytes know, is the machine's own. Times that a person writes are in that in any case.
+    So a shell with another TZ computes the same times as the engines. None, and a zone without a
+    name, mean the machine's own. Times that a person writes are always in the machine's own.
     """
     _seen.engines_zone = mark if mark is not None and _is_listed(mark) else None
 
@@ -96,7 +98,7 @@ def trigger_spans(name: str | None, *, until_s: int) -> Spans:
 
 @contextmanager
 def one_local_zone() -> Iterator[None]:
-    """Within it the machine's zone is looked up once, as what is decided together has one zone."""
+    """Look the machine's zone up once, so that all decisions within have the same zone."""
     before = _seen.is_kept, _seen.history
     _seen.is_kept, _seen.history = True, None
     try:
@@ -106,7 +108,7 @@ def one_local_zone() -> Iterator[None]:
 
 
 def check_zone(name: object) -> str | None:
-    """The name as given, where it is None or a zone that can be loaded.
+    """Return the name if it is None or a zone that can be loaded.
 
     Raises UnknownTimezone with the nearest name there is.
     """
@@ -116,14 +118,14 @@ def check_zone(name: object) -> str | None:
             hint="write an IANA name, local or UTC",
         )
     if name is not None and name != LOCAL and not _is_listed(name):
-        # A rule such as TZ may hold is for 'local' alone: written down it would mean nothing here.
+        # A POSIX rule, which TZ can hold, works only as 'local', not as the name of a zone.
         raise _unknown(name)
     zone_history(resolve_zone_name(name))
     return name
 
 
 def local_zone_stamp(etc: str = _ETC) -> tuple[object, ...]:
-    """A value that changes whenever the machine's own zone may have, for the price of a stat."""
+    """Return a value that changes if the machine's own zone possibly changed. Costs a stat."""
     found: list[object] = [os.environ.get("TZ")]
     for name in ("localtime", "timezone"):
         path = os.path.join(etc, name)
@@ -138,7 +140,7 @@ def local_zone_stamp(etc: str = _ETC) -> tuple[object, ...]:
 
 
 def local_zone_mark(etc: str = _ETC) -> str:
-    """The name of the machine's zone, to compare with; of one that only bytes know, their hash."""
+    """Return the name of the machine's zone for comparison; a hash for a zone without a name."""
     name = local_zone_name(etc)
     if name != _LOCALTIME:
         return name
@@ -152,8 +154,8 @@ def local_zone_mark(etc: str = _ETC) -> str:
 def local_zone_name(etc: str = _ETC) -> str:
     """The machine's zone: an IANA name, a POSIX rule from TZ, or 'localtime'.
 
-    TZ decides, then where the link /etc/localtime leads, then /etc/timezone, then the bytes of
-    /etc/localtime; a machine with none of them is on UTC, as the C library has it.
+    The first that exists decides: TZ, the target of the link /etc/localtime, /etc/timezone, the
+    bytes of /etc/localtime. Without any of them it is UTC, as in the C library.
     """
     localtime = os.path.join(etc, "localtime")
     variable = os.environ.get("TZ", localtime).removeprefix(":")
@@ -199,15 +201,15 @@ def _is_listed(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _list() -> str:
-    # As one text: engines live for months, and a set of its words takes eight times as much.
+    # One text: a set of its words takes eight times the memory, for the months an engine runs.
     names = _read(os.path.join(_package_folder(), "zones")).decode("ascii")
     return "\n".join(["", *names.split(), ""])
 
 
 def resolve_wall(wall_s: int, *, timezone: str | None) -> int:
-    """The instant of a wall time, both in seconds since 1970.
+    """Find the instant of a wall time, both in seconds since 1970.
 
-    One that a gap skips is the gap's end, a repeated one its first pass.
+    A time that a gap skips is the gap's end. A repeated time is its first pass.
     """
     spans = zone_spans(timezone, until_s=wall_s + 2 * DAY_S)
     # No offset is as much as 36 hours: the span found here began before the wall time.
@@ -241,7 +243,7 @@ def _zone_info(resolved: str, changed_ns: int) -> ZoneInfo:
 
 
 def _changed_ns(resolved: str) -> int:
-    """When a zone's bytes changed last, where they are the machine's own and may change."""
+    """Return when the bytes of the machine's own zone changed last; 0 for other zones."""
     if resolved != _LOCALTIME:
         return 0
     try:
@@ -283,7 +285,7 @@ def _unknown(name: str) -> UnknownTimezone:
 
 
 def _after_zoneinfo(path: str) -> str:
-    """The zone name in a path such as /usr/share/zoneinfo/Europe/Berlin; other text as it is."""
+    """Extract the zone from a path such as /usr/share/zoneinfo/Europe/Berlin, else the text."""
     _, found, name = path.rpartition("/zoneinfo/")
     return (name if found else path).removeprefix("posix/")
 
