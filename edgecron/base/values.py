@@ -173,7 +173,7 @@ def _replace(self: Any, /, **changes: Any) -> Any:
     return self.__replace__(**changes)
 
 
-def is_value(kind: type) -> bool:
+def is_value(kind: object) -> bool:
     """Whether a class is one of values."""
     return isinstance(kind, type) and issubclass(kind, _Value)
 
