@@ -1,10 +1,10 @@
-"""The single binary: its file, the folder that it was unpacked to, and starting it again.
+"""The single binary: its file, its unpacked folder, and how to start it again.
 
 The launcher (`packaging/binary/launcher`) unpacks the binary once and leaves this process two
 descriptors: the folder, whose shared lock shows that a process uses it, and the binary's file. A
 child inherits them only if it is edgecron too. An ordinary installation has no bundle.
 
-A cache cleaner may remove the folder while an engine runs. Python reads modules and data when it
+A cache cleaner can remove the folder while an engine runs. Python reads modules and data when it
 first needs them, so `watch` checks each such read and has the launcher unpack missing files again.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 from edgecron.base.values import NamedTuple
 
 _VARIABLE = "_EDGECRON_BUNDLE"  # from the launcher: LOCK_FD:FILE_FD:PATH
-_LOADER = "_PYI_"  # what the loader of PyInstaller is told by
+_LOADER = "_PYI_"  # begins the variables of PyInstaller's loader
 SHARED = "program"  # the folder of all versions, in each place that the launcher unpacks to
 
 
@@ -62,7 +62,7 @@ class Bundle(NamedTuple):
 
     def start(self, *words: str) -> Start:
         """How to start the same version again, even if the file at its path changes."""
-        # Not by its path, where another may stand a moment later.
+        # Not by its path, which can name another file a moment later.
         held = f"/proc/self/fd/{self.file_fd}"
         argv = [self.file or "edgecron", *words]
         return Start(argv, (self.file_fd,), held) if os.path.exists(held) else Start(argv, ())
@@ -72,17 +72,17 @@ _bundle: Bundle | None = None
 
 
 def find_bundle() -> Bundle | None:
-    """The bundle that this process runs from; None where edgecron is installed as a package."""
+    """Return the bundle that this process runs from; None if edgecron is a package."""
     return _bundle
 
 
 def held_fds() -> frozenset[int]:
-    """The descriptors that every process of this program keeps as long as it lives."""
+    """Return the descriptors that every process of this program keeps open."""
     return frozenset() if _bundle is None else frozenset((_bundle.lock_fd, _bundle.file_fd))
 
 
 def hint_for_extra(extra: str) -> str:
-    """What to do where a part is missing that comes as an extra."""
+    """Write how to install a missing extra."""
     install = f"pip install 'edgecron[{extra}]'"
     return install if _bundle is None else f"the single binary does not have it; {install} does"
 
@@ -110,22 +110,22 @@ _READS = frozenset({"open", "os.listdir", "os.scandir"})
 
 
 def watch(bundle: Bundle) -> None:
-    """From now on, and in every fork of this process, what is missing is put back."""
+    """Restore missing files from now on, in this process and its forks."""
     keeper = _Keeper(bundle)
     sys.addaudithook(keeper.see)
-    # After all the others: it is asked for what nobody has found.
+    # Last: it is asked for modules that no other finder has found.
     sys.meta_path.append(keeper)
 
 
 def let_go() -> None:
-    """Put nothing back any more: the folder is to be removed."""
+    """Stop restoring files, because the folder will be removed."""
     for each in sys.meta_path:
         if isinstance(each, _Keeper):
             each.is_idle = True
 
 
 class _Keeper:
-    """Sees what is read of a folder, and looks for modules that nobody finds."""
+    """Restores files of the folder before they are read, as an audit hook and a module finder."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
@@ -133,7 +133,7 @@ class _Keeper:
         self.is_idle = False
 
     def see(self, event: str, args: tuple[Any, ...]) -> None:
-        """An audit hook: put the files back where one of them is about to be read in vain."""
+        """Audit hook: restore the files if a missing one is about to be read."""
         if event not in _READS or self.is_idle or not args:
             return
         path = args[0]
@@ -148,7 +148,7 @@ class _Keeper:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The last finder of modules: what nobody found may be one of the files that are gone."""
+        """Last module finder: restore the files if some are missing, then search again."""
         if self.is_idle or not self._is_damaged():
             return None
         self._restore()
@@ -161,7 +161,7 @@ class _Keeper:
         return None
 
     def _belongs(self, path: str) -> bool:
-        """Whether a file or folder is one that was unpacked: others are looked for in vain."""
+        """Whether a file or folder was unpacked."""
         names = self._names()
         within = path.removeprefix(self._inside)
         return names is None or any(f"{name}/".startswith(f"{within}/") for name in names)
@@ -171,8 +171,8 @@ class _Keeper:
         return names is None or not all(os.path.lexists(self._inside + name) for name in names)
 
     def _names(self) -> list[str] | None:
-        """What belongs in the folder; None where even that has gone."""
-        self.is_idle = True  # Not to see ourselves.
+        """List what belongs in the folder; None if the list itself is missing."""
+        self.is_idle = True  # This read must not trigger the hook.
         try:
             with open(self._inside + LIST, encoding="utf-8") as files:
                 return files.read().splitlines()
@@ -182,7 +182,7 @@ class _Keeper:
             self.is_idle = False
 
     def _restore(self) -> None:
-        """Have the launcher look, which puts back what is missing, where it was."""
+        """Run the launcher, which unpacks missing files again."""
         self.is_idle = True
         try:
             place = os.path.dirname(os.path.dirname(self._bundle.folder))
@@ -195,13 +195,13 @@ class _Keeper:
             os.waitpid(pid, 0)
             self._lock_again()
         except OSError:
-            # Whoever reads on finds what is missing, and says so: there is nobody else to tell.
+            # The read that follows fails and reports the missing file.
             return
         finally:
             self.is_idle = False
 
     def _lock_again(self) -> None:
-        """The folder may be another one now, and the lock be that of one that is gone."""
+        """Lock the folder again: it can be a new one, with the lock on the removed one."""
         fd = os.open(self._bundle.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

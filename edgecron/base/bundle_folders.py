@@ -1,4 +1,4 @@
-"""What the single binary has unpacked on this machine: of each version a folder, used or not."""
+"""Folders that the single binary has unpacked on this machine, one for each version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOCK = ".lock"  # in a place: held by who unpacks or removes there
 
 
 class Folder(NamedTuple):
-    """One version, unpacked. `pids` are processes that run from it, as far as we may see them."""
+    """An unpacked version. `pids` are the visible processes that run from it."""
 
     path: str
     version: str
@@ -29,9 +29,9 @@ class Folder(NamedTuple):
 
 
 def find_folders(bundle: Bundle) -> list[Folder]:
-    """All there are of this user, in every place that the launcher would look at.
+    """List this user's folders in all places that the launcher uses.
 
-    Of an installed package it is the package's folder alone.
+    For an installed package, list only the package's folder.
     """
     if bundle.is_installed:
         return [_folder(bundle.folder, bundle=bundle)]
@@ -45,7 +45,7 @@ def find_folders(bundle: Bundle) -> list[Folder]:
 
 
 def remove_folder(folder: Folder) -> bool:
-    """Remove a folder of another version, with all in it; False where a process runs from it."""
+    """Remove the folder of another version; False if a process runs from it."""
     with _held_place(os.path.dirname(folder.path)), _opened(folder.path) as fd:
         if fd is None or not _try_lock(fd):
             return False
@@ -54,7 +54,10 @@ def remove_folder(folder: Folder) -> bool:
 
 
 def remove_own(bundle: Bundle) -> bool:
-    """The same with the folder that this very process runs from; nothing is read of it any more."""
+    """Remove the folder that this process runs from; False if another process uses it.
+
+    Nothing can be loaded from it afterwards.
+    """
     from edgecron.base.bundle import let_go
 
     shared = os.path.dirname(bundle.folder)
@@ -65,11 +68,11 @@ def remove_own(bundle: Bundle) -> bool:
         let_go()
         _remove(bundle.folder)
         place = os.path.dirname(shared)
-        with contextlib.suppress(OSError):  # other versions, or what somebody has put there
+        with contextlib.suppress(OSError):  # other versions or files are there
             if _names(shared) == [_LOCK]:
                 os.unlink(os.path.join(shared, _LOCK))
             os.rmdir(shared)
-            # Not one that somebody has named.
+            # Only a default place, not one that a person named.
             if os.path.basename(place) in ("edgecron", f"edgecron-{os.geteuid()}"):
                 os.rmdir(place)
     return True
@@ -77,9 +80,9 @@ def remove_own(bundle: Bundle) -> bool:
 
 @contextlib.contextmanager
 def _held_place(shared: str) -> Iterator[None]:
-    """Nobody unpacks or cleans there meanwhile: the launcher does so under the same lock.
+    """Hold the lock under which the launcher unpacks and cleans.
 
-    A start that waits for it, and finds that the lock has gone with the place, makes another one.
+    A start that waits, and then finds the lock file removed, makes another one.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(os.path.join(shared, _LOCK), flags, 0o600)
@@ -91,7 +94,7 @@ def _held_place(shared: str) -> Iterator[None]:
 
 
 def size_of(path: str) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Sum the bytes of a file, or of all files in a folder."""
     if not os.path.isdir(path):
         return os.path.getsize(path)
     files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
@@ -99,9 +102,9 @@ def size_of(path: str) -> int:
 
 
 def _shared_folders(bundle: Bundle) -> list[str]:
-    """Where versions lie, each folder once; ours first.
+    """List the folders of versions, each once, this process's first.
 
-    The launcher leaves out what another user could have put there: what is found is removed.
+    The launcher leaves out folders that another user could have made, because they get removed.
     """
     start = bundle.start(":found")
     try:
@@ -136,7 +139,7 @@ def _folder(path: str, *, bundle: Bundle) -> Folder:
 
 
 def _pids_in(path: str) -> Iterator[int]:
-    """Other processes whose program lies in a folder; of other users only root sees them."""
+    """List other processes whose program lies in a folder; only root sees other users'."""
     for name in _names("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
@@ -158,7 +161,7 @@ def _opened(path: str) -> Iterator[int | None]:
 
 
 def _try_lock(fd: int) -> bool:
-    """Take it for ourselves alone: each process that runs from a folder shares its lock."""
+    """Try to lock exclusively: each process that runs from a folder holds a shared lock."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -167,7 +170,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _remove(path: str) -> None:
-    """First its name, so that no start finds half of it."""
+    """Rename, then remove, so that no start finds half of it."""
     shared, name = os.path.split(path)
     gone = os.path.join(shared, f".old-{name}")
     os.rename(path, gone)

@@ -1,4 +1,4 @@
-"""Checks that values go through at birth: names, texts, numbers, instants."""
+"""Check names, texts, numbers and instants when values are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_DEEP = 500  # SQLite reads JSON of 1000 levels, and languages differ
 def check_name(name: str, *, what: str) -> None:
     """Raise InvalidName unless the name is 1 to 128 ASCII letters, digits, `_`, `-`, `.`.
 
-    It starts with a letter or digit and is not digits alone, so that it is never taken for an id.
+    It starts with a letter or digit and is not only digits, so it never looks like an id.
     """
     if _NAME.fullmatch(name) is None or name.isdigit():
         shown = ascii(name) if len(name) <= 140 else f"{name[:60]!a}... ({len(name)} long)"
@@ -36,7 +36,7 @@ def check_range(what: str, value: float | None, least: float, most: float) -> No
 
 
 def check_aware(what: str, instant: datetime | None) -> None:
-    """Raise InvalidTime for an instant without an offset, or what is none; None passes."""
+    """Raise InvalidTime unless the value is a datetime with an offset; None passes."""
     if instant is None:
         return
     if not isinstance(instant, datetime):
@@ -49,7 +49,7 @@ def check_aware(what: str, instant: datetime | None) -> None:
 
 
 def check_storable(what: str, text: str) -> None:
-    """Raise InvalidInput for what no column or process could hold: NUL, no UTF-8, a megabyte."""
+    """Raise InvalidInput for text with NUL, invalid UTF-8 or over a megabyte."""
     if len(text) > _MOST_TEXT:
         raise InvalidInput(f"{what} is {len(text)} characters long, expected at most {_MOST_TEXT}")
     if "\0" in text:
@@ -78,7 +78,7 @@ def check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
 
 
 def check_json(text: str, *, what: str, most_bytes: int = _MOST_TEXT) -> None:
-    """Raise InvalidInput for what some reader of JSON would not read, or is longer than that."""
+    """Raise InvalidInput for JSON that some readers refuse, or that is longer than the limit."""
     import json
 
     check_storable(what, text)
@@ -94,7 +94,7 @@ def check_json(text: str, *, what: str, most_bytes: int = _MOST_TEXT) -> None:
 
 
 def read_json(content: bytes) -> Any:
-    """What JSON in UTF-8 says, where all readers of it find the same: no key twice in an object.
+    """Read JSON in UTF-8 that all readers read alike: no object has a key twice.
 
     Raises ValueError for any other, RecursionError for more levels than can be read here.
     """
@@ -125,17 +125,17 @@ def _read_float(text: str) -> float:
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether JSON has more levels than each of its readers reads."""
+    """Whether JSON is nested deeper than every reader supports."""
     import json
 
-    # A level has a bracket: next to nothing has to be read for this.
+    # Each level has a bracket, so counting brackets is enough for most texts.
     if text.count("[") + text.count("{") <= _MOST_DEEP:
         return False
     return has_too_many_levels(json.loads(text))
 
 
 def has_too_many_levels(value: object) -> bool:
-    """Whether a JSON value is nested deeper than each of its readers reads."""
+    """Whether a JSON value is nested deeper than every reader supports."""
     level = [value]
     for _ in range(_MOST_DEEP + 1):
         inner: list[object] = []

@@ -1,6 +1,6 @@
-"""The only place that reads a clock.
+"""Read clocks. Only this module does so.
 
-Everything else is handed a Clock, so that any story can be told by hand with a fake one.
+All other code gets a Clock, so that tests can use a fake one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TIMEX_BYTES = 512  # more than any system's `struct timex` takes
 
 
 class Clock(Protocol):
-    """What the engine asks about time."""
+    """The interface of a clock."""
 
     def now_ms(self) -> int:
         """Wall time, in milliseconds since 1970."""
@@ -32,16 +32,13 @@ class Clock(Protocol):
         """Elapsed time since an arbitrary point of this boot, never stepping back."""
 
     def boottime_ms(self) -> int:
-        """As `monotonic_ms`, and it goes on while the machine is suspended."""
+        """As `monotonic_ms`, including the time for which the machine is suspended."""
 
     def boot_id(self) -> str:
         """A text that is the same until the machine boots again."""
 
     def is_synchronised(self) -> bool | None:
-        """Whether something keeps wall time right, by what the kernel says.
-
-        None where it does not say.
-        """
+        """Whether the kernel reports that wall time is synchronised; None if it reports nothing."""
 
 
 class SystemClock:
@@ -92,12 +89,12 @@ if hasattr(time, "CLOCK_BOOTTIME"):
 else:
 
     def _boottime_ns() -> int:
-        # Where there is no such clock, a suspend shows as a step of wall time.
+        # Without such a clock, a suspend looks like a step of wall time.
         return time.monotonic_ns()
 
 
 def _kernel_is_synchronised() -> bool | None:
-    """What adjtimex(2) says, which anybody may ask; None where there is none, or it is refused."""
+    """Ask adjtimex(2), which needs no rights; None if it does not exist or is refused."""
     if sys.platform != "linux":
         return None
     return _timex_reader()()
@@ -128,7 +125,7 @@ def _timex_reader() -> Callable[[], bool | None]:
     def read() -> bool | None:
         answer = Timex()
         if adjtimex(ctypes.byref(answer)) < 0:
-            return None  # A sandbox forbids even to ask.
+            return None  # A sandbox can forbid even this question.
         return not answer.status & _STA_UNSYNC
 
     return read

@@ -1,4 +1,4 @@
-"""What goes wrong, as types: callers catch these, never text.
+"""Errors as types: callers catch these, never text.
 
 `code` names the error in JSON, `hint` says what to do next, and `exit_code` is what the command
 line returns: 1 failed, 2 bad usage or input, 3 no such thing, 4 already there, 5 database unusable.
@@ -25,7 +25,7 @@ class EdgecronError(Exception):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What else JSON says of it, by field."""
+        """More fields of the error in JSON."""
         return {}
 
 
@@ -67,17 +67,17 @@ class InvalidDuration(InvalidInput):
 
 
 class InvalidTime(InvalidInput):
-    """A time text that can't be read, or lies where it must not."""
+    """A time text that can't be read, or a time that is not allowed."""
 
     code = "invalid_time"
 
 
 class UnreadableTime(InvalidTime):
-    """A time text that names no time, whenever it is read."""
+    """A time text that never names a time."""
 
 
 class InvalidFile(InvalidInput):
-    """A file with several entries, of which some are wrong: no entry is taken over.
+    """A file with several entries, some of them wrong. Then no entry is applied.
 
     `problems` are objects of JSON, one for each thing that is wrong.
     """
@@ -110,45 +110,45 @@ class InvalidDocument(InvalidFile):
 
 
 class InvalidConfig(InvalidInput):
-    """A configuration file that can't be read or trusted, or what no setting is called."""
+    """A configuration file that can't be read or trusted, or an unknown setting."""
 
     code = "invalid_config"
 
 
 class NotFound(EdgecronError, LookupError):
-    """The schedule, run or file that was asked for is not there."""
+    """The schedule, run or file does not exist."""
 
     code = "not_found"
     exit_code = 3
 
 
 class MalformedCall(InvalidInput):
-    """A question of another edgecron's, some part of which is not what it must be."""
+    """A request of another edgecron with an invalid part."""
 
     code = "malformed"
 
 
 class KeyReused(InvalidInput):
-    """An idempotency key that was given with something else before."""
+    """An idempotency key that was used with another request before."""
 
     code = "idempotency_key_reused"
 
 
 class AlreadyExists(EdgecronError):
-    """A schedule of that name is there already."""
+    """A schedule of that name already exists."""
 
     code = "already_exists"
     exit_code = 4
 
 
 class Conflict(EdgecronError):
-    """Somebody else changed the same thing first; read it again and repeat."""
+    """Another user or process changed the same thing first; read it again and repeat."""
 
     code = "conflict"
 
 
 class ChangedByOthers(Conflict):
-    """What is written over the change of somebody else must be wanted so."""
+    """The change would overwrite the change of another user; confirm it to do so."""
 
 
 class DatabaseUnusable(EdgecronError):
@@ -171,19 +171,19 @@ class DatabaseGone(DatabaseUnusable):
 
 
 class LogLost(DatabaseUnusable):
-    """The log of a database was deleted while it is open; what lies in it can still be saved."""
+    """The log of an open database was deleted; its content can still be saved."""
 
 
 class DatabaseDamaged(DatabaseUnusable):
-    """What the file holds is damaged, or no database of ours; a backup may take its place."""
+    """The file is damaged, or not a database of edgecron; restore a backup."""
 
 
 class Unreadable(DatabaseDamaged, InvalidInput):
-    """Of all that the database holds, one schedule or run makes no sense; the others do."""
+    """One schedule or run of the database is invalid; the others are valid."""
 
 
 class DatabaseFull(DatabaseUnusable):
-    """There is no room on the disk for what was to be written."""
+    """The disk is full."""
 
 
 class SchemaTooNew(DatabaseUnusable):
@@ -193,28 +193,27 @@ class SchemaTooNew(DatabaseUnusable):
 
 
 class ServerUnavailable(DatabaseUnusable):
-    """The edgecron of another machine can't be asked: it is not reached, does not answer, or is
-    none that we can talk to."""
+    """The edgecron of another machine can't be reached, does not answer, or is incompatible."""
 
     code = "server"
 
 
 class ServerLost(ServerUnavailable):
-    """The edgecron of another machine is not reached, or answers no more: it may be back soon."""
+    """The edgecron of another machine does not answer now; it can be back soon."""
 
 
 class ServerUnheard(ServerLost):
-    """It surely has not heard what it was asked: nothing was done."""
+    """The request certainly did not arrive: nothing was done."""
 
 
 class AccessRefused(ServerUnavailable):
-    """The edgecron of another machine answers, and wants a token, or another one."""
+    """The edgecron of another machine refuses the token, or wants one."""
 
     code = "access"
 
 
 class QueryInterrupted(EdgecronError):
-    """What was asked of the database was ended before its answer, on request of who asked."""
+    """A query was interrupted on the caller's request."""
 
     code = "interrupted"
 
@@ -226,37 +225,37 @@ class SupervisorUnavailable(EdgecronError):
 
 
 class Cancelled(EdgecronError):
-    """A function ends because that was asked of its run; raised by RunContext.check."""
+    """A function ends because its run was cancelled; raised by RunContext.check."""
 
     code = "cancelled"
 
 
 class RunFailed(EdgecronError):
-    """A run whose result was asked for did not succeed; `run` is what is known of it."""
+    """A run whose result was requested did not succeed; `run` is that run."""
 
     code = "run_failed"
 
 
 class ResultLost(EdgecronError):
-    """A run succeeded, but what it returned could not be kept."""
+    """A run succeeded, but its result could not be stored."""
 
     code = "result_lost"
 
 
 class NotSupported(EdgecronError):
-    """This platform lacks something that is needed."""
+    """This platform lacks something that edgecron needs."""
 
     code = "not_supported"
 
 
-# What comes of stored values that no edgecron writes: a later version did, or somebody's hand.
+# Raised by stored values that this version never writes: a later version or a person did.
 SENSELESS = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
 
 
 def os_words(error: Exception, *, is_named: bool = False) -> str:
-    """What the system says of an error, without its number; `is_named`: its file is known."""
+    """Write the system's message without its number; `is_named`: leave out the file."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     words = error.strerror[:1].lower() + error.strerror[1:]

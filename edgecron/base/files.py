@@ -25,7 +25,7 @@ from edgecron.base.values import NamedTuple
 
 ROOT_UID = 0
 ROOT_ALONE = frozenset({ROOT_UID})
-_MOST_LINKS = 40  # as the kernel has it
+_MOST_LINKS = 40  # the limit of the kernel
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -57,7 +57,7 @@ def find_weakness(
     Return the first weakness from the root of the file system down; None if there is none. A part
     that is missing or can't be read is a weakness only with `must_exist`; otherwise the existing
     folders count. `may_be_shared`: the last folder may be sticky and shared, such as /tmp.
-    `may_have_links`: the file may have several names, which does not harm a reader.
+    `may_have_links`: the file can have several names, which is harmless if it is only read.
     """
     left = 0
     for found, status, left in _steps(path):
@@ -75,9 +75,9 @@ def find_weakness(
 def judge(
     path: Path, status: os.stat_result, *, owners: Collection[int], may_be_shared: bool
 ) -> Weakness | None:
-    """What lets others change one file or folder, or a link to another.
+    """Find what lets others change one file, folder or link.
 
-    `may_be_shared`: others may write into it if it is a sticky folder.
+    `may_be_shared`: others can write into it if it is a sticky folder.
     """
     rights = _judge_rights(path, status, owners=owners, may_be_shared=may_be_shared)
     return rights or _judge_links(path, status)
@@ -118,15 +118,15 @@ def _judge_links(path: Path, status: os.stat_result) -> Weakness | None:
 
 
 def _quoted(path: Path) -> str:
-    from shlex import quote  # Nearly always all is well, and an engine looks at it, too.
+    from shlex import quote  # Rarely needed, and engines import this module.
 
     return quote(str(path))
 
 
 def has_other_users(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
-    """Whether there is anybody but us: a root of its own user namespace may be alone in it.
+    """Whether other users exist: a root of its own user namespace can be alone in it.
 
-    Whatever is not that root's seems to be nobody's there, the root folder included.
+    There, all files of other users seem to belong to `nobody`, also the root folder.
     """
     try:
         words = uid_map.read_text(encoding="ascii").split()
@@ -136,7 +136,7 @@ def has_other_users(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
 
 
 def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, int]]:
-    """All that a name leads through, links included, and how many parts of it are still to come."""
+    """List each folder and link on a path, and how many parts of the path follow it."""
     left = list(Path(os.path.abspath(path)).parts[1:])
     here = Path("/")
     links = 0
@@ -144,7 +144,7 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, int]]:
     while left:
         name = left.pop(0)
         if name == "..":
-            here = here.parent  # As it was looked at on the way down.
+            here = here.parent  # It was checked on the way down.
             continue
         there = here / name
         try:
@@ -166,24 +166,24 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, int]]:
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# What our own descriptors are called. The links are the kernel's.
+# Names of this process's own descriptors. The kernel makes these links.
 _DESCRIPTORS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
 
 
 def is_checked() -> bool:
-    """Whether other users must be kept from leading us: we are root, and not alone."""
+    """Whether paths must be checked: this process is root, and there are other users."""
     return is_root() and has_other_users()
 
 
 def check_folder(folder: Path) -> None:
-    """Raise InvalidInput if another user could lead what root writes in a folder elsewhere."""
+    """Raise InvalidInput if another user could redirect what root writes into a folder."""
     weakness = find_weakness(folder, may_be_shared=True) if is_checked() else None
     if weakness is not None:
         raise refused(folder, weakness)
 
 
 def refused(folder: Path, weakness: Weakness) -> InvalidInput:
-    """The error for a folder that root writes nothing into."""
+    """Make the error for a folder into which root writes nothing."""
     return InvalidInput(
         f"root writes nothing into folder {folder}: {weakness.words}",
         hint=f"name another folder, or: {weakness.mend}",
@@ -192,7 +192,7 @@ def refused(folder: Path, weakness: Weakness) -> InvalidInput:
 
 @contextmanager
 def open_folder(folder: Path) -> Iterator[int]:
-    """A descriptor of a folder that was checked: what is done by it is done in that folder."""
+    """Open a checked folder; what uses the descriptor happens in that folder."""
     check_folder(folder)
     descriptor = os.open(folder, _FOLDER)
     try:
@@ -250,7 +250,7 @@ def _find(path: Path, folder_fd: int) -> os.stat_result | None:
 
 
 def _followed(path: Path, link: os.stat_result) -> Path:
-    """Where a link of our own leads to; another's, and any link of root's, is refused."""
+    """Resolve a link of this user. Refuse another user's link, and any link if root is checked."""
     if is_checked() or link.st_uid not in (os.geteuid(), 0):
         raise InvalidInput(
             f"{path} is a symbolic link, of user {link.st_uid}: nothing is written through it",
@@ -262,7 +262,7 @@ def _followed(path: Path, link: os.stat_result) -> Path:
 def _check_present(
     path: Path, present: os.stat_result, folder_fd: int, *, owner: int | None
 ) -> None:
-    """Raise InvalidInput for another's file in a folder that users share: it was put there."""
+    """Raise InvalidInput for another user's file in a shared folder."""
     is_shared = bool(os.fstat(folder_fd).st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     if is_checked() and is_shared and present.st_uid not in (*ROOT_ALONE, owner):
         raise InvalidInput(
@@ -307,5 +307,5 @@ def _replace(
 
 
 def open_private(path: Path | str, flags: int) -> int:
-    """A descriptor of a file 0600 whatever the umask, no symlink followed, closed on exec."""
+    """Open a file with mode 0600, without following a symbolic link, closed on exec."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""Where the database, the configuration and the state folder live."""
+"""Paths of the database, the configuration and the state folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MAC_FOLDER = "Library/Application Support"
 
 
 def database_path(given: str | None = None, *, environ: Mapping[str, str] | None = None) -> Path:
-    """The database file: what was given, else the default of this user.
+    """Return the database file: the given one, else the default of this user.
 
     Root's default is /var/lib/edgecron/edgecron.db, everyone else's lies in the user data folder.
-    Raises InvalidInput for a path that can't be.
+    Raises InvalidInput for an impossible path.
     """
     if given:
         return resolve_path(given, what="database path")
@@ -32,7 +32,7 @@ def database_path(given: str | None = None, *, environ: Mapping[str, str] | None
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name. Raises DatabaseUnusable where this user can't tell."""
+    """Whether the path exists. Raises DatabaseUnusable if this user can't find out."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def is_there(path: Path) -> bool:
 
 
 def unreachable(path: Path, error: OSError) -> DatabaseUnusable:
-    """The error for a database of which can't even be told whether it is there."""
+    """Make the error for a database whose existence is unknown."""
     return DatabaseUnusable(
         f"database {path} can't be reached ({error.strerror})",
         hint="check the folders above it, and whose they are",
@@ -51,8 +51,8 @@ def unreachable(path: Path, error: OSError) -> DatabaseUnusable:
 
 
 def system_config_path() -> Path:
-    """The configuration file of the whole machine."""
-    # One place for every Python: Homebrew's own has another idea, in a folder that is not root's.
+    """Return the configuration file of the whole machine."""
+    # The same for every Python: Homebrew's own uses another folder, which is not root's.
     is_mac = sys.platform == "darwin"
     folder = Path("/") / _MAC_FOLDER / "edgecron" if is_mac else Path("/etc/edgecron")
     return folder / CONFIG_NAME
@@ -61,9 +61,9 @@ def system_config_path() -> Path:
 def user_config_path(
     given: str | None = None, *, environ: Mapping[str, str] | None = None
 ) -> Path | None:
-    """The configuration file of this user: what was given, else the default.
+    """Return the configuration file of this user: the given one, else the default.
 
-    None for root, whose file is that of the system. Raises InvalidInput for a path that can't be.
+    None for root, who uses the system's file. Raises InvalidInput for an impossible path.
     """
     if given:
         return resolve_path(given, what="configuration path")
@@ -74,7 +74,7 @@ def user_config_path(
 
 
 def state_dir(database: Path) -> Path:
-    """The folder beside a database that holds journals, FIFOs and locks."""
+    """Return the folder beside a database that holds journals, FIFOs and locks."""
     return database.with_name(database.name + _STATE_SUFFIX)
 
 
@@ -96,7 +96,7 @@ def make_folders(folder: Path, *, mode: int = 0o700) -> None:
 
 
 def resolve_path(given: str, *, what: str) -> Path:
-    """An absolute path of what a person wrote. Raises InvalidInput for one that can't be."""
+    """Make a written path absolute. Raises InvalidInput for an impossible path."""
     if "\0" in given:
         raise InvalidInput(f"{what} {given[:60]!a} holds a NUL character")
     try:
@@ -120,8 +120,8 @@ def resolve_path(given: str, *, what: str) -> Path:
 
 
 def list_names(state_dir: Path | str) -> list[str]:
-    """The names of all files in the folder; none where it is missing, or no folder."""
-    # Not by glob, which takes four times as long: engines with nothing else to do ask this.
+    """List the files of a folder; none if it is missing or not a folder."""
+    # glob takes four times as long, and idle engines call this.
     try:
         return os.listdir(state_dir)
     except (FileNotFoundError, NotADirectoryError):
@@ -129,10 +129,10 @@ def list_names(state_dir: Path | str) -> list[str]:
 
 
 def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
-    """Our folder among a user's own, where platformdirs has it.
+    """Return edgecron's folder among the user's own, as platformdirs does.
 
-    On Linux with a HOME this is the rule of XDG, written out: every command asks for these
-    folders, and to import platformdirs takes a third of the time that `list` takes.
+    On Linux this is the XDG rule written out: every command needs it, and importing platformdirs
+    takes a third of the time of `list`.
     """
     named, home = environ.get(variable, ""), environ.get("HOME", "")
     if sys.platform == "linux" and "ANDROID_DATA" not in environ:

@@ -1,4 +1,4 @@
-"""The token that a request must carry: a word in a file that its owner alone can read."""
+"""Read the token of HTTP requests: a word in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAKE = "(umask 077; head -c 32 /dev/urandom | base64 > FILE)"
 
 
 def read_token(given: str) -> str:
-    """The token in a file. Raises InvalidInput where others can read it, or it is none."""
+    """Read the token in a file. Raises InvalidInput if others can read it, or if it is none."""
     path = resolve_path(given, what="--token-file")
     try:
         fd = open_private(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -39,7 +39,7 @@ def read_token(given: str) -> str:
 
 
 def check_token(content: bytes, *, what: str) -> str:
-    """A token without the space around it. Raises InvalidInput for what is none."""
+    """Return a token without the space around it. Raises InvalidInput if it is none."""
     token = content.decode("ascii", "replace").strip()
     is_word = token.isascii() and token.isprintable() and " " not in token
     if len(content) > _MOST_BYTES or len(token) < _LEAST or not is_word:

@@ -1,4 +1,4 @@
-"""Durations, instants and sizes as text: `1h30m`, `2026-11-20T08:00:00Z`, `256KiB`."""
+"""Read and write durations, instants and sizes: `1h30m`, `2026-11-20T08:00:00Z`, `256KiB`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ MAX_DURATION_MS = 100 * 366 * 86_400_000
 
 
 def to_ms(instant: datetime) -> int:
-    """Milliseconds since 1970 of an aware datetime, rounded down."""
+    """Convert an aware datetime to milliseconds since 1970, rounded down."""
     return (instant - EPOCH) // _MILLISECOND
 
 
 def from_ms(instant_ms: int) -> datetime:
-    """The aware UTC datetime of milliseconds since 1970."""
+    """Convert milliseconds since 1970 to an aware UTC datetime."""
     return EPOCH + _MILLISECOND * instant_ms
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of `90s`, `15m`, `6h`, `2d`, `1h30m`, `250ms`: at least 1, at most 100 years.
+    """Read milliseconds of `90s`, `15m`, `6h`, `2d`, `1h30m`, `250ms`: 1 ms to 100 years.
 
     A month (`mo`) is 30 days. `M` could be a minute or a month, so edgecron refuses it.
     Raises InvalidDuration, naming the text and what was expected.
@@ -69,7 +69,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def format_duration_ms(duration_ms: int) -> str:
-    """The shortest exact text that `parse_duration_ms` reads back: 5400000 is `1h30m`."""
+    """Write the shortest exact text that `parse_duration_ms` reads: 5400000 is `1h30m`."""
     if duration_ms == 0:
         return "0s"
     rest = duration_ms
@@ -82,21 +82,21 @@ def format_duration_ms(duration_ms: int) -> str:
 
 
 def format_instant(instant: datetime) -> str:
-    """RFC 3339 in UTC with `Z`; fractions only where there are any, in milliseconds."""
+    """Write RFC 3339 in UTC with `Z`, and milliseconds if there are any."""
     utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
     timespec = "milliseconds" if utc.microsecond >= 1000 else "seconds"
     return utc.isoformat(timespec=timespec)[:-6] + "Z"  # The offset has six letters: +00:00.
 
 
 def format_ms(instant_ms: int | None) -> str | None:
-    """`format_instant` of milliseconds since 1970; None stays None."""
+    """Write milliseconds since 1970 as `format_instant` does; None stays None."""
     return None if instant_ms is None else format_instant(from_ms(instant_ms))
 
 
 def parse_instant(text: str) -> datetime:
-    """The aware UTC datetime of an RFC 3339 text with `Z` or an offset.
+    """Read RFC 3339 with `Z` or an offset as an aware UTC datetime.
 
-    Raises InvalidTime where it can't be read or carries no offset.
+    Raises InvalidTime if it can't be read or has no offset.
     """
     if text.isascii():
         try:
@@ -126,9 +126,9 @@ _MOST_BYTES = 2**62
 
 
 def parse_size(text: str, *, what: str) -> int:
-    """Bytes of `256KiB` (1024) or `1GB` (1000), or of a number alone; at least one.
+    """Read bytes of `256KiB` (1024), `1GB` (1000) or a plain number; at least one.
 
-    Raises InvalidInput, naming `what` it is of.
+    Raises InvalidInput, naming `what` the size is of.
     """
     found = _SIZE.fullmatch(text.strip())
     unit = None if found is None else _UNITS.get(found[2].lower())

@@ -143,14 +143,14 @@ class ToolSession(Session):
         self._outer = outer
 
     def client(self, *, must_exist: bool = False) -> Client:
-        # Whatever is asked, no database is made: which one was meant is a person's to say.
+        # Never make a database: an assistant does not choose its path.
         return self._outer.client(must_exist=True)
 
     def find_client(self, *, is_needed: bool = False) -> Client | None:
         return self._outer.find_client(is_needed=is_needed)
 
     def close(self) -> None:
-        """Nothing: the database is another session's."""
+        """Do nothing: the outer session closes the database."""
 
     def put(self, text: str = "") -> None:
         self.say(text)
@@ -181,7 +181,7 @@ class ToolSession(Session):
 
 
 def check_arguments(given: object, shape: Shape) -> Arguments:
-    """What was given, as it is of this shape. Raises InvalidInput, with all that is wrong."""
+    """Return the arguments if they have this shape. Raises InvalidInput with all problems."""
     found = {} if given is None else given
     try:
         json.dumps(found, ensure_ascii=False).encode()
@@ -195,7 +195,7 @@ def check_arguments(given: object, shape: Shape) -> Arguments:
 
 
 def words_of(arguments: Arguments, options: Mapping[str, str], *places: str) -> list[str]:
-    """Options by the names of arguments, each with its value; then the values of `places`."""
+    """Write options by the names of arguments, then the values of `places`."""
     words = []
     for name, option in options.items():
         value = arguments.get(name)
@@ -210,9 +210,9 @@ def words_of(arguments: Arguments, options: Mapping[str, str], *places: str) -> 
 
 
 def with_instant(cli: Session, arguments: Arguments, key: str) -> Arguments:
-    """The same with a time as an RFC 3339 instant.
+    """Replace a time by an RFC 3339 instant.
 
-    Raises InvalidTime for one that needs a zone, where none is given.
+    Raises InvalidTime if it needs a zone and none is given.
     """
     if key not in arguments:
         return arguments
@@ -241,12 +241,12 @@ OUTPUT_CAUTION = (
 
 
 def read_output(session: ToolSession, arguments: Arguments) -> dict[str, Any]:
-    """The last lines that a run has printed, and the run."""
+    """Return a run and the last lines that it printed."""
     run = find_shown(session, str(arguments["run"]))
     asked = {"lines": OUTPUT_LINES, **arguments, "run": run.id}
     words = words_of(asked, {"lines": "-n", "stream": "--stream"}, "run")
     chunks = session.run_command("logs", words)
-    # Each stream is a sequence of letters of its own, of which one may lie in two chunks.
+    # A letter can be divided between two chunks of its stream.
     cleaner = StreamCleaner()
     text = cleaner.feed("".join(chunk["text"] for chunk in chunks).encode()) + cleaner.end()
     return {

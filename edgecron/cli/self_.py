@@ -123,7 +123,7 @@ def _size(size_bytes: int) -> str:
 
 
 def _use(folder: Folder) -> str:
-    """Who runs from it."""
+    """Describe who runs from it."""
     of = "this version" if folder.is_current else f"version {folder.version}"
     if folder.pids:
         return f"{of}, used by {_pids(folder)}"
@@ -137,7 +137,7 @@ def _pids(folder: Folder) -> str:
 
 
 def _clean(cli: Session, bundle: Bundle, args: Namespace) -> int:
-    """Remove what nobody runs; the rest is named, and is no failure."""
+    """Remove unused versions; used ones are named, which is not a failure."""
     others = [folder for folder in find_folders(bundle) if not folder.is_current]
     removed = [folder for folder in others if remove_folder(folder)]
     _tell(cli, removed, kept=[folder for folder in others if folder not in removed])
@@ -174,7 +174,7 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
         return 1
     others = [folder for folder in folders if not folder.is_current]
     removed = [folder for folder in others if remove_folder(folder)]
-    # Before the files go, of which nothing can be loaded afterwards.
+    # Before the files are removed: nothing can be loaded afterwards.
     gone = [*removed, *(folder for folder in folders if folder.is_current)]
     lines = [clean(f"removed {each.path}, {_size(each.size_bytes)}") for each in gone]
     program = _program(bundle)
@@ -194,7 +194,7 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
 
 
 def _refuse_packaged(bundle: Bundle) -> None:
-    """Raises NotSupported where the file is a system package's, whose word it would break."""
+    """Raise NotSupported if the file belongs to a system package."""
     is_packaged = bundle.is_installed
     if not is_packaged:
         try:
@@ -210,7 +210,7 @@ def _refuse_packaged(bundle: Bundle) -> None:
 
 
 def _refuse_of_others(bundle: Bundle) -> None:
-    """Raises Conflict where the file is not ours to remove: half of it would go."""
+    """Raise Conflict if this user can't remove the file: only half would be removed."""
     folder = os.path.dirname(bundle.file)
     owners = (os.lstat(folder).st_uid, os.lstat(bundle.file).st_uid)
     is_sticky = bool(os.lstat(folder).st_mode & stat.S_ISVTX) and os.geteuid() not in (0, *owners)

@@ -106,7 +106,7 @@ def run(cli: Session, args: Namespace) -> int:
             f"{args.action!r} is not known, expected install, uninstall, status or print"
         )
     if args.action != "uninstall":
-        # An engine has none of another machine. Said first: --token-file may be for that.
+        # An engine uses no other machine. Checked first: --token-file can belong to --url.
         cli.database_path()
     _check(cli, args)
     return actions[args.action](cli, args)
@@ -137,7 +137,7 @@ def _check(cli: Session, args: Namespace) -> None:
 
 
 def _manager(args: Namespace, *, needed: bool) -> Manager:
-    """Whose files are meant. Raises NotSupported where one is `needed` and none is here."""
+    """Choose the service manager. Raises NotSupported if one is `needed` and none runs here."""
     here = find_manager()
     if args.manager is not None:
         manager = read_choice(args.manager, Manager, what="--for")
@@ -227,7 +227,7 @@ def _status(cli: Session, args: Namespace) -> int:
 
 
 def _refuse_rights(args: Namespace, scope: Scope) -> None:
-    """Raise NotSupported where only root may do this."""
+    """Raise NotSupported if only root can do this."""
     if scope is Scope.SYSTEM and not is_root() and not args.dry_run:
         raise NotSupported(
             f"to {args.action} a service of the machine takes root",
@@ -270,7 +270,7 @@ def _say_installed(cli: Session, args: Namespace, service: Service, *, has_chang
 
 
 def step_lines(step: Step) -> Iterator[str]:
-    """One line, and of a file that is written its text, or what changes in it."""
+    """Describe a step in one line; for a written file, add its text or its changes."""
     match step:
         case WriteFile(path=path, text=text, before=before):
             yield f"{'write' if before is None else 'change':<8}{path}"

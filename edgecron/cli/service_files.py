@@ -1,6 +1,6 @@
-"""Whether a file is as we wrote it: it carries the hash of its own text.
+"""Files of service managers. Each has a hash of its own text.
 
-So a newer edgecron replaces what an older one wrote, and never what a person has changed.
+So a newer edgecron replaces a file of an older one, and never a file that a person has changed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class Scope(StrEnum):
-    USER = "user"  # of one person: from login on, or from boot on where they linger
-    SYSTEM = "system"  # of the machine: from boot on, as root
+    USER = "user"  # one user: from login on, or from boot on if they linger
+    SYSTEM = "system"  # the machine: from boot on, as root
 
 
 class Manager(StrEnum):
@@ -33,10 +33,10 @@ class Manager(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One engine that is to run always. Raises InvalidInput for what can't be written in a file.
+    """An engine that a service manager runs. Raises InvalidInput for text that no file can hold.
 
-    `program` is what starts edgecron, its first word an absolute path. `name` tells several apart,
-    '' for the only one; what is None is left to the configuration.
+    `program` starts edgecron; its first word is an absolute path. `name` distinguishes several
+    services (default: ''). None leaves a value to the configuration.
     """
 
     program: tuple[str, ...]
@@ -64,7 +64,7 @@ class Service:
 
     @property
     def id(self) -> str:
-        """The name that the service manager knows it by."""
+        """The name for the service manager."""
         return f"edgecron-{self.name}" if self.name else "edgecron"
 
     def words(self) -> tuple[str, ...]:
@@ -79,22 +79,22 @@ class Service:
 
 
 _MARK = re.compile(r"edgecron-sum: ([0-9a-f]{16})")
-SUM_PLACE = "edgecron-sum: " + "0" * 16  # where a text has this, its own hash is to be
+SUM_PLACE = "edgecron-sum: " + "0" * 16  # is replaced by the hash of the text
 
 
 def marked(text: str) -> str:
-    """The text with its hash in it, at its SUM_PLACE."""
+    """Put the text's hash at its SUM_PLACE."""
     return text.replace(SUM_PLACE, f"edgecron-sum: {_sum(text)}", 1)
 
 
 def is_ours(text: str) -> bool:
-    """Whether some edgecron wrote a text, and nobody has changed it since."""
+    """Whether an edgecron wrote a text that is unchanged since."""
     found = _MARK.search(text)
     return found is not None and found[1] == _sum(text)
 
 
 def was_ours(text: str) -> bool:
-    """Whether some edgecron wrote a text, whatever became of it."""
+    """Whether an edgecron wrote a text, changed since or not."""
     return _MARK.search(text) is not None
 
 
@@ -106,22 +106,23 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
 
 
 def exec_line(words: Sequence[str]) -> str:
-    """The value of ExecStart= that runs these words as they are: no letter in them but printable
-    ones, which `Service` sees to. Raises InvalidInput for a program path that systemd refuses.
+    """Write the value of ExecStart= that runs exactly these printable words.
+
+    Raises InvalidInput for a program path that systemd refuses.
     """
     if any(letter in words[0] for letter in "\"'\\"):
         raise InvalidInput(
             f"program {words[0]!r} has a quote or backslash in its path, which systemd refuses",
             hint="make a link to it, and give that as --program",
         )
-    # ':' leaves '$' alone, which else names a variable, in the path as in the other words.
+    # ':' keeps systemd from expanding '$' as a variable.
     prefix = ":" if any("$" in word for word in words) else ""
     return prefix + " ".join(quoted(word) for word in words)
 
 
 def quoted(word: str) -> str:
-    """One word of a list, such as of ReadWritePaths= or ExecStart=."""
-    # A specifier, %h, is one within quotes too.
+    """Quote one word of a list, such as ReadWritePaths= or ExecStart=."""
+    # systemd expands a specifier, such as %h, within quotes too.
     word = word.replace("%", "%%")
     if _PLAIN_WORD.fullmatch(word):
         return word
@@ -130,7 +131,7 @@ def quoted(word: str) -> str:
 
 
 def read_exec_line(line: str) -> tuple[str, ...]:
-    """The words of an `exec_line`; of what a person wrote, as near as can be told."""
+    """Read the words of an `exec_line`, or nearly those of a line that a person wrote."""
     try:
         return tuple(word.replace("%%", "%") for word in shlex.split(line.lstrip(":@+!-")))
     except ValueError:
@@ -176,7 +177,7 @@ RestrictRealtime=yes
 WantedBy={target}
 """
 
-# For the system alone: to spare one's own from it takes root.
+# Only for the system: it takes root.
 _SPARED = """\
 # Nor is who watches them to be ended in their place: what runs is not spared with it.
 OOMScoreAdjust=-500
@@ -223,7 +224,7 @@ CapabilityBoundingSet=CAP_SETGID CAP_SETUID CAP_SYS_RESOURCE
 
 
 def systemd_unit(service: Service) -> str:
-    """The text of a unit, which is also that of a package."""
+    """Write a unit, as packages also have it."""
     is_system = service.scope is Scope.SYSTEM
     return marked(
         _UNIT.format(
@@ -239,12 +240,12 @@ def systemd_unit(service: Service) -> str:
 
 
 def strict_drop_in(service: Service) -> str:
-    """The text of a drop-in that forbids what the jobs of many machines never do."""
+    """Write a drop-in that forbids what few jobs do."""
     database = _database_folder(service)
     is_system = service.scope is Scope.SYSTEM
     lines = _STRICT_FOR_ALL
     if is_system:
-        # '-': it may not be there yet. The state folder is writable and made in any case.
+        # '-': the folder can be missing. The state folder is always made and writable.
         lines += _STRICT_FOR_ROOT.format(writable=quoted(f"-{database}"))
     allow = ",\n# such as ReadWritePaths=/backup" if is_system else ""
     return marked(_STRICT.format(place=SUM_PLACE, allow=allow) + lines)
@@ -259,23 +260,23 @@ def _database_folder(service: Service) -> PurePosixPath:
 
 
 def _state_lines(service: Service) -> str:
-    """Who makes the folder of the database: systemd, where that is the usual one."""
+    """Have systemd make the folder of the database, if it is the default one."""
     if _database_folder(service) != _STATE:
         return ""
     return "StateDirectory=edgecron\nStateDirectoryMode=0700\n"
 
 
-# launchd's own has neither /usr/local/bin nor Homebrew's, where the programs of most jobs are.
+# launchd's own PATH lacks /usr/local/bin and Homebrew's, where most jobs have their programs.
 _LAUNCHD_PATH = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
 def launchd_label(service: Service) -> str:
-    """The name that launchd knows it by."""
+    """Return the name for launchd."""
     return f"org.edgecron.{service.name or 'daemon'}"
 
 
 def launchd_plist(service: Service, *, home: PurePosixPath) -> str:
-    """The text of a property list. `home` is that of the user whose agent it is."""
+    """Write a property list. `home` is the home of the agent's user."""
     is_system = service.scope is Scope.SYSTEM
     logs = PurePosixPath("/Library/Logs") if is_system else home / "Library/Logs"
     log = str(logs / f"{service.id}.log")
@@ -293,7 +294,7 @@ def launchd_plist(service: Service, *, home: PurePosixPath) -> str:
         "StandardErrorPath": log,
         "WorkingDirectory": "/",
     }
-    # No word of ours holds a tab: what `Service` takes is printable.
+    # Only plistlib writes tabs: `Service` accepts only printable text.
     text = plistlib.dumps(content, sort_keys=False).decode().replace("\t", "  ")
     mark = f"<!-- Written by `edgecron service install`. {SUM_PLACE} -->\n"
     return marked(text + mark)
@@ -356,19 +357,19 @@ start_service() {{
 
 
 def openrc_script(service: Service) -> str:
-    """A script of OpenRC. Raises InvalidInput for a program path that OpenRC can't take."""
+    """Write a script for OpenRC. Raises InvalidInput for a program path that it can't run."""
     program, *args = service.words()
     if not _PLAIN_PATH.fullmatch(program):
         raise InvalidInput(
             f"program {program!r} has letters in its path that OpenRC splits or expands",
             hint="make a link to it, and give that as --program",
         )
-    # Quoted twice: OpenRC has a shell read it once more.
+    # Quoted twice: a shell of OpenRC reads it once more.
     words = shlex.quote(shlex.join(args))
     return marked(_OPENRC.format(id=service.id, place=SUM_PLACE, program=program, args=words))
 
 
 def procd_script(service: Service) -> str:
-    """A script for OpenWrt."""
+    """Write a script for OpenWrt."""
     words = shlex.join(service.words())
     return marked(_PROCD.format(id=service.id, place=SUM_PLACE, words=words))

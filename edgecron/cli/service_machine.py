@@ -1,4 +1,4 @@
-"""The service managers of this machine: carrying plans out, and asking how a service is."""
+"""Ask the service managers of this machine, and carry out plans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BOUND_S = 120  # systemd waits for READY before a start has succeeded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command of a service manager said. `code` is 127 where there is no such command."""
+    """The answer of a service manager's command. `code` is 127 if the command does not exist."""
 
     code: int
     out: str
@@ -51,7 +51,7 @@ class Answer:
 
 
 def find_manager(*, root: Path = Path("/")) -> Manager | None:
-    """Who runs services on this machine; None where nobody does whom we know."""
+    """Find the service manager that runs on this machine, None if edgecron knows none."""
     if sys.platform == "darwin":
         return Manager.LAUNCHD
     marks = {
@@ -131,7 +131,7 @@ def _do(step: Step) -> None:
 
 
 def ask_systemd(service: Service) -> UnitState | None:
-    """How systemd has a unit; None where it can't be asked, as without a session."""
+    """Ask systemd about a unit; None if it can't be asked, as without a session."""
     argv = [*systemctl(service.scope), "show", f"{service.id}.service"]
     answer = ask([*argv, "--property=ActiveState,SubState,UnitFileState,MainPID,StatusText"])
     if answer.code != 0:
@@ -150,24 +150,23 @@ _PROGRAM_BOUND_S = 30
 
 
 def find_program(argv0: str, *, executable: str) -> tuple[str, ...]:
-    """The words that start this program again, given how it was started.
+    """Find the words that start this program again.
 
-    A script or a binary is named as it was, links and all: those of pipx and uv stay where they
-    are when what they lead to is replaced. `python -m edgecron` is that of this Python.
+    The path of a script keeps its links: those of pipx and uv stay when their targets are replaced.
     """
     found = None if Path(argv0).name == "__main__.py" else _find_called(argv0)
     if found is not None and os.access(found, os.X_OK) and os.path.isfile(found):
         return (found,)
-    # Not resolved: a virtual environment is its link to a Python.
+    # Not resolved: the link to Python makes it the virtual environment.
     return (executable, "-m", "edgecron")
 
 
 def find_binary(argv0: str, *, file: str, is_roots: bool) -> str:
-    """The path of a single binary, given how it was started and the `file` that was behind it.
+    """Find the path of the single binary, with the links that it was started by.
 
-    Links and all, where it was started by some: an upgrade puts the next version behind them. With
-    `is_roots` never by a path that others than root may change, who would choose what root runs.
-    Raises InvalidInput where `file` is '', as it is after another has taken its place.
+    An upgrade puts the next version behind these links. With `is_roots`, never use a path that
+    other users can change: they would choose what root runs. Raises InvalidInput if `file` is '':
+    then the binary was removed or replaced.
     """
     if not file:
         raise InvalidInput(
@@ -184,15 +183,15 @@ def find_binary(argv0: str, *, file: str, is_roots: bool) -> str:
 
 
 def _find_called(argv0: str) -> str | None:
-    """The path that the first word of a command line means, absolute; None where PATH has none."""
+    """Find the absolute path of a command line's first word; None if PATH has none."""
     found = argv0 if os.sep in argv0 else shutil.which(argv0)
     return None if found is None else os.path.abspath(found)
 
 
 def check_program(words: Sequence[str], *, version: str) -> None:
-    """Start it as a service manager will, with nothing of our environment, and ask who it is.
+    """Start the program without this environment, as a service manager does, and ask its version.
 
-    Raises InvalidInput where that is not an edgecron, of this version.
+    Raises InvalidInput if it is not an edgecron of this version.
     """
     shown = " ".join(words)
     hint = "name one that is installed for good: --program PATH"
@@ -257,7 +256,7 @@ def systemd_steps(cli: Session, args: Namespace, service: Service) -> list[Step]
 
 
 def _ask(args: Namespace, wish: Wish) -> tuple[bool, UnitState | None]:
-    """Whether there is a systemd to ask, and how it has the unit. Raises NotSupported."""
+    """Return whether systemd can be asked, and its state of the unit. Raises NotSupported."""
     if args.root is not None:
         return False, None
     state = ask_systemd(wish.service) if find_manager() is Manager.SYSTEMD else None
@@ -281,7 +280,7 @@ def launchd_steps(args: Namespace, service: Service) -> list[Step]:
 
 
 def places_of(args: Namespace) -> Places:
-    """The folders of this machine, or of the one below --root."""
+    """Return the folders of this machine, or of the image below --root."""
     home = Path.home()
     named = os.environ.get("XDG_CONFIG_HOME", "")
     config_home = Path(named) if named.startswith("/") else home / ".config"
@@ -305,7 +304,7 @@ def user_name() -> str:
 
 
 def wanted_service(cli: Session, args: Namespace) -> Service:
-    """What is to be run. Raises InvalidInput."""
+    """Make the service that the options describe. Raises InvalidInput."""
     bundle, scope = find_bundle(), Scope(scope_of(args))
     if args.program is not None:
         program: tuple[str, ...] = (args.program,)
@@ -329,12 +328,12 @@ def wanted_service(cli: Session, args: Namespace) -> Service:
 
 
 def scope_of(args: Namespace) -> str:
-    """Whose service is meant: root's is the machine's, unless it is said."""
+    """Choose the scope (default: root's service is the machine's)."""
     return "system" if args.system or (is_root() and not args.user) else "user"
 
 
 def check_http(cli: Session, service: Service) -> None:
-    """Refuse now what the daemon would refuse when it starts. Raises InvalidInput, NotSupported."""
+    """Refuse what the daemon would refuse at its start. Raises InvalidInput, NotSupported."""
     if service.http is None:
         return
     from edgecron.http.serving import check_served, read_place
@@ -346,13 +345,12 @@ def check_http(cli: Session, service: Service) -> None:
 
 
 def _database(cli: Session, *, is_user: bool) -> str | None:
-    """The database that is named here and now; None where that is left to the configuration,
-    which the service reads by itself, or is the usual one."""
+    """Return the database that is named here; None if the service finds it by itself."""
     given = cli.config().find("database")
     is_named = given is not None and (
         given.origin.startswith("--") or given.origin == "EDGECRON_DB"
     )
-    # A service manager knows nothing of what a shell has put there.
+    # A service manager does not have this variable of the shell.
     is_moved = given is None and is_user and not is_root() and "XDG_DATA_HOME" in os.environ
     return str(cli.own_database_path()) if is_named or is_moved else None
 
@@ -371,7 +369,7 @@ def _config(cli: Session, *, is_user: bool) -> str | None:
 
 
 def _http(cli: Session, given: str | None) -> str | None:
-    """Where the API is to be served, without the folder that we are in now. Raises InvalidInput."""
+    """Return the address of the API, independent of the current folder. Raises InvalidInput."""
     if given is None:
         return None
     from edgecron.http.serving import UnixPlace, read_place, words

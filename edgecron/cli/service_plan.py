@@ -1,4 +1,4 @@
-"""What an install or an uninstall does, decided from what is there: nothing is done here."""
+"""Plan the steps of an install or an uninstall. Pure, except that links are looked up."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ STRICT_NAME = "50-edgecron-strict.conf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The folders of a machine, or of an image of one: `root` comes before all of them.
+    """The folders of a machine, or of its image below `root`.
 
-    `home` and `config_home` are the user's, below `root` too.
+    `home` and `config_home` are the user's, also below `root`.
     """
 
     root: Path
@@ -34,27 +34,27 @@ class Places:
     config_home: Path
 
     def unit(self, service: Service) -> Path:
-        """A unit that a person, or we, put there."""
+        """The unit of a person or of edgecron."""
         return self._units(service.scope) / f"{service.id}.service"
 
     def strict_drop_in(self, service: Service) -> Path:
         return self.drop_ins(service) / STRICT_NAME
 
     def drop_ins(self, service: Service) -> Path:
-        """The folder of what people change in a unit, by `systemctl edit`."""
+        """The folder of drop-ins, which `systemctl edit` writes."""
         return self._units(service.scope) / f"{service.id}.service.d"
 
     def wants(self, service: Service) -> Path:
-        """The link that has it started; made by ourselves where no systemd can be asked to."""
+        """The link that starts it; edgecron makes it if no systemd can be asked."""
         target = "multi-user" if service.scope is Scope.SYSTEM else "default"
         return self._units(service.scope) / f"{target}.target.wants" / f"{service.id}.service"
 
     def has_link(self, service: Service) -> bool:
-        """Whether that link is there, wherever it leads."""
+        """Whether that link exists, whatever its target is."""
         return self.wants(service).is_symlink()
 
     def packaged_units(self, service: Service) -> tuple[Path, ...]:
-        """Where a package would have put a unit of the same name."""
+        """The places where packages put a unit of the same name."""
         kind = service.scope.value
         folders = (
             f"usr/local/lib/systemd/{kind}",
@@ -71,7 +71,7 @@ class Places:
         return above / f"{launchd_label(service)}.plist"
 
     def linger_mark(self, user: str) -> Path:
-        """The file that is there where systemd keeps a user's services without a login."""
+        """The file by which systemd runs a user's services without a login."""
         return self.root / "var/lib/systemd/linger" / user
 
     def _units(self, scope: Scope) -> Path:
@@ -113,10 +113,7 @@ Texts = Mapping[Path, str]  # of the files that exist
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitState:
-    """How systemd has a unit: `active` and `enabled` in its own words.
-
-    `says` is the engine's own STATUS.
-    """
+    """The state of a unit: `active` and `enabled` in systemd's words, `says` in the engine's."""
 
     active: str
     enabled: str
@@ -167,7 +164,7 @@ def _check_ours(path: Path, text: str, *, diff: list[str]) -> None:
 
 
 class FileChanged(Conflict):
-    """A file that would be replaced or removed holds what a person wrote. `diff`: its lines."""
+    """A file to be replaced or removed has changes of a person. `diff` shows them."""
 
     code = "file_changed"
 
@@ -182,7 +179,7 @@ class FileChanged(Conflict):
 
 
 def diff_lines(path: Path, *, before: str, text: str) -> list[str]:
-    """What would become of a file, as `diff -u` shows it."""
+    """Show the changes of a file as `diff -u` does."""
     lines = unified_diff(
         before.splitlines(), text.splitlines(), str(path), f"{path} (new)", lineterm=""
     )
@@ -191,10 +188,7 @@ def diff_lines(path: Path, *, before: str, text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is wanted of an install or uninstall: the service, and how.
-
-    `linger_user` is who is to linger from now on; None changes nothing of that.
-    """
+    """What an install or uninstall shall do. `linger_user` shall linger from now on."""
 
     service: Service
     is_strict: bool = False
@@ -205,10 +199,9 @@ class Wish:
 def plan_systemd_install(
     wish: Wish, places: Places, texts: Texts, *, is_live: bool, state: UnitState | None
 ) -> list[Step]:
-    """`is_live`: there is a systemd to ask, and `state` is how it has the unit.
+    """Plan an install. `is_live`: systemd can be asked, and `state` is its state of the unit.
 
-    Raises Conflict where a file is not ours to replace, and where a package has such a unit that
-    is another.
+    Raises Conflict for a changed file, and if a package has another unit of that name.
     """
     service, path = wish.service, places.unit(wish.service)
     wanted = {} if _is_packaged(wish, places, texts) else {path: systemd_unit(service)}
@@ -227,8 +220,9 @@ def plan_systemd_install(
 def plan_systemd_uninstall(
     wish: Wish, places: Places, texts: Texts, *, is_live: bool, state: UnitState | None
 ) -> list[Step]:
-    """Likewise. Nothing of ours is left, also where somebody has removed the unit itself before;
-    what people have put into drop-ins is.
+    """Plan an uninstall. It leaves only drop-ins of people, also if the unit itself is gone.
+
+    Raises Conflict for a changed file.
     """
     service = wish.service
     ours = [places.unit(service), places.strict_drop_in(service)]
@@ -248,7 +242,7 @@ def plan_systemd_uninstall(
     if is_live and (removals or (steps and not has_unit)):
         words = systemctl(service.scope)
         steps.append(Call((*words, "daemon-reload")))
-        # There may be nothing to forget of it.
+        # systemd can have nothing to forget.
         steps.append(Call((*words, "reset-failed", f"{service.id}.service"), may_fail=True))
     return steps
 
@@ -256,7 +250,7 @@ def plan_systemd_uninstall(
 def plan_launchd_install(
     wish: Wish, path: Path, texts: Texts, *, text: str, domain: str, is_loaded: bool
 ) -> list[Step]:
-    """`domain` is launchd's word for whose services they are: system, or gui/501."""
+    """Plan an install. `domain` is launchd's word for the scope: system, or gui/501."""
     steps: list[Step] = list(plan_files({path: text}, texts, is_forced=wish.is_forced))
     if steps and is_loaded:
         steps.insert(0, _bootout(wish.service, domain))
@@ -278,10 +272,10 @@ def _bootout(service: Service, domain: str) -> Call:
 
 
 def _is_packaged(wish: Wish, places: Places, texts: Texts) -> bool:
-    """Whether a package has the very unit that is wanted. Raises Conflict where it is another."""
+    """Whether a package has exactly this unit. Raises Conflict if the package's is another."""
     service = wish.service
     if texts.get(places.unit(service)) is not None:
-        return False  # It comes before that of the package, whatever that is.
+        return False  # It has precedence over the package's.
     for path in places.packaged_units(service):
         text = texts.get(path)
         if text is not None and _settings(text) == _settings(systemd_unit(service)):
@@ -296,7 +290,7 @@ def _is_packaged(wish: Wish, places: Places, texts: Texts) -> bool:
 
 
 def _settings(text: str) -> list[str]:
-    """What a unit says, without what is for people: packages have other notes."""
+    """List the settings of a unit without comments, which differ in packages."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith(("#", ";", "Documentation="))]
 
@@ -309,7 +303,7 @@ def _calls_to_begin(service: Service, *, has_changed: bool, state: UnitState | N
     if state is None or not state.is_enabled:
         calls.append(Call((*words, "enable", unit)))
     if has_changed or state is None or not state.is_active:
-        # What runs goes on, and is adopted.
+        # Running jobs continue, and the new engine adopts them.
         calls.append(Call((*words, "restart", unit)))
     return calls
 
@@ -321,7 +315,7 @@ def _calls_to_end(
     if has_unit:
         is_known = state is not None and (state.is_active or state.is_enabled)
         return [Call((*words, "disable", "--now", unit))] if is_ours or is_known else []
-    # What has no unit can't be disabled, and what systemd still has of it goes on.
+    # Without a unit it can't be disabled, and systemd continues to run it.
     is_left = state is not None and not state.active.startswith("inactive")
     return [Call((*words, "stop", unit))] if is_left else []
 

@@ -1,4 +1,4 @@
-"""`service status`: what the service manager says, and what the database does."""
+"""Show the service manager's and the database's state of a service."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from edgecron.client import Client
 if TYPE_CHECKING:
     from edgecron.cli.service_plan import Places
 
-_NOT_INSTALLED = 3  # as of anything that is not there
+_NOT_INSTALLED = 3  # as for all things that do not exist
 
 
 def show(cli: Session, manager: Manager, *, scope: str, name: str, places: Places) -> int:
-    """Show how a service is; the exit code."""
+    """Show the state of a service; return the exit code."""
     service = Service(program=("/",), scope=Scope(scope), name=name)
     if manager in (Manager.OPENRC, Manager.PROCD):
         facts = _facts(service, manager)
@@ -120,7 +120,7 @@ def _script(places: Places, service: Service) -> str | None:
 
 
 def _command_facts(words: tuple[str, ...]) -> dict[str, Any]:
-    """The program and the database of a command line."""
+    """Read the program and the database of a command line."""
     before = words[: words.index("daemon")] if "daemon" in words else words
     at = next((at for at, word in enumerate(before) if word in ("--db", "--config")), len(before))
     named = before[before.index("--db") + 1] if "--db" in before[:-1] else None
@@ -128,7 +128,7 @@ def _command_facts(words: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _engine_facts(cli: Session, named: str | None) -> dict[str, Any]:
-    """What its database says: whether an engine is at work."""
+    """Ask the database whether an engine is running."""
     path = cli.own_database_path() if named is None else database_path(named)
     facts: dict[str, Any] = {"database": str(path), "engine_alive": False, "engine_pid": None}
     facts["database_error"] = None

@@ -47,7 +47,7 @@ _GIVEN_VARIABLES = frozenset(
 
 
 class Place(NamedTuple):
-    """Where a file is looked for. One that was named must be there."""
+    """A path of a configuration file. If the user named it, the file must exist."""
 
     path: Path
     kind: str  # user or system
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a setting was given: as text, as it was written, and by what.
+    """The value that was given for a setting: as text, and as it was written.
 
     `origin` is a flag, a variable or a file's path; `what` is the setting's name in a message.
     """
@@ -67,7 +67,7 @@ class Given(NamedTuple):
 
 
 class Config:
-    """What flags, variables and files say. `files` are in order, the strongest first."""
+    """Settings from flags, variables and files. `files` are in order of precedence."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Config:
         self._environ = os.environ if environ is None else environ
 
     def find(self, key: str, *, flag: str | None = None) -> Given | None:
-        """What a setting was given; None where its default holds.
+        """Find the value that was given for a setting; None if its default applies.
 
         Raises InvalidInput for a variable whose text can't be one of that kind.
         """
@@ -100,8 +100,7 @@ class Config:
         return None
 
     def rank(self, key: str) -> int:
-        """How closely a setting is given, the less the closer: by a flag, a variable, a file, or
-        not at all."""
+        """Rank what gives a setting: 0 a flag, 1 a variable, then the files, last the default."""
         if self._flags.get(key) is not None:
             return 0
         if self._environ.get(variable_of(key)):
@@ -112,7 +111,7 @@ class Config:
         return 2 + len(self.files)
 
     def line_of(self, key: str) -> int | None:
-        """The line that gives a setting, where it is a file's and can be told."""
+        """Find the line of the file that gives a setting."""
         given = self.find(key)
         for file in self.files:
             if given is not None and given.origin == str(file.path):
@@ -120,13 +119,13 @@ class Config:
         return None
 
     def place_of(self, key: str) -> str:
-        """What gives a setting, for a message: a flag, a variable, or a file with its line."""
+        """Name what gives a setting, for a message: a flag, a variable, or a file with its line."""
         given, line = self.find(key), self.line_of(key)
         origin = DEFAULT if given is None else given.origin
         return origin if line is None else f"{origin}:{line}"
 
     def get(self, key: str, *, flag: str | None = None) -> Any:
-        """The value of a setting, read: `flag` if given, else by the order of precedence.
+        """Read the value of a setting: `flag` if given, else by the order of precedence.
 
         Raises InvalidInput, naming the flag or variable that can't be read.
         """
@@ -145,7 +144,7 @@ def load(
     flags: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """The configuration; `named` is the user's file, or `none` for no file at all.
+    """Load the configuration; `named` is the user's file, or `none` for no file at all.
 
     Raises InvalidInput for a file that can't be read, can't be trusted, or says what isn't known,
     and for an EDGECRON_ variable that is unknown.
@@ -158,7 +157,7 @@ def load(
 def find_places(
     named: str | None = None, *, environ: Mapping[str, str] | None = None
 ) -> tuple[Place, ...]:
-    """Where files are looked for, the strongest first, whether they are there or not."""
+    """List the paths of configuration files in order of precedence, existing or not."""
     env = os.environ if environ is None else environ
     name = named or env.get(FILE_VARIABLE) or None
     if name == NO_FILE:
@@ -169,7 +168,7 @@ def find_places(
 
 
 def variable_of(key: str) -> str:
-    """EDGECRON_LIMITS_BURST of `limits.burst`; EDGECRON_DB of `database`."""
+    """Name the variable of a setting: EDGECRON_LIMITS_BURST for `limits.burst`."""
     return _OTHER_VARIABLES.get(key) or f"EDGECRON_{key.upper().replace('.', '_')}"
 
 
@@ -219,7 +218,7 @@ def _flag_of(key: str) -> str:
 
 
 def _parted(key: str, value: str) -> Text:
-    """The text of a variable; the parts of one that stands for an array."""
+    """Return the text of a variable, split if the setting is an array."""
     if "." not in key:
         return value
     from edgecron.formats.config_settings import SETTINGS
@@ -230,13 +229,13 @@ def _parted(key: str, value: str) -> Text:
 def _read_present(places: tuple[Place, ...]) -> Iterator[ConfigFile]:
     for place in places:
         try:
-            # A link to nothing is a file that can't be read, and not one that isn't there.
+            # A link to a missing file is a file that can't be read, not a missing file.
             os.lstat(place.path)
         except (FileNotFoundError, NotADirectoryError):
             if not place.is_named:
                 continue
         except OSError:
-            pass  # Told when it is opened.
+            pass  # Opening the file reports it.
         from edgecron.formats.config_files import read_file
 
         yield read_file(place.path, is_system=place.kind == "system")

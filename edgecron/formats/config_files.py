@@ -1,4 +1,4 @@
-"""A configuration file, read and checked: who may have written it, and every word of it."""
+"""Read a configuration file: check who can change it, and every word of it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,12 @@ from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep, sugges
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-# What people write instead.
+# Names that people write instead.
 _OTHER_WORDS = {"tz": "timezone", "db": "database", "colour": "color", "output_cap": "output"}
 
 
 class ConfigFile(NamedTuple):
-    """A file that is all right. `values`: by key, the text that a flag would have, and as written.
-
-    `content` is the whole text of it.
-    """
+    """A valid file. `values`: by key, the text that a flag would have, and the value as written."""
 
     path: Path
     values: Mapping[str, tuple[Text, Any]]
@@ -40,9 +37,9 @@ class ConfigFile(NamedTuple):
 
 
 def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
-    """The settings of a file. Raises InvalidConfig for all that is wrong with it, the first first.
+    """Read the settings of a file. Raises InvalidConfig for the first thing that is wrong.
 
-    What [defaults] means is for those to check who make schedules; its form is checked here.
+    Of [defaults] only the form is checked here.
     """
     content = _decode(path, _read_trusted(path, is_system=is_system))
     document = _parse(path, content)
@@ -59,7 +56,7 @@ def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
 
 
 def wrong(path: Path, content: str, key: str, error: InvalidInput) -> InvalidConfig:
-    """An error of a value, with the file and the line where it stands."""
+    """Add the file and the line to an error of a value."""
     return InvalidConfig(f"{_at(path, content, key)}: {error.message}", hint=error.hint)
 
 
@@ -73,7 +70,7 @@ def line_of(content: str, key: str) -> int | None:
 
 def _read_trusted(path: Path, *, is_system: bool) -> bytes:
     try:
-        # Without waiting, should it be a FIFO.
+        # O_NONBLOCK: opening a FIFO would wait.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -99,11 +96,11 @@ def _unreadable(path: Path, error: OSError) -> InvalidConfig:
 
 
 def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None:
-    """Refuse what others may have written: it says what is run, and how.
+    """Refuse a file that other users can change: it decides what is run, and how.
 
-    Root's and the system's file are root's alone, as cron has it with its tables; what root reads
-    is so with all folders above it. Anyone else's belongs to them or to root, and not everybody
-    may write it.
+    Only root can be able to change root's and the system's file, and each folder above what root
+    reads, as with cron's tables. Any other file belongs to its user or root and is not writable
+    for everybody.
     """
     if not stat.S_ISREG(status.st_mode):
         raise InvalidConfig(
@@ -162,7 +159,7 @@ def _parse(path: Path, content: str) -> dict[str, Any]:
 def _flatten(
     path: Path, content: str, table: Mapping[str, Any], section: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """The settings of a table and of those below it. Raises InvalidConfig for the unknown."""
+    """List the settings of a table and of tables below. Raises InvalidConfig for unknown keys."""
     names = _names_of(section)
     for name, value in table.items():
         full = f"{section}.{name}" if section else name
@@ -178,7 +175,7 @@ def _flatten(
 
 
 def _names_of(section: str) -> list[str]:
-    """What may stand in a section: its settings, and the sections below it."""
+    """List the names that a section can have: its settings, and the sections below."""
     settings = [each.name for each in SETTINGS.values() if each.section == section]
     below = [
         inner.rpartition(".")[2]
@@ -198,7 +195,7 @@ def _unknown(path: Path, content: str, section: str, name: str) -> InvalidConfig
 
 
 def _suggest(section: str, name: str) -> str | None:
-    """What may have been meant: in this section first, then in another one."""
+    """Find the setting that was probably meant, in this section first."""
     word = name.lower().replace("-", "_")
     word = _OTHER_WORDS.get(word, word)
     within = suggest(word, _names_of(section), cutoff=0.65)

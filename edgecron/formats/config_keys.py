@@ -1,4 +1,4 @@
-"""What keys do in the dashboard: the actions, their keys unless changed, and how keys are named."""
+"""Keys of the dashboard: the actions, their default keys, and the names of keys."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _MODIFIED = re.compile(r"((?:ctrl\+|alt\+|shift\+)*)(.+)", re.DOTALL)
 
 
 def read_keys(texts: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """The keys of an action; none where that is what was written. Raises InvalidInput."""
+    """Read the keys of an action; `none` is no key. Raises InvalidInput."""
     if texts in ((NONE,), ()):
         return ()
     for text in texts:
@@ -91,5 +91,5 @@ def _is_key(text: str) -> bool:
     if len(set(modifiers)) != len(modifiers):
         return False
     is_letter = len(name) == 1 and name.isprintable() and not name.isspace()
-    # A letter has its capital already; no terminal tells the two apart otherwise.
+    # Shift and a letter is its capital; terminals send nothing else.
     return name in _NAMED or (is_letter and "shift" not in modifiers)

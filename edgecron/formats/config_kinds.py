@@ -1,4 +1,4 @@
-"""How values are written: in files as TOML, in variables and flags as text. One reader for all.
+"""Read values of settings: TOML in files, text in variables and flags.
 
 A value of a file becomes the text that a flag would have, or a tuple of texts, and is read from
 that. `what` names the setting in a message, as in `limits.burst is 'x', expected ...`.
@@ -26,9 +26,9 @@ _MOST_BYTES = 2**62
 
 
 class Kind(NamedTuple):
-    """A kind of value: which TOML it may be, and what its text means.
+    """A kind of value: the TOML types that it can have, and the reader of its text.
 
-    `joiner` is what stands between the parts of an array's text; `is_list`: they stay apart.
+    `joiner` separates the parts of an array's text; `is_list`: the parts stay separate.
     """
 
     read: Callable[[Any, str], Any]
@@ -36,10 +36,10 @@ class Kind(NamedTuple):
     types: tuple[type, ...] = (str, int, float)
     joiner: str | None = None
     is_list: bool = False
-    check_written: Callable[[str, str], object] | None = None  # of a file alone
+    check_written: Callable[[str, str], object] | None = None  # only for values of files
 
     def text_of(self, value: object, what: str) -> Text:
-        """The text of a value of a file. Raises InvalidInput where it can't be of this kind."""
+        """Write a file's value as text. Raises InvalidInput if it is not of this kind."""
         if isinstance(value, list) and self.joiner is not None:
             parts = tuple(self._part_of(part, what) for part in value)
             if self.check_written is not None:
@@ -52,13 +52,13 @@ class Kind(NamedTuple):
         return (text,) if self.is_list else text
 
     def parted(self, text: str) -> Text:
-        """The text of a variable, in its parts where this kind has parts."""
+        """Split the text of a variable if this kind has parts."""
         if not self.is_list:
             return text
         return tuple(part.strip() for part in text.split(self.joiner))
 
     def _part_of(self, value: object, what: str) -> str:
-        # True is an int to Python, and none to whoever wrote it.
+        # In Python, True is an int.
         if isinstance(value, bool) or not isinstance(value, self.types):
             raise InvalidInput(f"{what} is {_shown(value)}, expected {self.expected}")
         if isinstance(value, int) and abs(value) > _MOST_INTEGER:
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
 
 
 def read_duration_ms(text: str, what: str) -> int:
-    """Milliseconds of `90s` or `1h30m`. Raises InvalidDuration, naming the setting."""
+    """Read milliseconds of `90s` or `1h30m`. Raises InvalidDuration, naming the setting."""
     try:
         return parse_duration_ms(text)
     except InvalidDuration as error:
@@ -101,7 +101,7 @@ def size(*, least: int = 1, most: int = _MOST_BYTES) -> Kind:
 
 
 def or_none(kind: Kind) -> Kind:
-    """The same kind, or `none`, which is None."""
+    """Return the same kind with `none` for None."""
     check = kind.check_written
 
     def check_written(text: str, what: str) -> None:
@@ -120,7 +120,7 @@ def _read_path(text: str, what: str) -> str:
 
 
 def _check_absolute(text: str, what: str) -> None:
-    # A file's reader may be started anywhere.
+    # Commands that read the file start in any folder.
     if not text.startswith(("/", "~")):
         raise InvalidInput(
             f"{what} is {text[:200]!r}, expected an absolute path or one that begins with ~"
@@ -135,7 +135,7 @@ def _read_theme(text: str, what: str) -> str:
 
 def _read_url(text: str, what: str) -> str:
     if _URL.match(text) is None:
-        # Not quoted: somebody may have written a password into it.
+        # Not quoted: the text can hold a password.
         raise InvalidInput(f"{what} is no address, expected one such as http://pi:8745")
     return text
 

@@ -1,4 +1,4 @@
-"""The table of settings: it drives the reader of files, `config show`, help and messages."""
+"""The table of settings, which the file reader, `config show`, help and messages use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EXPECTED = {
 
 
 def option_kind(option: Option) -> Kind:
-    """How a default is written and read: as the option of `add` is, with `none` clearing it."""
+    """Return the kind of a default: as the option of `add`, with `none` to clear it."""
     expected = _EXPECTED.get(option.type, "a number")
     match option.type:
         case OptionType.ZONE:
@@ -94,7 +94,7 @@ class LogFormat(StrEnum):
 
 
 class Setting(NamedTuple):
-    """A setting. `default` is as a file has it; where that is None, `absent` says what holds."""
+    """A setting. `default` is written as in a file; if None, `absent` describes the default."""
 
     key: str
     kind: Kind
@@ -129,7 +129,7 @@ SECTIONS: dict[str, str] = {
 
 
 def _read_clock_wait(text: str, what: str) -> int | None:
-    """Milliseconds; None is without end."""
+    """Read milliseconds; None is without end."""
     if text == FOREVER:
         return None
     return 0 if text == NONE else read_duration_ms(text, what)
@@ -247,7 +247,7 @@ _SAMPLES = {
 
 
 def example_text() -> str:
-    """The text of a file in which nothing is set yet."""
+    """Write a file in which every setting is a comment."""
     parts = [_HEAD]
     for section, words in SECTIONS.items():
         lines = [f"# {words[:1].upper()}{words[1:]}"]
@@ -258,7 +258,7 @@ def example_text() -> str:
 
 
 def toml_text(value: Any) -> str:
-    """A text, number or array as TOML writes it."""
+    """Write a text, number or array as TOML."""
     # Arrays of texts, texts and numbers are the same in both.
     return json.dumps(value, ensure_ascii=False)
 

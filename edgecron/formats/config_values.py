@@ -1,4 +1,4 @@
-"""What other rooms read from the configuration: defaults of new schedules, and the retention.
+"""Read defaults of new schedules and the retention from the configuration.
 
 [defaults] holds the texts of options. They stand in for options that a new schedule does not have.
 edgecron never applies them to a schedule that exists.
@@ -19,10 +19,10 @@ Options = dict[str, str | list[str]]
 
 
 def option_defaults(config: Config) -> Options:
-    """The defaults that are set, by key of a document, as a command line would have given them.
+    """List the defaults that are set, by key of a document, as texts of a command line.
 
-    `needs` is a list. Raises InvalidInput for a variable that the option would not take, and for
-    two that can't be together.
+    `needs` is a list. Raises InvalidInput for a variable that the option refuses, and for two
+    values that exclude each other.
     """
     found: Options = {}
     for key, setting in SETTINGS.items():
@@ -41,7 +41,7 @@ def option_defaults(config: Config) -> Options:
 
 
 def default_policies(options: Options) -> Policies:
-    """The policies of a new schedule that says nothing of them."""
+    """Return the policies of a new schedule that names none."""
     fields: dict[str, Any] = {}
     for name, text in options.items():
         option = OPTIONS[name]
@@ -65,10 +65,10 @@ _FIELDS = {
 
 
 def retention_values(config: Config) -> dict[str, int | None]:
-    """The fields of a Retention that are set, by name; None is without limit.
+    """List the fields of a Retention that are set, by name; None is without limit.
 
-    What is not set is left out, so that its default holds. Raises InvalidInput for a variable that
-    can't be read.
+    Fields that are not set are missing, so their defaults apply. Raises InvalidInput for a variable
+    that can't be read.
     """
     found: dict[str, int | None] = {}
     for name, (field, divisor) in _FIELDS.items():

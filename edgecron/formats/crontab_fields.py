@@ -13,10 +13,10 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass
 
 _BLANKS = re.compile(r"[ \t]+")
-# What is no cron, but known to our gate or to other programs.
+# Forms that cron does not know, but the gate or other programs do.
 _OURS = re.compile(r"[LWHR?]|[LHR]\W.*|L\d|\d+[LW]|.*#.*", re.IGNORECASE | re.ASCII | re.DOTALL)
 
-# What each macro of cron is as a trigger text.
+# The trigger text of each macro of cron.
 MACROS = {
     "@reboot": "on boot",
     "@yearly": "@yearly",
@@ -37,7 +37,7 @@ _MACRO_HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The time part of a line as a trigger text, and what follows it, untouched."""
+    """The time part of a line as a trigger text, and the unchanged rest."""
 
     trigger: str
     rest: str
@@ -146,7 +146,7 @@ _DATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnacronJob:
-    """What a line says. `identifier` is what its author calls the job."""
+    """A line of an anacrontab. `identifier` is the name that its author gave the job."""
 
     trigger: str
     identifier: str

@@ -1,4 +1,4 @@
-"""Which schedule a crontab line became, also after either of them has changed."""
+"""Find the schedule that a crontab line became, also after either of them has changed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgecron.formats.crontab_names import suggest_stem, take_name
 from edgecron.model.options import Job
 from edgecron.model.schedule import Imported, ScheduleSpec
 
-# What a crontab line decides of a schedule; everything else is a person's, and stays.
+# The parts of a schedule that a crontab line decides. People decide the other parts.
 _KEYS = ("triggers", "timezone", "command", "stdin", "env", "cwd", "user")
 Imprint = Mapping[str, object]
 
 
 def imprint_of(spec: ScheduleSpec) -> str:
-    """What a crontab line says, as canonical JSON: hashes instead of command, input and values."""
+    """Write a line's content as canonical JSON, with hashes of command, input and values."""
     return json.dumps(_imprint(spec), sort_keys=True, separators=(",", ":"))
 
 
@@ -69,7 +69,7 @@ def find_gone(
     source: str,
     found: Collection[int],
 ) -> list[int]:
-    """The schedules that came from `source` and whose lines it does not have any more, by id.
+    """List the schedules from `source` whose lines it no longer has, by id.
 
     `found` are the schedules of its lines; `moved` are lines that an import made comments of.
     """
@@ -84,7 +84,7 @@ def find_gone(
 
 
 def take_line(spec: ScheduleSpec, match: Match) -> ScheduleSpec:
-    """The schedule with what has changed in the crontab; what only a person changed stays."""
+    """Change in a schedule what has changed in the crontab; a person's other changes stay."""
     theirs, changed = match.entry.spec, match.changed_in_crontab
     job: Job = spec.job
     if "command" in changed:
@@ -106,7 +106,7 @@ def take_line(spec: ScheduleSpec, match: Match) -> ScheduleSpec:
 def _take_env(
     ours: Mapping[str, str], theirs: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str]:
-    """Our variables with what has changed in the crontab; `before` are the hashes at the import."""
+    """Change variables that changed in the crontab; `before` are the hashes at the import."""
     changed = {name for name in {*before, *theirs} if before.get(name) != _hash_of(theirs, name)}
     kept = {name: value for name, value in ours.items() if name not in changed}
     return kept | {name: theirs[name] for name in theirs if name in changed}
@@ -170,7 +170,7 @@ def _key(*names: str) -> Callable[[Imprint], Hashable]:
     return lambda imprint: json.dumps([imprint.get(name) for name in names], sort_keys=True)
 
 
-# From sure to likely: the same line; its variables, its time or its command have changed.
+# From certain to likely: the same line; its variables, its time or its command changed.
 _LEVELS = (
     _key(*_KEYS),
     _key("triggers", "command", "user"),
@@ -185,9 +185,9 @@ def find_new(
     *,
     taken: Collection[str] = (),
 ) -> Comparison:
-    """Part entries into those that no schedule holds yet, and those that one does.
+    """Divide entries into those without a schedule and those that have one.
 
-    An existing schedule stands for one line: of two equal lines, one may be new. New ones get
+    An existing schedule stands for one line: of two equal lines, one can be new. New ones get
     names that are neither an existing schedule's nor in `taken`; known ones bear the existing name.
     """
     specs = dict(enumerate(existing))
@@ -208,10 +208,10 @@ def _rename(entry: Entry, name: str) -> Entry:
 
 
 def comment_out(content: bytes, line_numbers: Collection[int]) -> bytes:
-    """The content with these lines (from 1) made comments by `# moved to edgecron: `.
+    """Make these lines (from 1) comments by `# moved to edgecron: `.
 
     Everything else stays byte for byte, and a line that bears the mark already stays as it is.
-    Raises InvalidInput where there is no such line.
+    Raises InvalidInput if there is no such line.
     """
     mark = MOVED_PREFIX.encode()
     lines = content.split(b"\n")
@@ -225,7 +225,7 @@ def comment_out(content: bytes, line_numbers: Collection[int]) -> bytes:
 
 
 def put_back(content: bytes) -> tuple[bytes, set[int]]:
-    """The content with the lines that `comment_out` has moved as they were, and their numbers."""
+    """Undo `comment_out`; return the content and the numbers of the moved lines."""
     mark = MOVED_PREFIX.encode()
     lines = content.split(b"\n")
     moved = {number for number, line in enumerate(lines, 1) if line.startswith(mark)}

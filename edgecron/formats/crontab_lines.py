@@ -1,7 +1,7 @@
-"""Bytes to lines, and a line to what it is: blank, comment, assignment or the rest.
+"""Split a crontab into lines: blank, comment, assignment or entry.
 
-Lines end in LF alone, as cron has it; one CR before it is taken off. The rules of an assignment
-are those of Debian's cron and of cronie: quotes only round the whole, no expansion.
+As in cron, only LF ends a line; one CR before it is removed. Assignments follow Debian's cron and
+cronie: quotes only around the whole value, no expansion.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ASSIGNMENT = re.compile(
 class Line:
     """A numbered line (from 1) without its line end.
 
-    `text` is None where it is not UTF-8, and `raw` shows such bytes as `\\xNN`. `is_ended` is
+    `text` is None if it is not UTF-8, and `raw` shows such bytes as `\\xNN`. `is_ended` is
     False for a last line that no newline follows.
     """
 
@@ -55,14 +55,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """`NAME = value`, quotes taken off."""
+    """`NAME = value` without quotes."""
 
     name: str
     value: str
 
 
 def split_lines(content: bytes) -> list[Line]:
-    """The lines of a crontab; a byte order mark at its start is left out."""
+    """Split a crontab into lines, without a byte order mark at its start."""
     pieces = content.removeprefix(BOM).split(b"\n")
     last = pieces.pop()
     lines = [_read_line(number, piece, True) for number, piece in enumerate(pieces, 1)]
@@ -129,7 +129,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A line that can't be carried over as cron has it: nothing of the file is imported."""
+    """A line that can't become a schedule. Then nothing of the file is imported."""
 
     line: int
     raw: str
@@ -142,7 +142,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something that will differ from cron, or that cron itself would stumble over."""
+    """Something that differs from cron, or that cron itself does not accept."""
 
     line: int
     raw: str
@@ -190,7 +190,7 @@ class Comparison:
 
 
 # Takes a trigger text, its zone and its schedule's name, and gives warnings; raises InvalidInput
-# where they are unusable.
+# if they are unusable.
 Validate = Callable[[str, str | None, str], Sequence[str]]
 
 LOCAL = "local"
@@ -203,7 +203,7 @@ _MAIL = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCOD
 
 @dataclass(slots=True, kw_only=True)
 class Settings:
-    """What the assignments so far have set; it holds for the lines that follow."""
+    """Values of the assignments so far, for the lines that follow."""
 
     env: dict[str, str] = field(default_factory=dict)
     timezone: str = LOCAL
@@ -214,7 +214,7 @@ class Settings:
         return self.env.get("SHELL", DEFAULT_SHELL)
 
     def job_env(self) -> dict[str, str]:
-        """A copy for one job, with what cron itself sets where the crontab does not."""
+        """Copy the variables for one job, with those that cron sets if the crontab does not."""
         return {"SHELL": DEFAULT_SHELL, "PATH": DEFAULT_PATH, **self.env}
 
 
@@ -283,7 +283,7 @@ _TOOL_HEADER = re.compile(
 
 
 def describe(comments: Sequence[str]) -> str | None:
-    """The description that comment lines (with their `#`, in file order) make; None for none.
+    """Make a description of comment lines (with their `#`, in file order).
 
     The lines nearest to the entry count, up to an empty comment or a header.
     """
@@ -310,7 +310,7 @@ def _is_header(body: str) -> bool:
 
 
 def _is_left_out(body: str) -> bool:
-    """Whether the text is what somebody commented out rather than wrote."""
+    """Whether the text is a line that was commented out."""
     if body.startswith(MOVED_PREFIX.removeprefix("# ")) or _SETTING.fullmatch(body):
         return True
     try:
@@ -333,7 +333,7 @@ _MAC_SPOOLS = ("/usr/lib/cron/tabs", "/private/var/at/tabs")
 def is_system_path(path: str | os.PathLike[str]) -> bool:
     """Whether a crontab lies under /etc, as given or with its links followed.
 
-    A name alone is looked up in the current folder; `-` is never under /etc.
+    A name without a folder is in the current folder; `-` is never under /etc.
     """
     if os.fspath(path) == "-":
         return False
@@ -344,7 +344,7 @@ def is_system_path(path: str | os.PathLike[str]) -> bool:
 
 
 def find_spool_owner(path: str | os.PathLike[str]) -> str | None:
-    """The user whose spooled crontab a path is, such as /var/spool/cron/crontabs/NAME; or None."""
+    """Find the user whose spooled crontab a path is, such as /var/spool/cron/crontabs/NAME."""
     for form in _find_forms(path):
         file = PurePosixPath(form)
         if str(file.parent) in (*_SPOOLS, *_MAC_SPOOLS) and form not in _SPOOLS:

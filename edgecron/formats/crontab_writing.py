@@ -1,6 +1,6 @@
-"""Schedules to a crontab: what cron can do as they say, and for the rest comments that say why not.
+"""Write schedules as a crontab; a comment says why a schedule has no line.
 
-Each line is read back before it is written: what cron would take otherwise is left out.
+Each line is read back first: if cron would read another meaning, the line is not written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HEAD = """\
 # Written by edgecron export --crontab. Unlike edgecron, cron catches up nothing that it has missed,
 # and starts a run while the one before still goes on. Its PATH is /usr/bin:/bin where none is set.
 """
-# What cron has no words for, and does without: the name of a policy, and how to call it.
+# Policies that cron does not have: the field, and its name for people.
 _LOST = {
     "timeout_s": "timeout",
     "retries": "retries",
@@ -50,11 +50,11 @@ _SAYABLE_OPTIONS = ("env", "cwd", "user", "stdin", "payload")  # the payload wit
 
 
 class _Unsayable(Exception):
-    """Why a schedule has no line."""
+    """The reason why a schedule has no line."""
 
 
 def write_crontab(schedules: Iterable[Schedule], *, owner: str) -> str:
-    """A crontab of a user's own, `owner`, with a paragraph for each schedule."""
+    """Write the crontab of a user, `owner`, with a paragraph for each schedule."""
     return "\n".join([_HEAD, *(_paragraph(schedule, owner) for schedule in schedules)])
 
 
@@ -84,7 +84,7 @@ def _comment(text: str) -> str:
 
 
 def _lines(spec: ScheduleSpec, owner: str) -> list[str]:
-    """The lines of a schedule, one for each trigger; raises _Unsayable."""
+    """Write the lines of a schedule, one for each trigger. Raises _Unsayable."""
     _need_sayable(spec, owner)
     command = _command(spec.job)
     rest = _escaped(command, spec.job)
@@ -113,7 +113,7 @@ def _need_sayable(spec: ScheduleSpec, owner: str) -> None:
 
 
 def _timing(spec: ScheduleSpec, text: str) -> str:
-    """What stands before the command. Raises _Unsayable."""
+    """Write the time fields. Raises _Unsayable."""
     if text == _BOOT:
         return "@reboot"
     kind = text.partition(" ")[0]
@@ -137,7 +137,7 @@ def _is_plain(field: str) -> bool:
 
 
 def _command(job: Job) -> str:
-    """The line for cron's shell. Raises _Unsayable."""
+    """Write the command for cron's shell. Raises _Unsayable."""
     line = job.argv[0] if job.kind is JobKind.SHELL else join(job.argv)
     env = {name: text for name, text in job.env.items() if _CRON_ENV.get(name) != text}
     start = _exports(env)
@@ -159,7 +159,7 @@ def _path(path: str) -> str:
 
 
 def _escaped(command: str, job: Job) -> str:
-    """A command and what it reads, as cron has them: parted by %."""
+    """Write a command and its stdin as cron reads them, separated by %."""
     line = command.replace("%", "\\%")
     if job.stdin:
         line += "%" + job.stdin.removesuffix("\n").replace("%", "\\%").replace("\n", "%")

@@ -1,4 +1,4 @@
-"""Read a TOML document: the schedules that it wants, or all that is wrong with it at once."""
+"""Read a TOML document of schedules, or report everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def read_document(
     known: Collection[str] = (),
     is_portable: bool = False,
 ) -> Document:
-    """The schedules of a document, in its order.
+    """Read the schedules of a document, in its order.
 
-    With `now` a time may be told by its distance from it, such as `tomorrow 09:00`, and may not
-    have passed, unless it is of the trigger texts that are `known` or the document `is_portable`.
+    With `now` a time can be relative, such as `tomorrow 09:00`, and must lie in the future, unless
+    it is one of the trigger texts that are `known`, or the document `is_portable`.
     Raises InvalidDocument with everything that is wrong.
     """
     text = _decode(content)
@@ -78,7 +78,7 @@ def _load(text: str) -> dict[str, Any]:
 
 
 def _tables(text: str) -> dict[str, dict[str, Any]]:
-    """The tables of the schedules by name; raises InvalidDocument for anything else."""
+    """Find the tables of schedules by name. Raises InvalidDocument for anything else."""
     document = _load(text)
     problems = [_stray(key, value) for key, value in document.items() if key != SCHEDULES]
     tables = document.get(SCHEDULES, {})
@@ -112,7 +112,7 @@ def _stray(key: str, value: object) -> Problem:
 
 
 def _contradictions(found: Collection[Wanted]) -> Iterator[Problem]:
-    """Limits of one group that differ."""
+    """Find limits of one group that differ."""
     limits: dict[str, tuple[str, int | None]] = {}
     for wanted in found:
         if wanted.limit is None:

@@ -1,4 +1,4 @@
-"""What a document would change of the schedules that there are. Pure."""
+"""Decide what a document changes in the existing schedules. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """A key whose value changes; None is none there, or the default."""
+    """A key whose value changes; None is no value, or the default."""
 
     key: str
     old: object
@@ -43,9 +43,9 @@ def may_be_secret(change: FieldChange) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What becomes of one schedule. `schedule` is what there is, `wanted` what it is to be.
+    """What happens to one schedule. `schedule` is the existing one, `wanted` the new one.
 
-    `note` says why it is left as it is, or what a person should know of it.
+    `note` gives a reason or a warning for people.
     """
 
     action: Action
@@ -64,7 +64,7 @@ def compare(
     origin: str,
     is_pruned: bool,
 ) -> tuple[Step, ...]:
-    """What becomes of each schedule: first those of the document, in its order, then the others.
+    """Decide about each schedule: first those of the document, in its order, then the others.
 
     `origins` say by schedule what made it what it is, `origin` is what the document's own will be:
     only those of the same origin are pruned.
@@ -87,7 +87,7 @@ def compare(
 
 
 def need_unchanged(opened: Schedule, current: Schedule) -> None:
-    """Raise ChangedByOthers where a schedule is not as it was opened any more."""
+    """Raise ChangedByOthers if a schedule has changed since it was opened."""
     if (current.id, current.revision) == (opened.id, opened.revision):
         return
     changes = find_changes(schedule_table(opened), schedule_table(current))
@@ -99,7 +99,7 @@ def need_unchanged(opened: Schedule, current: Schedule) -> None:
 
 
 def compare_one(wanted: Wanted, schedule: Schedule | None) -> Step:
-    """What becomes of a schedule that a document has."""
+    """Decide about one schedule of a document."""
     name = wanted.spec.name
     if schedule is None:
         return Step(action=Action.CREATE, name=name, wanted=wanted)
@@ -112,7 +112,7 @@ def compare_one(wanted: Wanted, schedule: Schedule | None) -> Step:
 
 
 def find_changes(old: Table, new: Table) -> tuple[FieldChange, ...]:
-    """The keys whose values differ. Variables are told one by one, secrets without their values."""
+    """List the keys whose values differ; each variable by itself, secrets without values."""
     changes = []
     for key in OPTIONS:
         before, after = old.get(key), new.get(key)
@@ -124,9 +124,9 @@ def find_changes(old: Table, new: Table) -> tuple[FieldChange, ...]:
 
 
 def _settle(wanted: Wanted, schedule: Schedule) -> Wanted:
-    """What is wanted, in the words of what is there where both mean the same.
+    """Keep the existing texts if they mean the same as the wanted ones.
 
-    So that an order of triggers, or another name of UTC, does not move the next time.
+    Otherwise another order of triggers, or another name of UTC, would move the next time.
     """
     old, spec = schedule.spec, wanted.spec
     if _zone(old) == _zone(spec):

@@ -1,4 +1,4 @@
-"""The table of one schedule in a document to what it wants, or all that is wrong with it."""
+"""Read the table of one schedule in a document, or report everything that is wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_TIME = "it has no time to run at"
 NO_COMMAND = "the command is missing, expected one of command and shell"
 _T = TypeVar("_T")
 _A_COMMAND = 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
-# What people write instead, because it is called so elsewhere.
+# Names of other programs that people write instead.
 _OTHER_WORDS = {
     "tz": "timezone", "argv": "command", "cmd": "command", "run": "command", "exec": "command",
     "folder": "cwd", "dir": "cwd", "environment": "env", "schedule": "cron", "scopes": "scope",
@@ -49,17 +49,17 @@ def read_table(
     known: Collection[str] = (),
     is_portable: bool = False,
 ) -> tuple[Wanted | None, list[Problem]]:
-    """What a table wants, or None and what is wrong with it.
+    """Read a table; return None and the problems if something is wrong.
 
-    With `is_portable` times may have passed. `known` are trigger texts that the schedule has
-    already: a time of theirs may have passed.
+    With `is_portable` times can lie in the past. So can those of `known`, the trigger texts that
+    the schedule already has.
     """
     reading = _Reading(name, table, now=now, known=known, is_portable=is_portable)
     return reading.read(), reading.problems
 
 
 class _Reading:
-    """The keys of one schedule, read one by one: what is wrong is noted, and the rest is read."""
+    """Reads the keys of one schedule, and notes each problem before it reads the next key."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class _Reading:
         self.problems: list[Problem] = []
 
     def read(self) -> Wanted | None:
-        """The schedule, or None where there are problems."""
+        """Read the schedule; None if there are problems."""
         self._try(None, partial(check_name, self._name, what="schedule name"))
         for key in self._table:
             if key not in OPTIONS:
@@ -109,7 +109,7 @@ class _Reading:
         return Wanted(spec=spec, enabled=enabled, limit=limit, is_portable=self._is_portable)
 
     def _take(self, key: str, read: Callable[[Any], object], default: object) -> Any:
-        """What a key's value means; the default where there is none, or what can't be read."""
+        """Read a key's value; the default if it is missing or can't be read."""
         if key not in self._table:
             return default
         found = self._try(key, lambda: (read(self._table[key]),))
@@ -220,7 +220,7 @@ def _policy(option: Option, value: object) -> object:
 
 
 def _text(value: object) -> str:
-    """A text, or a number as one. Raises InvalidInput for anything else."""
+    """Return a text, or a number as text. Raises InvalidInput for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -231,7 +231,7 @@ def _text(value: object) -> str:
 
 
 def _time_text(value: object) -> str:
-    """A time, which TOML knows without quotes too, as text."""
+    """Return a time as text; TOML has times without quotes, too."""
     return value.isoformat() if isinstance(value, date | time) else _text(value)
 
 
@@ -242,7 +242,7 @@ def _boolean(value: object) -> bool:
 
 
 def _list(value: object) -> list[object]:
-    """One value, or several in an array."""
+    """Return an array, or one value as an array."""
     return value if isinstance(value, list) else [value]
 
 
@@ -267,14 +267,14 @@ def _env(value: object) -> dict[str, str]:
         )
     env = {}
     for key, one in value.items():
-        # Anything else that a document wants back, an import of a crontab may have made.
+        # Other odd names are accepted: an import of a crontab can have made them.
         values.check_not_own(key, what="env")
         env[key] = _text(one)
     return env
 
 
 def _job_value(option: Option, value: object) -> object:
-    """The value of an option of the job; None clears it."""
+    """Read an option of the job; None clears it."""
     if option.type is OptionType.VARIABLES:
         return _env(value)
     text = _text(value)
@@ -310,7 +310,7 @@ def _max_runs(value: object) -> int | None:
 
 
 def _kind(value: object) -> str:
-    """What a value is, in the words of TOML."""
+    """Name the type of a value in the words of TOML."""
     match value:
         case bool():
             return "true" if value else "false"

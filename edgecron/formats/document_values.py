@@ -1,4 +1,4 @@
-"""What a document says, as frozen values, and what is wrong with a document."""
+"""The schedules and the problems of a document, as frozen values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SCHEDULES = "schedules"  # the one table of a document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A schedule as a document has it.
+    """A schedule that a document wants.
 
-    `enabled` None leaves it as it is. `limit` is its group and how many of that run at once, None
-    being no limit; where `limit` itself is None, the group's limit stays. `is_declared` is what a
-    program says at each of its starts: an `at` may have passed, and nothing comes of it, and what
-    is changed goes on from where its schedule began, however often it is. `is_portable` is what a
-    file says on any machine: an `at` may have passed, and an upstream may be missing.
+    `enabled` None keeps the current state. `limit` is its group and the most runs of that group at
+    the same time, None being no limit. If `limit` itself is None, the group's limit stays.
+    `is_declared`: a program declares it at each start, so an `at` in the past never fires, and a
+    changed interval keeps its phase. `is_portable`: the file can come from another machine, so an
+    `at` can lie in the past and an upstream can be missing.
     """
 
     spec: ScheduleSpec
@@ -40,7 +40,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that is wrong, with the schedule and the key where they are known."""
+    """Something that is wrong, with the schedule and the key if they are known."""
 
     message: str
     hint: str | None = None
@@ -49,7 +49,7 @@ class Problem:
 
 
 def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
-    """The error that tells problems of a document, each with its line as far as that is found."""
+    """Make the error that reports problems of a document, each with its line if it is found."""
     lines = find_lines(text)
     told = sorted(((_line_of(one, lines), one) for one in problems), key=lambda two: two[0] or 0)
     count = len(problems)

@@ -1,4 +1,4 @@
-"""Schedules to a document, which `reading` reads back."""
+"""Write schedules as a document, which `document.py` reads back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from edgecron.model.schedule import Schedule, ScheduleSpec
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
 
-LOCAL = "local"  # the time zone of what names none
+LOCAL = "local"  # the time zone if a document names none
 TRIGGERS = ("cron", "every", "at", "on_boot", "after")
 JOBS = {kind.value: kind for kind in JobKind}
 _TRIGGER_KEYS = {"every": "every", "at": "at", "on": "on_boot", "after": "after"}
@@ -34,7 +34,7 @@ _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
 def default_of(key: str) -> object:
-    """What a document that does not name a key means; None if it means nothing."""
+    """Return the value of a key that a document does not name, None for no value."""
     if key in OTHER_DEFAULTS:
         return OTHER_DEFAULTS[key]
     option = OPTIONS.get(key)  # not of one variable, such as env.LANG
@@ -46,12 +46,12 @@ def default_of(key: str) -> object:
 
 
 def trigger_key(text: str) -> str:
-    """The key under which a trigger's text stands."""
+    """Return the key of a trigger's text."""
     return _TRIGGER_KEYS.get(text.partition(" ")[0].lower(), "cron")
 
 
 def schedule_table(schedule: Schedule) -> Table:
-    """The keys of a schedule as it is kept, its pause without end and its group's limit too."""
+    """Write the keys of a stored schedule, with its pause without end and its group's limit."""
     return spec_table(
         schedule.spec, is_enabled=schedule.enabled, group_most=schedule.group_max_running
     )
@@ -60,7 +60,7 @@ def schedule_table(schedule: Schedule) -> Table:
 def spec_table(
     spec: ScheduleSpec, *, is_enabled: bool = True, group_most: int | None = None
 ) -> Table:
-    """The keys of a specification that differ from the defaults, in the order of `OPTIONS`."""
+    """Write the keys that differ from the defaults, in the order of `OPTIONS`."""
     table: Table = {
         **_triggers(spec),
         **_job(spec),
@@ -120,7 +120,7 @@ def _policies(policies: Policies) -> Table:
 
 
 def value_text(option: Option, value: Any) -> object:
-    """The value of a policy as a document has it: text, a number, or a list."""
+    """Write the value of a policy as text, a number, or a list."""
     if value is None:
         return NONE
     match option.type:
@@ -139,12 +139,12 @@ def _scopes(spec: ScheduleSpec) -> list[str]:
     return [kind if (kind, id_) == GLOBAL_SCOPE else f"{kind}:{id_}" for kind, id_ in spec.scopes]
 
 
-_FOR_PROGRAMS = ("callable", "queue")  # nothing that a person would make of a command
+_FOR_PROGRAMS = ("callable", "queue")  # not for people who edit a command
 _COLUMN = 40  # at which the words about a key begin
 
 
 def write_document(schedules: Iterable[Schedule], *, comments: Iterable[str] = ()) -> str:
-    """A document of schedules, in their order, under lines of comments."""
+    """Write a document of schedules, in their order, below comment lines."""
     head = [f"# {line}".rstrip() for line in comments]
     tables = [
         write_table((SCHEDULES, schedule.name), schedule_table(schedule)) for schedule in schedules
@@ -153,7 +153,7 @@ def write_document(schedules: Iterable[Schedule], *, comments: Iterable[str] = (
 
 
 def write_for_editing(schedule: Schedule) -> str:
-    """One schedule, with every key that it has not as a comment, for a person to change."""
+    """Write one schedule for a person to change, with all other keys as comments."""
     table = schedule_table(schedule)
     others = [
         f"{f'# {key} = {option.example}':<{_COLUMN}}  # {option.words}"

@@ -1,6 +1,6 @@
-"""The texts of a schedule's options to their values: one reader for command lines and documents.
+"""Read the texts of a schedule's options, of command lines and documents.
 
-`what` is how an option is called where it was written: `--grace`, or `grace`.
+`what` is the option's name as the person wrote it: `--grace`, or `grace`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -> int:
-    """A whole number that an option was given, within bounds. Raises UsageError."""
+    """Read a whole number within bounds. Raises UsageError."""
     digits = text.removeprefix("-") if least < 0 else text
     number = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
     if number is None or not least <= number <= most:
@@ -46,7 +46,7 @@ def read_run_number(text: str) -> int:
 
 
 def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
-    """The member of a closed choice that an option was given. Raises UsageError."""
+    """Read a member of a closed choice. Raises UsageError."""
     known = {member.value: member for member in members}
     if text in known:
         return known[text]
@@ -57,7 +57,7 @@ def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
 OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
 _MOST_RUNS = 1_000_000_000
 _SECOND_MS = 1000
-_MOST_TYPO = 60  # up to so many milliseconds, minutes may be meant
+_MOST_TYPO = 60  # up to this number of milliseconds, minutes were probably meant
 _AFTER_DURATION = re.compile(r"\s+(?:from|after)\s", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
@@ -65,7 +65,7 @@ PRIORITIES = {priority.name.lower(): int(priority) for priority in Priority}
 
 
 def read_policy(option: Option, text: str, *, what: str) -> Any:
-    """What the text of a policy means. Raises InvalidInput, which names the option."""
+    """Read the text of a policy. Raises InvalidInput, which names the option."""
     match option.type:
         case OptionType.DURATION:
             try:
@@ -89,7 +89,7 @@ def read_policy(option: Option, text: str, *, what: str) -> Any:
 
 
 def check_retry_delays(policies: Policies, label: Callable[[str], str]) -> None:
-    """Raise UsageError where a first retry would come later than the latest that is wanted."""
+    """Raise UsageError if the first retry delay is longer than the longest."""
     if policies.retry_delay_s > policies.retry_max_delay_s:
         delay, most = (
             format_duration_ms(round(seconds * 1000))
@@ -113,9 +113,9 @@ def read_trigger(
     is_past_ok: bool = False,
     is_fast_ok: bool = False,
 ) -> Trigger:
-    """The trigger that the text of `cron`, `every`, `at` or `after` means. Raises InvalidInput.
+    """Read the text of `cron`, `every`, `at` or `after`. Raises InvalidInput.
 
-    Without `now` no time may be told by its distance from it, and one of the past may. Unless
+    Without `now`, relative times are refused and times in the past accepted. Unless
     `is_fast_ok`, an interval under a second is refused: it is usually `1m` with a typo.
     """
     match key:
@@ -128,7 +128,7 @@ def read_trigger(
                 )
             return trigger
         case "every":
-            # What follows the duration is the grammar's.
+            # The grammar reads what follows the duration.
             duration = _AFTER_DURATION.split(text, maxsplit=1)[0]
             try:
                 interval_ms = parse_duration_ms(duration)
@@ -175,10 +175,10 @@ def read_time(
     is_past_ok: bool = False,
     is_past: bool = False,
 ) -> datetime:
-    """An instant that a person wrote. Raises InvalidTime, also for one that has passed.
+    """Read an instant that a person wrote. Raises InvalidTime, also for one in the past.
 
-    Without `now` it is told by date and time, and may have passed. With `is_past` the person asks
-    about the past: a bare `09:00` is today's, and a weekday the last one.
+    Without `now`, relative times are refused and the past is accepted. With `is_past` the person
+    asks about the past: a bare `09:00` is today's, and a weekday the last one.
     """
     if now is None:
         try:
@@ -195,12 +195,12 @@ def read_time(
 
 
 def read_max_runs(text: str, *, what: str) -> int | None:
-    """How many planned runs there may be, None for any number. Raises UsageError."""
+    """Read the most planned runs, None for any number. Raises UsageError."""
     return None if text == NONE else read_count(text, what=what, most=_MOST_RUNS)
 
 
 def read_group(text: str, *, what: str) -> tuple[str | None, str | None]:
-    """The name of a group, None for none, and the text of its limit. Raises UsageError."""
+    """Read the name of a group, None for none, and the text of its limit. Raises UsageError."""
     if text == NONE:
         return None, None
     name, colon, limit = text.partition(":")
@@ -210,7 +210,7 @@ def read_group(text: str, *, what: str) -> tuple[str | None, str | None]:
 
 
 def read_limit(text: str, *, what: str) -> tuple[str, int | None] | None:
-    """The group whose limit is given and that limit, None being no limit; None where none is."""
+    """Read a group and its limit, None being no limit; None if no limit is given."""
     group, limit = read_group(text, what=what)
     if group is None or limit is None:
         return None
@@ -218,12 +218,12 @@ def read_limit(text: str, *, what: str) -> tuple[str, int | None] | None:
 
 
 def read_needs(texts: list[str]) -> tuple[str, ...]:
-    """The canonical texts of conditions; none of them where `none` is all. Raises InvalidInput."""
+    """Read conditions as canonical texts; `none` is no condition. Raises InvalidInput."""
     return () if texts == [NONE] else tuple(parse_condition(text).text for text in texts)
 
 
 def read_scope(text: str, *, what: str) -> tuple[str, str]:
-    """A scope's kind and id. Raises UsageError."""
+    """Read a scope's kind and id. Raises UsageError."""
     if text in (NONE, GLOBAL_SCOPE[0]):
         return GLOBAL_SCOPE
     kind, _, scope_id = text.partition(":")
@@ -233,7 +233,7 @@ def read_scope(text: str, *, what: str) -> tuple[str, str]:
 
 
 def read_user(name: str, what: str) -> str:
-    """A user that a job may run as, seen from this process. Raises InvalidInput."""
+    """Read a user whom this process can run a job as. Raises InvalidInput."""
     try:
         uid = pwd.getpwnam(name).pw_uid
     except (KeyError, ValueError):
@@ -247,7 +247,7 @@ def read_user(name: str, what: str) -> str:
 
 
 def check_user(job: Job) -> Job:
-    """The job, if it can run as its user. Raises InvalidInput for a function of another's."""
+    """Return the job. Raises InvalidInput for a function with a user."""
     if job.kind is JobKind.CALLABLE and job.user is not None:
         raise InvalidInput(
             f"user is {job.user!r}, but functions run as the program that has them",
@@ -257,13 +257,13 @@ def check_user(job: Job) -> Job:
 
 
 def read_payload(text: str, what: str) -> str:
-    """A payload as it is, if it is JSON. Raises InvalidInput."""
+    """Return a payload unchanged if it is JSON. Raises InvalidInput."""
     check_json(text, what=what)
     return text
 
 
 def check_variable(key: str, *, what: str) -> None:
-    """Raise UsageError for a name that would not reach the job, or not as it was given."""
+    """Raise UsageError for a name that would not reach the job unchanged."""
     if _VARIABLE.fullmatch(key) is None:
         raise UsageError(
             f"{what} names the variable {key[:60]!r}, which no shell could read",
@@ -273,7 +273,7 @@ def check_variable(key: str, *, what: str) -> None:
 
 
 def check_not_own(key: str, *, what: str) -> None:
-    """Raise UsageError for the name of a variable that each run is given anyway."""
+    """Raise UsageError for the name of a variable that edgecron sets in each run."""
     if key.startswith(OWN_PREFIX):
         raise UsageError(
             f"{what} names the variable {key[:60]!r}, but {OWN_PREFIX} is reserved",
@@ -282,7 +282,7 @@ def check_not_own(key: str, *, what: str) -> None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable is called as if it held a secret."""
+    """Whether a variable's name suggests a secret."""
     return any(word in name.upper() for word in _SECRET_WORDS)
 
 
@@ -310,7 +310,7 @@ def _factor(option: Option, text: str, what: str) -> float:
 
 
 def read_priority(text: str, what: str) -> int:
-    """A priority by its name or number. Raises UsageError."""
+    """Read a priority by its name or number. Raises UsageError."""
     if text in PRIORITIES:
         return PRIORITIES[text]
     sign = -1 if text.startswith("-") else 1

@@ -1,6 +1,6 @@
-"""Keys and values as TOML 1.0 that `tomllib` reads back, safe to show on a terminal.
+"""Write TOML 1.0, safe to show on a terminal; find lines and too deep nesting in TOML.
 
-Knows what documents hold: text, booleans, whole and other finite numbers, lists, tables.
+Writes what documents hold: text, booleans, finite numbers, lists, tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WIDEST = 96  # of an array on one line
 
 
 def write_key(*names: str) -> str:
-    """A key, dotted where there are several names."""
+    """Write a key, dotted if there are several names."""
     return ".".join([_name(name) for name in names])
 
 
@@ -27,7 +27,7 @@ def _name(name: str) -> str:
 
 
 def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:
-    """A table under its heading. A table within is written as dotted keys."""
+    """Write a table below its heading, with inner tables as dotted keys."""
     lines = [f"[{write_key(*names)}]"] if names else []
     for key, value in table.items():
         lines += write_pair((key,), value)
@@ -35,18 +35,18 @@ def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:
 
 
 def write_pair(names: tuple[str, ...], value: object) -> list[str]:
-    """`key = value`, as lines."""
+    """Write `key = value` as lines."""
     if not isinstance(value, str) and isinstance(value, Mapping) and value:
         return [line for key, one in value.items() for line in write_pair((*names, key), one)]
     return [f"{write_key(*names)} = {write_value(value)}"]
 
 
 def write_value(value: object) -> str:
-    """A value. Raises TypeError for what no document holds."""
+    """Write a value. Raises TypeError for a type that no document holds."""
     match value:
         case str():
             return write_text(value)
-        case list() | tuple():  # Before what takes longer to tell.
+        case list() | tuple():  # First: most values that are not text are lists.
             return _array([write_value(one) for one in value])
         case bool():
             return "true" if value else "false"
@@ -65,7 +65,7 @@ def write_value(value: object) -> str:
 
 
 def write_text(text: str) -> str:
-    """Text, in the quotes in which it reads best. All but its newlines is printable."""
+    """Write text in the quotes that are easiest to read. Everything but newlines is printable."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     if "\n" in text.rstrip("\n"):
