@@ -378,8 +378,6 @@ def test_starting_is_light(module: str, unwanted: tuple[str, ...]) -> None:
 # What the first screen shows comes without them; what needs them loads them then.
 _AFTER_THE_FIRST_SCREEN = (
     *("edgecron.model.schedule", "edgecron.engine", "edgecron.supervisor"),
-    # The zone of times is read before, from `triggers.zones`; triggers themselves are not.
-    *("edgecron.triggers.compiled", "edgecron.triggers.grammar"),
     *("edgecron.planning.next_fire", "edgecron.store", "apsw", "croniter", "tzdata", "pygments"),
     *("markdown_it", "rich.markdown", "rich.syntax", "rich.traceback"),
     *("textual.widgets._data_table", "textual.widgets._markdown", "textual.widgets._text_area"),

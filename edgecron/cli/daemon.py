@@ -55,8 +55,8 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import UsageError
+from edgecron.base.files import read_token
 from edgecron.base.paths import is_root
-from edgecron.base.tokens import read_token
 from edgecron.base.units import format_instant
 from edgecron.cli.engine_hosting import (
     LINGER_MS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import NotSupported, UsageError
-from edgecron.base.tokens import read_token
+from edgecron.base.files import read_token
 from edgecron.client.remote_server import ServerTime, read_server
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from edgecron.base.bundle import find_bundle
 from edgecron.base.errors import EdgecronError, InvalidInput, NotSupported, os_words
-from edgecron.base.files import check_folder, find_weakness, write_whole
+from edgecron.base.files import check_folder, find_weakness, read_token, write_whole
 from edgecron.base.paths import is_root, make_folders, resolve_path, user_config_path
-from edgecron.base.tokens import read_token
 from edgecron.base.values import dataclass
 from edgecron.cli.service_files import Manager, Scope, Service, launchd_label, launchd_plist
 from edgecron.cli.service_plan import (

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.base.files import read_token
 from edgecron.base.paths import is_root
-from edgecron.base.tokens import read_token
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import find_unfit, show_crash
 

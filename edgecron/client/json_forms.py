@@ -51,7 +51,7 @@ from edgecron.planning.backfill import Backfill
 from edgecron.planning.corrections import ClockState
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import Trigger
-from edgecron.triggers.compiled import from_json
+from edgecron.triggers.grammar import from_json
 from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
 from edgecron.views.busy import WeekHeat
 from edgecron.views.explanation import Explanation

@@ -17,7 +17,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Message, Receive, Scope, Send
 
 from edgecron.base.errors import EdgecronError
-from edgecron.base.tokens import check_token
+from edgecron.base.files import check_token
 from edgecron.base.units import format_instant
 from edgecron.base.values import replace
 from edgecron.client import Client

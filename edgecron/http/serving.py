@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotSupported, UsageError
+from edgecron.base.files import MAKE
 from edgecron.base.paths import is_root, resolve_path, state_dir
 from edgecron.base.peers import PROC, own_users, tells_users
-from edgecron.base.tokens import MAKE
 from edgecron.base.values import NamedTuple
 from edgecron.http.access import LOOPBACK, Guard
 from edgecron.http.limits import Limits

@@ -1,14 +1,13 @@
 """When: a trigger text becomes a Trigger, which says its plan times. Reads no clock.
 
 gate              what a cron text may say, and its values when it is written
-grammar           every trigger text; parse_trigger, cron, every, at
+grammar           every trigger text; parse_trigger, cron, every, at; the stored form
 walltime          times as people write them, in a zone
 base              what every trigger answers
 crontrigger       calendar times, and the gap and fold rule
 fields            a cron text's values: days and times of day that match
 simple            every, at, on boot, after
 several           the triggers of one schedule as one
-compiled          the stored form, read back without croniter
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 words             a trigger in plain words, and what a clock change does to it
 """
@@ -16,9 +15,16 @@ words             a trigger in plain words, and what a clock change does to it
 from __future__ import annotations
 
 from edgecron.triggers.base import Trigger, TriggerKind
-from edgecron.triggers.compiled import dump_trigger, from_json, load_trigger
 from edgecron.triggers.crontrigger import CronTrigger
-from edgecron.triggers.grammar import at, cron, every, parse_trigger
+from edgecron.triggers.grammar import (
+    at,
+    cron,
+    dump_trigger,
+    every,
+    from_json,
+    load_trigger,
+    parse_trigger,
+)
 from edgecron.triggers.several import Triggers, combine
 from edgecron.triggers.simple import (
     AfterEndTrigger,

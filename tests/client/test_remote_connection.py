@@ -18,7 +18,7 @@ from edgecron.base.errors import (
     ServerUnavailable,
     ServerUnheard,
 )
-from edgecron.base.tokens import read_token
+from edgecron.base.files import read_token
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
