@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from edgecron.base.errors import InvalidInput
+from edgecron.base.values import dataclass, field
 from edgecron.formats.crontab_fields import read_job, read_start_hour, split_timing
 from edgecron.formats.crontab_lines import (
     BOM,
@@ -17,7 +18,6 @@ from edgecron.formats.crontab_lines import (
     Entry,
     Line,
     Notice,
-    Problem,
     Settings,
     Validate,
     apply_assignment,
@@ -136,99 +136,88 @@ def _validate_trigger(text: str, timezone: str | None, name: str) -> Sequence[st
     return parse_trigger(text, timezone, name=name).warnings
 
 
+@dataclass(slots=True, kw_only=True)
 class _Reading:
     """A crontab as it is read: how to read it, and what its lines so far have left."""
 
-    def __init__(
-        self,
-        *,
-        system: bool,
-        importer: str,
-        is_root: bool,
-        user_exists: Callable[[str], bool],
-        owner: str,
-        validate: Validate,
-        is_anacron: bool,
-    ) -> None:
-        self._system = system
-        self._importer = importer
-        self._is_root = is_root
-        self._user_exists = user_exists
-        self._owner = owner
-        self._validate = validate
-        self._is_anacron = is_anacron
-        self._settings = Settings()
-        self._comments: list[str] = []
-        self._names: dict[str, int] = {}
-        self._commands: list[str] = []
-        self._start_hour = 0
-        self.entries: list[Entry] = []
-        self.problems: list[Problem] = []
-        self.warnings: list[Notice] = []
+    system: bool
+    importer: str
+    is_root: bool
+    user_exists: Callable[[str], bool]
+    owner: str
+    validate: Validate
+    is_anacron: bool
+    settings: Settings = field(default_factory=Settings)
+    start_hour: int = 0
+    comments: list[str] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+    commands: list[str] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    problems: list[Notice] = field(default_factory=list)
+    warnings: list[Notice] = field(default_factory=list)
 
     def warn(self, line: Line, message: str) -> None:
         self.warnings.append(Notice(line=line.number, raw=line.raw, message=message))
 
     def refuse(self, line: Line, message: str, hint: str | None) -> None:
-        self.problems.append(Problem(line=line.number, raw=line.raw, message=message, hint=hint))
+        self.problems.append(Notice(line=line.number, raw=line.raw, message=message, hint=hint))
 
     def read(self, line: Line) -> None:
         """Read the next line."""
         if line.is_blank:
-            self._comments.clear()
+            self.comments.clear()
         elif line.is_comment and line.text is None:
             self.warn(line, "the comment is not UTF-8 and is left out")
         elif line.is_comment:
-            self._comments.append(line.raw)
+            self.comments.append(line.raw)
         else:
             try:
                 self._read_content(line)
             except InvalidInput as error:
                 self.refuse(line, error.message, error.hint)
-            self._comments.clear()
+            self.comments.clear()
 
     def has_user_column(self) -> bool:
         """Whether every command is a user's name with something behind it."""
-        parts = [command.split(maxsplit=1) for command in self._commands]
+        parts = [command.split(maxsplit=1) for command in self.commands]
         return (
             bool(self.entries)
             and all(len(part) == 2 for part in parts)
-            and all(self._user_exists(name) for name in {part[0] for part in parts})
+            and all(self.user_exists(name) for name in {part[0] for part in parts})
         )
 
     def _read_content(self, line: Line) -> None:
         _check_line(line)
         text = (line.text or "").lstrip(" \t")
         assignment = read_assignment(text)
-        if assignment is None and self._is_anacron:
+        if assignment is None and self.is_anacron:
             self._read_anacron(line, text)
         elif assignment is None:
             self._read_entry(line, text)
-        elif self._is_anacron and assignment.name == "START_HOURS_RANGE":
-            self._start_hour = read_start_hour(assignment.value)
+        elif self.is_anacron and assignment.name == "START_HOURS_RANGE":
+            self.start_hour = read_start_hour(assignment.value)
         else:
-            warning = apply_assignment(self._settings, assignment, validate=self._validate)
+            warning = apply_assignment(self.settings, assignment, validate=self.validate)
             if warning is not None:
                 self.warn(line, warning)
 
     def _read_entry(self, line: Line, text: str) -> None:
         if text.startswith("-"):
             # cronie and SUSE do not log such a line. edgecron logs none outside the history.
-            if not (self._system or self._is_root):
+            if not (self.system or self.is_root):
                 raise InvalidInput(
                     "a - before the minute is for root and system crontabs only",
                     hint="leave out the -",
                 )
             text = text[1:]
         timing = split_timing(text)
-        user, rest = self._owner, timing.rest
-        if self._system:
+        user, rest = self.owner, timing.rest
+        if self.system:
             user, rest = (*_BLANKS.split(rest, maxsplit=1), "")[:2]
         self._check_user(user)
         command, stdin = split_percent(rest)
         if not command.strip():
             raise InvalidInput("the command is missing", hint="write it after the time fields")
-        self._commands.append(command)
         if not line.is_ended:
             self.warn(line, "no newline follows the last line, and cron itself does not run it")
         if len(command) > DEBIAN_COMMAND_MOST:
@@ -238,23 +227,24 @@ class _Reading:
                 f" {DEBIAN_COMMAND_MOST}",
             )
         self._add(line, timing.trigger, suggest_stem(command), command, stdin=stdin, user=user)
+        self.commands.append(command)
 
     def _read_anacron(self, line: Line, text: str) -> None:
-        job = read_job(text, start_hour=self._start_hour)
-        self._check_user(self._owner)
+        job = read_job(text, start_hour=self.start_hour)
+        self._check_user(self.owner)
         stem = suggest_stem(job.identifier)
-        self._add(line, job.trigger, stem, job.command, stdin=None, user=self._owner)
+        self._add(line, job.trigger, stem, job.command, stdin=None, user=self.owner)
 
     def _check_user(self, user: str) -> None:
         if not user:
             raise InvalidInput("the user is missing", hint="write it after the time fields")
-        if user == self._importer:
+        if user == self.importer:
             return
         shown = f"{user[:60]!a}"
-        if not self._user_exists(user):
-            hint = "leave out --system for a user's own crontab" if self._system else None
+        if not self.user_exists(user):
+            hint = "leave out --system for a user's own crontab" if self.system else None
             raise InvalidInput(f"user {shown} does not exist", hint=hint)
-        if not self._is_root:
+        if not self.is_root:
             raise InvalidInput(f"runs as {shown}; import it as root")
 
     def _add(
@@ -262,27 +252,27 @@ class _Reading:
     ) -> None:
         at_boot = trigger == _BOOT
         # A boot has no zone, and cronie delays only what has a time.
-        timezone = LOCAL if at_boot else self._settings.timezone
-        jitter_s = 0.0 if at_boot else self._settings.jitter_s
-        name = take_name(stem, taken=self._names)
-        for warning in self._validate(trigger, timezone, name):
+        timezone = LOCAL if at_boot else self.settings.timezone
+        jitter_s = 0.0 if at_boot else self.settings.jitter_s
+        for warning in self.validate(trigger, timezone, stem):
             self.warn(line, warning)
+        name = take_name(stem, taken=self.names)
         # A shell job is run by /bin/sh; another SHELL is started as cron starts it.
-        settings, is_plain = self._settings, self._settings.shell == DEFAULT_SHELL
+        settings, is_plain = self.settings, self.settings.shell == DEFAULT_SHELL
         job = Job(
             kind=JobKind.SHELL if is_plain else JobKind.COMMAND,
             argv=(command,) if is_plain else (settings.shell, "-c", command),
             stdin=stdin,
             env=settings.job_env(),
             cwd=settings.env.get("HOME"),
-            user=None if user == self._importer else user,
+            user=None if user == self.importer else user,
         )
         spec = ScheduleSpec(
             name=name,
             triggers=(trigger,),
             job=job,
             timezone=timezone,
-            description=describe(self._comments),
+            description=describe(self.comments),
             policies=Policies(jitter_s=jitter_s),
         )
         self.entries.append(Entry(line=line.number, raw=line.raw, stem=stem, spec=spec))

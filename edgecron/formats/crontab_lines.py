@@ -128,8 +128,8 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """A line that can't become a schedule. Then nothing of the file is imported."""
+class Notice:
+    """A line that can't become a schedule, or that differs from cron or is refused by cron."""
 
     line: int
     raw: str
@@ -141,23 +141,11 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """Something that differs from cron, or that cron itself does not accept."""
-
-    line: int
-    raw: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Crontab:
-    """A whole crontab, in file order. With any problem its entries must not be imported."""
+    """A whole crontab, in file order. If it has problems, nothing of it is imported."""
 
     entries: tuple[Entry, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Notice, ...] = ()
     warnings: tuple[Notice, ...] = ()
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidInput
-from edgecron.base.values import replace
+from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_values import Problem, Wanted
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
@@ -54,38 +54,30 @@ def read_table(
     With `is_portable` times can lie in the past. So can those of `known`, the trigger texts that
     the schedule already has.
     """
-    reading = _Reading(name, table, now=now, known=known, is_portable=is_portable)
+    reading = _Reading(name=name, table=table, now=now, known=known, is_portable=is_portable)
     return reading.read(), reading.problems
 
 
+@dataclass(slots=True, kw_only=True)
 class _Reading:
     """Reads the keys of one schedule, and notes each problem before it reads the next key."""
 
-    def __init__(
-        self,
-        name: str,
-        table: Mapping[str, Any],
-        *,
-        now: datetime | None,
-        known: Collection[str],
-        is_portable: bool,
-    ) -> None:
-        self._name = name
-        self._table = table
-        self._now = now
-        self._known = known
-        self._is_portable = is_portable
-        self._is_fast_ok = False
-        self.problems: list[Problem] = []
+    name: str
+    table: Mapping[str, Any]
+    now: datetime | None
+    known: Collection[str]
+    is_portable: bool
+    is_fast_ok: bool = False
+    problems: list[Problem] = field(default_factory=list)
 
     def read(self) -> Wanted | None:
         """Read the schedule; None if there are problems."""
-        self._try(None, partial(check_name, self._name, what="schedule name"))
-        for key in self._table:
+        self._try(None, partial(check_name, self.name, what="schedule name"))
+        for key in self.table:
             if key not in OPTIONS:
                 self._note(key, f"key {key!a} is not known", _suggestion(key))
         timezone = self._take("timezone", _timezone, LOCAL)
-        self._is_fast_ok = self._take("allow_fast", _boolean, False)
+        self.is_fast_ok = self._take("allow_fast", _boolean, False)
         group, limit = self._take("group", _group, (None, None))
         parts: dict[str, Any] = {
             "triggers": tuple(self._triggers(timezone)),
@@ -103,16 +95,16 @@ class _Reading:
         enabled = self._take("enabled", _boolean, None)
         if self.problems:
             return None
-        spec = self._try(None, lambda: ScheduleSpec(name=self._name, **parts))
+        spec = self._try(None, lambda: ScheduleSpec(name=self.name, **parts))
         if spec is None:
             return None
-        return Wanted(spec=spec, enabled=enabled, limit=limit, is_portable=self._is_portable)
+        return Wanted(spec=spec, enabled=enabled, limit=limit, is_portable=self.is_portable)
 
     def _take(self, key: str, read: Callable[[Any], object], default: object) -> Any:
         """Read a key's value; the default if it is missing or can't be read."""
-        if key not in self._table:
+        if key not in self.table:
             return default
-        found = self._try(key, lambda: (read(self._table[key]),))
+        found = self._try(key, lambda: (read(self.table[key]),))
         return default if found is None else found[0]
 
     def _try(self, key: str | None, read: Callable[[], _T]) -> _T | None:
@@ -124,11 +116,11 @@ class _Reading:
             return None
 
     def _note(self, key: str | None, message: str, hint: str | None = None) -> None:
-        self.problems.append(Problem(schedule=self._name, key=key, message=message, hint=hint))
+        self.problems.append(Problem(schedule=self.name, key=key, message=message, hint=hint))
 
     def _triggers(self, timezone: str | None) -> Iterator[str]:
-        given = [key for key in TRIGGERS if key in self._table and self._table[key] != []]
-        if given == ["on_boot"] and self._table["on_boot"] is False:
+        given = [key for key in TRIGGERS if key in self.table and self.table[key] != []]
+        if given == ["on_boot"] and self.table["on_boot"] is False:
             given = []
         if not given:
             self._note(None, NO_TIME, "give cron, every, at, on_boot or after")
@@ -144,16 +136,16 @@ class _Reading:
 
     def _trigger(self, key: str, value: object, timezone: str | None) -> str:
         text = _time_text(value) if key == "at" else _text(value)
-        is_known = f"{key} {text}" in self._known
+        is_known = f"{key} {text}" in self.known
         trigger = values.read_trigger(
             key,
             text,
             what=key,
-            name=self._name,
+            name=self.name,
             timezone=timezone,
-            now=None if is_known else self._now,
-            is_past_ok=self._is_portable,
-            is_fast_ok=is_known or self._is_fast_ok,
+            now=None if is_known else self.now,
+            is_past_ok=self.is_portable,
+            is_fast_ok=is_known or self.is_fast_ok,
         )
         return trigger.text
 
@@ -161,7 +153,7 @@ class _Reading:
         text = _time_text(value)
         if text == NONE:
             return None
-        return values.read_time(text, what=key, timezone=timezone, now=self._now, is_past_ok=True)
+        return values.read_time(text, what=key, timezone=timezone, now=self.now, is_past_ok=True)
 
     def _policies(self) -> Policies:
         changes: dict[str, Any] = {}
@@ -174,7 +166,7 @@ class _Reading:
         return policies
 
     def _job(self) -> Job | None:
-        given = [key for key in JOBS if key in self._table]
+        given = [key for key in JOBS if key in self.table]
         if not given:
             self._note(None, NO_COMMAND, _A_COMMAND)
             return None
