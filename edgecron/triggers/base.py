@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from edgecron.base.errors import InvalidTime
 from edgecron.base.units import from_ms, to_ms
@@ -28,31 +28,27 @@ class TriggerKind(StrEnum):
 class Trigger(ABC):
     """When a schedule fires. Frozen and hashable; equal if text, zone and meaning are equal.
 
-    `text` is what `parse_trigger` reads back; `timezone` an IANA name, 'local', or None for UTC;
-    `warnings` are sentences for the person who wrote it, empty after `from_json`.
-    Plan times are UTC instants; an event-driven trigger (boot, after, after end) has none.
+    An event-driven trigger (boot, after, after end) has no plan times. Plan times are UTC instants.
     """
 
-    __slots__ = ("_identity", "text", "timezone", "warnings")
+    __slots__ = ()
 
     kind: ClassVar[TriggerKind]
-    text: str
-    timezone: str | None
-    warnings: tuple[str, ...]
-    _identity: tuple[object, ...]
 
-    def __init__(
-        self,
-        text: str,
-        *,
-        timezone: str | None,
-        warnings: tuple[str, ...] = (),
-        identity: tuple[object, ...] = (),
-    ) -> None:
-        self._set("text", text)
-        self._set("timezone", timezone)
-        self._set("warnings", warnings)
-        self._set("_identity", (self.kind, text, timezone, *identity))
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The text that `parse_trigger` reads."""
+
+    @property
+    @abstractmethod
+    def timezone(self) -> str | None:
+        """An IANA name, 'local', or None for UTC."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences for the person who wrote it."""
+        return ()
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Find the first plan time strictly later than an aware instant, in UTC.
@@ -104,29 +100,6 @@ class Trigger(ABC):
 
     def _compiled(self) -> Mapping[str, object]:
         return {}
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a trigger is frozen: {name} can't be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a trigger is frozen: {name} can't be deleted")
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Trigger):
-            return NotImplemented
-        return self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
 
     def __repr__(self) -> str:
         zone = f", timezone={self.timezone!r}" if self.timezone is not None else ""

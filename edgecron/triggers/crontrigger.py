@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgecron.base.values import dataclass
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields
-from edgecron.triggers.tzif import History, Spans
+from edgecron.triggers.gate import gate
+from edgecron.triggers.tzif import Spans
 from edgecron.triggers.zones import LOCAL, local_history, zone_history
 
 # A leap day on a given weekday can be forty years away (a Sunday: 2088 to 2128). Nothing is rarer.
@@ -26,31 +28,25 @@ _EARLIEST_S = EARLIEST_MS // 1000
 _LATEST_S = LATEST_MS // 1000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CronTrigger(Trigger):
     """Calendar times in a zone. `fields` is the expanded text.
 
     Raises UnknownTimezone if the zone can't be loaded.
     """
 
-    __slots__ = ("_history", "fields")
-
     kind = TriggerKind.CRON
+    text: str
+    timezone: str | None
     fields: CronFields
-    _history: History | None
 
-    def __init__(
-        self,
-        text: str,
-        *,
-        timezone: str | None,
-        fields: CronFields,
-        warnings: tuple[str, ...] = (),
-    ) -> None:
-        self._set("fields", fields)
-        # 'local' is looked up each time, so that a change of the machine's zone is followed.
-        is_local = timezone == LOCAL
-        self._set("_history", None if is_local else zone_history(timezone or "UTC"))
-        super().__init__(text, timezone=timezone, warnings=warnings, identity=(fields,))
+    def __post_init__(self) -> None:
+        if self.timezone != LOCAL:
+            zone_history(self.timezone or "UTC")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return gate(self.text).warnings
 
     @property
     def follows_elapsed(self) -> bool:
@@ -110,7 +106,9 @@ class CronTrigger(Trigger):
         return total
 
     def _spans(self, until_s: int) -> Spans:
-        history = local_history() if self._history is None else self._history
+        # 'local' is looked up each time, so that a change of the machine's zone is followed.
+        is_local = self.timezone == LOCAL
+        history = local_history() if is_local else zone_history(self.timezone or "UTC")
         return history.spans(until_s)
 
     def _last(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:

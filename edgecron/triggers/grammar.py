@@ -107,7 +107,10 @@ def every(duration: str | timedelta | float) -> Trigger:
             f"interval is {duration!r}, expected 1 ms to 100 years",
             hint="write a duration such as '15m', a timedelta, or a number of seconds",
         )
-    return EveryTrigger(interval_ms, anchor_ms=0, is_bounded=False, timezone=None)
+    text = f"every {format_duration_ms(interval_ms)}"
+    return EveryTrigger(
+        interval_ms=interval_ms, anchor_ms=0, is_bounded=False, timezone=None, text=text
+    )
 
 
 def at(instant: datetime) -> Trigger:
@@ -121,7 +124,7 @@ def at(instant: datetime) -> Trigger:
             f"time {instant} is out of reach, expected the years 1 to 9998",
             hint="write an earlier time",
         )
-    return AtTrigger(at_ms, timezone=None)
+    return AtTrigger(at_ms=at_ms, timezone=None)
 
 
 def _read(
@@ -138,9 +141,9 @@ def _read(
         case "every":
             return _every(text, rest, timezone, anchor=anchor, now=now)
         case "at":
-            return AtTrigger(_time_ms(rest, timezone, now=now), timezone=timezone)
+            return AtTrigger(at_ms=_time_ms(rest, timezone, now=now), timezone=timezone)
         case "in" if now is not None:
-            return AtTrigger(_time_ms(text, timezone, now=now), timezone=timezone)
+            return AtTrigger(at_ms=_time_ms(text, timezone, now=now), timezone=timezone)
         case "on":
             if rest.lower() != "boot":
                 raise InvalidTrigger(
@@ -166,7 +169,7 @@ def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | No
         check_name(name, what="schedule name")
         hash_id = (seed or b"") + name.encode("ascii")
     fields = expand(gated, text, hash_id=hash_id)
-    return CronTrigger(text, timezone=timezone, fields=fields, warnings=gated.warnings)
+    return CronTrigger(text=text, timezone=timezone, fields=fields)
 
 
 def _every(
@@ -192,15 +195,21 @@ def _every(
     if not tail:
         anchor_ms = 0 if anchor is None else to_ms(check_aware(anchor)) // 1000 * 1000
         return EveryTrigger(
-            interval_ms, anchor_ms=anchor_ms, is_bounded=False, timezone=timezone, text=shown
+            interval_ms=interval_ms,
+            anchor_ms=anchor_ms,
+            is_bounded=False,
+            timezone=timezone,
+            text=shown,
         )
     if tail == ["after", "end"]:
-        return AfterEndTrigger(interval_ms, timezone=timezone, text=f"{shown} after end")
+        return AfterEndTrigger(
+            interval_ms=interval_ms, timezone=timezone, text=f"{shown} after end"
+        )
     if tail[0] != "from":
         raise _bad_every(text)
-    start = AtTrigger(_time_ms(" ".join(words[2:]), timezone, now=now), timezone=None)
+    start = AtTrigger(at_ms=_time_ms(" ".join(words[2:]), timezone, now=now), timezone=None)
     return EveryTrigger(
-        interval_ms,
+        interval_ms=interval_ms,
         anchor_ms=start.at_ms,
         is_bounded=True,
         timezone=timezone,
@@ -222,7 +231,7 @@ def _after(text: str, rest: str, timezone: str | None) -> Trigger:
             f"trigger {text!r}: the outcome is {on!r}, expected {', '.join(AFTER_CHOICES)}",
             hint=f"write 'after {upstream}:any', or nothing behind the name for success",
         )
-    return AfterTrigger(upstream, on=on, timezone=timezone)
+    return AfterTrigger(upstream=upstream, on=on, timezone=timezone)
 
 
 def _bad_every(text: str) -> InvalidTrigger:
@@ -284,12 +293,12 @@ def _load_cron(obj: Mapping[str, object], text: str, timezone: str | None) -> Tr
     fields = obj["fields"]
     if not isinstance(fields, Mapping):
         raise ValueError("fields is no object")
-    return CronTrigger(text, timezone=timezone, fields=fields_from_json(fields))
+    return CronTrigger(text=text, timezone=timezone, fields=fields_from_json(fields))
 
 
 def _load_every(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
     return EveryTrigger(
-        _number(obj, "interval_ms", 1, MAX_DURATION_MS),
+        interval_ms=_number(obj, "interval_ms", 1, MAX_DURATION_MS),
         anchor_ms=_number(obj, "anchor_ms", EARLIEST_MS, LATEST_MS),
         is_bounded=obj["bounded"] is True,
         timezone=timezone,
@@ -299,11 +308,11 @@ def _load_every(obj: Mapping[str, object], text: str, timezone: str | None) -> T
 
 def _load_after_end(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
     interval_ms = _number(obj, "interval_ms", 1, MAX_DURATION_MS)
-    return AfterEndTrigger(interval_ms, timezone=timezone, text=text)
+    return AfterEndTrigger(interval_ms=interval_ms, timezone=timezone, text=text)
 
 
 def _load_at(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
-    return AtTrigger(_number(obj, "at_ms", EARLIEST_MS, LATEST_MS), timezone=timezone)
+    return AtTrigger(at_ms=_number(obj, "at_ms", EARLIEST_MS, LATEST_MS), timezone=timezone)
 
 
 def _load_boot(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
@@ -311,7 +320,7 @@ def _load_boot(obj: Mapping[str, object], text: str, timezone: str | None) -> Tr
 
 
 def _load_after(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
-    return AfterTrigger(str(obj["upstream"]), on=str(obj["on"]), timezone=timezone)
+    return AfterTrigger(upstream=str(obj["upstream"]), on=str(obj["on"]), timezone=timezone)
 
 
 _READERS: dict[TriggerKind, Callable[[Mapping[str, object], str, str | None], Trigger]] = {

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from edgecron.base.checks import check_name
-from edgecron.base.units import format_duration_ms, format_ms, from_ms
+from edgecron.base.units import format_ms, from_ms
+from edgecron.base.values import dataclass
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
 # Which ends of an upstream count, for `after NAME:WHAT`.
@@ -14,6 +15,7 @@ AFTER_CHOICES = ("success", "failure", "any")
 _INEXACT_MS = 1_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EveryTrigger(Trigger):
     """A grid that does not drift: `anchor_ms` plus every multiple of `interval_ms`.
 
@@ -22,35 +24,16 @@ class EveryTrigger(Trigger):
     made while the clock was wrong still fires.
     """
 
-    __slots__ = ("anchor_ms", "interval_ms", "is_bounded")
-
     kind = TriggerKind.EVERY
-    anchor_ms: int
     interval_ms: int
+    anchor_ms: int
     is_bounded: bool
+    timezone: str | None
+    text: str
 
-    def __init__(
-        self,
-        interval_ms: int,
-        *,
-        anchor_ms: int,
-        is_bounded: bool,
-        timezone: str | None,
-        text: str | None = None,
-    ) -> None:
-        self._set("interval_ms", interval_ms)
-        self._set("anchor_ms", anchor_ms)
-        self._set("is_bounded", is_bounded)
-        if text is None:
-            text = f"every {format_duration_ms(interval_ms)}"
-            text += f" from {format_ms(anchor_ms)}" if is_bounded else ""
-        warnings = ("it fires more than once a second",) if interval_ms < 1000 else ()
-        super().__init__(
-            text,
-            timezone=timezone,
-            warnings=warnings,
-            identity=(interval_ms, anchor_ms, is_bounded),
-        )
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return ("it fires more than once a second",) if self.interval_ms < 1000 else ()
 
     def next_after_ms(self, ms: int) -> int | None:
         if self.is_bounded and ms < self.anchor_ms:
@@ -93,17 +76,17 @@ class EveryTrigger(Trigger):
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AtTrigger(Trigger):
     """One instant."""
 
-    __slots__ = ("at_ms",)
-
     kind = TriggerKind.AT
     at_ms: int
+    timezone: str | None
 
-    def __init__(self, at_ms: int, *, timezone: str | None) -> None:
-        self._set("at_ms", at_ms)
-        super().__init__(f"at {format_ms(at_ms)}", timezone=timezone)
+    @property
+    def text(self) -> str:
+        return f"at {format_ms(self.at_ms)}"
 
     @property
     def at(self) -> datetime:
@@ -137,32 +120,26 @@ class EventTrigger(Trigger):
         return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BootTrigger(EventTrigger):
     """Once per boot of the machine."""
 
-    __slots__ = ()
-
     kind = TriggerKind.BOOT
+    timezone: str | None
 
-    def __init__(self, *, timezone: str | None) -> None:
-        super().__init__("on boot", timezone=timezone)
+    @property
+    def text(self) -> str:
+        return "on boot"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AfterEndTrigger(EventTrigger):
     """`interval_ms` after the end of the schedule's own last run."""
 
-    __slots__ = ("interval_ms",)
-
     kind = TriggerKind.AFTER_END
     interval_ms: int
-
-    def __init__(self, interval_ms: int, *, timezone: str | None, text: str | None = None) -> None:
-        self._set("interval_ms", interval_ms)
-        super().__init__(
-            text or f"every {format_duration_ms(interval_ms)} after end",
-            timezone=timezone,
-            identity=(interval_ms,),
-        )
+    timezone: str | None
+    text: str
 
     def interval_hint_ms(self, at_ms: int) -> int | None:
         return self.interval_ms
@@ -171,23 +148,23 @@ class AfterEndTrigger(EventTrigger):
         return {"interval_ms": self.interval_ms}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AfterTrigger(EventTrigger):
     """When a fire of the schedule `upstream` has ended; `on` is success, failure or any."""
 
-    __slots__ = ("on", "upstream")
-
     kind = TriggerKind.AFTER
-    on: str
     upstream: str
+    on: str
+    timezone: str | None
 
-    def __init__(self, upstream: str, *, on: str, timezone: str | None) -> None:
-        check_name(upstream, what="schedule name")
-        if on not in AFTER_CHOICES:
-            raise ValueError(f"on is {on!r}, expected one of {', '.join(AFTER_CHOICES)}")
-        self._set("upstream", upstream)
-        self._set("on", on)
-        suffix = "" if on == "success" else f":{on}"
-        super().__init__(f"after {upstream}{suffix}", timezone=timezone)
+    def __post_init__(self) -> None:
+        check_name(self.upstream, what="schedule name")
+        if self.on not in AFTER_CHOICES:
+            raise ValueError(f"on is {self.on!r}, expected one of {', '.join(AFTER_CHOICES)}")
+
+    @property
+    def text(self) -> str:
+        return f"after {self.upstream}" + ("" if self.on == "success" else f":{self.on}")
 
     def _compiled(self) -> Mapping[str, object]:
         return {"upstream": self.upstream, "on": self.on}

@@ -132,7 +132,11 @@ class WeekTally:
             if first_ms is None:
                 first_ms = max(week.start_ms + one.after_end_ms, one.paused_until_ms or 0)
             grid = EveryTrigger(
-                one.after_end_ms, anchor_ms=first_ms, is_bounded=True, timezone=None
+                interval_ms=one.after_end_ms,
+                anchor_ms=first_ms,
+                is_bounded=True,
+                timezone=None,
+                text="after end",
             )
             times = combine([*load_triggers(one.compiled), grid])
             counts = _count_times(times, week, since_ms, last_ms)
