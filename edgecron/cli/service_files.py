@@ -302,22 +302,18 @@ def launchd_plist(service: Service, *, home: PurePosixPath) -> str:
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_@+=:,./-]+", re.ASCII)
 
+# With both, only the engine is stopped: jobs continue under their supervisor, and the next engine
+# adopts them. So OpenRC's rc_cgroup_cleanup stays off. A limit of 0 restarts the engine forever.
 _OPENRC = """\
 #!/sbin/openrc-run
-# Written by `edgecron service print --for openrc`. Put it in /etc/init.d/{id}, mode 755, then:
-#     rc-update add {id} default && rc-service {id} start
-# {place}
-
+# Put this in /etc/init.d/{id}, mode 755: rc-update add {id} default && rc-service {id} start
 name={id}
 description="edgecron, scheduled jobs"
 supervisor=supervise-daemon
 command={program}
 command_args={args}
 respawn_delay=5
-# 0: never given up.
 respawn_max=0
-# Only the engine is ended: jobs go on under their supervisor, and the next engine adopts them.
-# So rc_cgroup_cleanup stays off.
 retry=TERM/90/KILL/5
 output_logger="logger -t {id}"
 error_logger="logger -t {id}"
@@ -331,25 +327,16 @@ depend() {{
 
 _PROCD = """\
 #!/bin/sh /etc/rc.common
-# Written by `edgecron service print --for procd`. Put it in /etc/init.d/{id}, mode 755, then:
-#     /etc/init.d/{id} enable && /etc/init.d/{id} start
-# {place}
-
+# Put this in /etc/init.d/{id}, mode 755: /etc/init.d/{id} enable && /etc/init.d/{id} start
 # shellcheck disable=SC2034  # read by rc.common
-START=95
-# shellcheck disable=SC2034
-STOP=05
-# shellcheck disable=SC2034
-USE_PROCD=1
+START=95 STOP=05 USE_PROCD=1
 
 start_service() {{
     procd_open_instance
     procd_set_param command {words}
-    # After 5 s, however often (0).
     procd_set_param respawn 3600 5 0
     procd_set_param stdout 1
     procd_set_param stderr 1
-    # Only the engine is ended: jobs go on under their supervisor, and the next engine adopts them.
     procd_set_param term_timeout 90
     procd_close_instance
 }}
@@ -366,10 +353,9 @@ def openrc_script(service: Service) -> str:
         )
     # Quoted twice: a shell of OpenRC reads it once more.
     words = shlex.quote(shlex.join(args))
-    return marked(_OPENRC.format(id=service.id, place=SUM_PLACE, program=program, args=words))
+    return _OPENRC.format(id=service.id, program=program, args=words)
 
 
 def procd_script(service: Service) -> str:
     """Write a script for OpenWrt."""
-    words = shlex.join(service.words())
-    return marked(_PROCD.format(id=service.id, place=SUM_PLACE, words=words))
+    return _PROCD.format(id=service.id, words=shlex.join(service.words()))

@@ -278,8 +278,6 @@ def test_a_text_knows_whether_it_was_changed() -> None:
         systemd_unit(service()),
         strict_drop_in(service()),
         launchd_plist(service(), home=HOME),
-        openrc_script(service()),
-        procd_script(service()),
     ]
 
     for text in texts:
