@@ -14,7 +14,6 @@ from datetime import date
 EPOCH_ORDINAL = 719_163  # date(1970, 1, 1).toordinal()
 DAY_S = 86_400
 # The datetime range less two days, so that adding any offset stays inside it.
-FIRST_S = -62_135_596_800 + 2 * DAY_S
 LAST_S = 253_402_300_799 - 2 * DAY_S
 _BEGINNING_S = -(10**12)
 _RULE_FROM_YEAR = 1900  # a file without any transition follows its rule from here
