@@ -184,6 +184,12 @@ def names_of(kind: type) -> tuple[str, ...]:
     return found
 
 
+def defaults_of(kind: type) -> dict[str, object]:
+    """Return the defaults of a value's fields, by name."""
+    found: dict[str, object] = kind._defaults  # type: ignore[attr-defined]
+    return found
+
+
 class _NamedTupleMeta(type):
     """Makes a named tuple of the body of a class."""
 
@@ -216,4 +222,4 @@ else:
     dataclass, field, replace = _dataclass, _field, _replace
     NamedTuple = _NamedTuple()
 
-__all__ = ["NamedTuple", "dataclass", "field", "is_value", "names_of", "replace"]
+__all__ = ["NamedTuple", "dataclass", "defaults_of", "field", "is_value", "names_of", "replace"]

@@ -25,7 +25,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from edgecron.base.errors import MalformedCall, UnknownTimezone
 from edgecron.base.units import format_instant
-from edgecron.base.values import NamedTuple, is_value, names_of
+from edgecron.base.values import NamedTuple, defaults_of, is_value, names_of
 from edgecron.client.follow import BegunRuns
 from edgecron.engine.health import EngineState
 from edgecron.engine.other_engines import DatabaseCopy
@@ -437,7 +437,7 @@ def _record(kind: Any) -> Form:
     is_tuple = issubclass(kind, tuple)
     hints = hints_of(kind)
     names = kind._fields if is_tuple else names_of(kind)
-    defaults = kind._field_defaults if is_tuple else kind.__value_defaults__
+    defaults = kind._field_defaults if is_tuple else defaults_of(kind)
     inner = {
         name: form_of(hints[name]) for name in names if (kind.__name__, name) not in _KEPT_HERE
     }
