@@ -27,7 +27,8 @@ from edgecron.cli.screen import table
 from edgecron.cli.session import Session
 from edgecron.formats.config import Config, find_places, variable_of
 from edgecron.formats.config_files import read_file
-from edgecron.formats.config_settings import SECTIONS, SETTINGS, example_text, option_defaults
+from edgecron.formats.config_settings import SECTIONS, SETTINGS, example_text
+from edgecron.formats.config_values import option_defaults
 from edgecron.tui.keys import keys_of
 from edgecron.views.phrases import count_words
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import (
@@ -32,7 +33,6 @@ from edgecron.views.acts import kept_words
 from edgecron.views.json_objects import execution_object, mask_values, schedule_object
 
 if TYPE_CHECKING:
-    from edgecron.cli.mcp_tools import Tool
     from edgecron.client.json_forms import Shape
     from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
@@ -41,6 +41,28 @@ Arguments = Mapping[str, Any]
 MOST_SIZE = 64 * 1024  # letters of an answer, all of which an assistant reads
 _MOST_TEXT = 4_000  # characters of one value (default of a tool)
 _TIGHTER = (400, 60)  # for an object that is still too large
+
+
+class Effect(StrEnum):
+    """What a call can do to the database and to running jobs."""
+
+    NOTHING = "nothing"  # reads only
+    ADDS = "adds"  # something new exists
+    CHANGES = "changes"  # something changed, and can be changed back
+    ENDS = "ends"  # something is gone or has ended
+
+
+class Tool(NamedTuple):
+    """A command for assistants. `most_text` bounds each text of its answer, in characters."""
+
+    name: str
+    title: str
+    says: str
+    shape: Shape
+    answer: Callable[[ToolSession, Arguments], Any]
+    effect: Effect = Effect.NOTHING
+    is_idempotent: bool = True
+    most_text: int = _MOST_TEXT
 
 
 class Answer(NamedTuple):

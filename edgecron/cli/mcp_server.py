@@ -21,8 +21,8 @@ from mcp.types import Tool as ToolWords
 
 import edgecron
 from edgecron.base.errors import EdgecronError, InvalidInput, NotSupported
-from edgecron.cli.mcp_calls import Answer, call, error_answer
-from edgecron.cli.mcp_tools import Effect, Tool, is_known, tools
+from edgecron.cli.mcp_calls import Answer, Effect, Tool, call, error_answer
+from edgecron.cli.mcp_tools import is_known, tools
 from edgecron.cli.session import Session
 
 _THREAD = "edgecron-mcp"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.values import NamedTuple
 from edgecron.cli.mcp_calls import (
     MOST_OUTPUT,
     OUTPUT_LINES,
     Arguments,
+    Effect,
+    Tool,
     add_schedule,
     edit_schedule,
     read_output,
@@ -28,29 +28,6 @@ if TYPE_CHECKING:
     from edgecron.client.json_forms import Shape
 
 _MOST_ID = 2**63 - 1
-_LONG = 4_000
-
-
-class Effect(StrEnum):
-    """What a call can do to the database and to running jobs."""
-
-    NOTHING = "nothing"  # reads only
-    ADDS = "adds"  # something new exists
-    CHANGES = "changes"  # something changed, and can be changed back
-    ENDS = "ends"  # something is gone or has ended
-
-
-class Tool(NamedTuple):
-    """A command for assistants. `most_text` bounds each text of its answer, in characters."""
-
-    name: str
-    title: str
-    says: str
-    shape: Shape
-    answer: Callable[[ToolSession, Arguments], Any]
-    effect: Effect = Effect.NOTHING
-    is_idempotent: bool = True
-    most_text: int = _LONG
 
 
 def tools(*, may_change: bool) -> dict[str, Tool]:

@@ -3,9 +3,10 @@
 Each key is looked up by itself. If there is no file, edgecron only looks for two paths: it imports
 the table of settings and the TOML reader when you ask for a setting.
 
-    config_settings  the table of settings, a file to start from, defaults of new schedules
+    config_settings  the table of settings, and a file to start from
     config_kinds     how values are written
     config_files     a file, read and checked
+    config_values    defaults of new schedules, and the retention
     config_keys      keys of the dashboard
 """
 

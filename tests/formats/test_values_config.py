@@ -6,14 +6,8 @@ import pytest
 
 from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.formats.config import Config, load, variable_of
-from edgecron.formats.config_settings import (
-    SECTIONS,
-    SETTINGS,
-    default_policies,
-    example_text,
-    option_defaults,
-    retention_values,
-)
+from edgecron.formats.config_settings import SECTIONS, SETTINGS, example_text
+from edgecron.formats.config_values import default_policies, option_defaults, retention_values
 from edgecron.model.claim import OUTPUT_CAP_BYTES
 from edgecron.model.options import Policies
 from edgecron.planning.corrections import CLOCK_WAIT_MS
