@@ -60,11 +60,14 @@ class _Value:
     """What all values have in common: shown, compared and replaced by their fields."""
 
     __slots__ = ()
-    _names: ClassVar[tuple[str, ...]] = ()
-    _defaults: ClassVar[dict[str, object]] = {}
+    if TYPE_CHECKING:
+        _names: ClassVar[tuple[str, ...]]
+        _defaults: ClassVar[dict[str, object]]
+        __hash__: Any
+    else:  # Without annotations, which `get_type_hints` would take for fields.
+        _names, _defaults, __hash__ = (), {}, None
     __dataclass_fields__ = _DataclassView("__dataclass_fields__")
     __dataclass_params__ = _DataclassView("__dataclass_params__")
-    __hash__: Any = None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)

@@ -187,6 +187,15 @@ def test_the_standard_library_takes_a_value_for_a_dataclass() -> None:
     ]
 
 
+def test_a_value_has_the_type_hints_of_its_fields_alone() -> None:
+    assert typing.get_type_hints(Longer) == {
+        "name": str,
+        "count": int,
+        "words": list[str],
+        "more": int,
+    }
+
+
 def test_a_dataclass_of_the_standard_library_inherits_from_values() -> None:
     @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
     class Theirs(Ours):
