@@ -2,7 +2,8 @@
 
 Command line, TOML documents, configuration defaults, the dashboard's form, JSON, HTTP schemas,
 columns, `show` and the reference page are made from it. To add an option, give `Policies` or
-`Job` a field, add an entry here, and add the column by a migration.
+`Job` a field, add an entry here, and add the column by a migration (`SCRIPTS` in
+`store/sqlite/migrate.py`).
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ ALL: tuple[Mutation, ...] = (
         ),
         # The unique row holds too, as long as there is one: the plan is asked for itself.
         hunt=Hunt(
-            tests=("tests/planning/test_planning_fires.py",),
+            tests=("tests/planning/test_planning_catch_up.py",),
             says="test_what_is_decided_already_does_not_fire_again",
         ),
     ),
