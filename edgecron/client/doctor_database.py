@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from shlex import quote
 
 from edgecron.base.errors import DatabaseUnusable, InvalidInput, Unreadable
 from edgecron.base.paths import state_dir
 from edgecron.base.units import from_ms, to_ms
+from edgecron.base.values import NamedTuple
 from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.stored_plans import apply_lock
@@ -110,27 +111,21 @@ def check_schedules(
     `schedules` are all schedules, or those that need a check.
     """
     broken = _check_pending_apply(client, command=command)
-    broken += [
-        problem(
-            "schedules",
-            f"{schedule.name} is broken, and does not fire: {schedule.trigger_error}",
-            hint=(
-                f"give it another time or zone: {command(f'edit {schedule.name}')} --cron ..."
-                " --tz ..."
-            ),
-        )
+    idle = [
+        (schedule.name, found)
+        for schedule in schedules
+        if (found := _judge_idle(client, schedule, command=command)) is not None
+    ]
+    broken += _shared(
+        (schedule.name, _broken(schedule.trigger_error, command=command))
         for schedule in schedules
         if schedule.trigger_error is not None
-    ]
+    )
     broken += [
         problem("schedules", f"number {number}: {error.message}", hint=error.hint)
         for number, error in unreadable
     ]
-    broken += [
-        found
-        for schedule in schedules
-        if (found := _judge_idle(client, schedule, command=command)) is not None
-    ]
+    broken += _shared(idle)
     if broken:
         return broken
     count, *_ = client.count_schedules()
@@ -138,6 +133,48 @@ def check_schedules(
         words = f"{count}; the {len(schedules)} that need a look are readable"
         return [well("schedules", f"{words}; read all: {command('doctor --deep')}")]
     return [well("schedules", f"{count}, all readable")]
+
+
+class _Trouble(NamedTuple):
+    """A trouble of a schedule, in words for one (`is`) and for several schedules (`are`).
+
+    `hint` has `{name}` in place of the name.
+    """
+
+    is_problem: bool
+    is_words: str
+    are_words: str
+    hint: str
+
+
+def _shared(troubles: Iterable[tuple[str, _Trouble]]) -> list[Finding]:
+    """Make one finding of each trouble, with the names of its schedules."""
+    names_of: dict[_Trouble, list[str]] = {}
+    for name, trouble in troubles:
+        names_of.setdefault(trouble, []).append(name)
+    return [_finding(names, trouble) for trouble, names in names_of.items()]
+
+
+def _finding(names: Sequence[str], trouble: _Trouble) -> Finding:
+    make = problem if trouble.is_problem else warning
+    if len(names) == 1:
+        hint = trouble.hint.replace("{name}", names[0])
+        return make("schedules", f"{names[0]} {trouble.is_words}", hint=hint)
+    named = list(names[:_MOST_AILING])
+    if len(names) > len(named):
+        named.append(f"{len(names) - len(named)} more")
+    words = f"{', '.join(named[:-1])} and {named[-1]} {trouble.are_words}"
+    return make("schedules", words, hint=trouble.hint.replace("{name}", "NAME"))
+
+
+def _broken(error: str, *, command: Callable[[str], str]) -> _Trouble:
+    """Return the trouble of a schedule whose triggers can't be read."""
+    return _Trouble(
+        is_problem=True,
+        is_words=f"is broken, and does not fire: {error}",
+        are_words=f"are broken, and do not fire: {error}",
+        hint=f"give it another time or zone: {command('edit {name}')} --cron ... --tz ...",
+    )
 
 
 def check_outcomes(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
@@ -185,14 +222,15 @@ def _check_pending_apply(client: Client, *, command: Callable[[str], str]) -> li
 
 def _judge_idle(
     client: Client, schedule: Schedule, *, command: Callable[[str], str]
-) -> Finding | None:
-    """Report a schedule without its next time, or that nothing can start; None if it is fine."""
+) -> _Trouble | None:
+    """Find a schedule without its next time, or that nothing can start; None if it is fine."""
     idle = find_idle(standing_of(schedule), now=client.now())
     if idle is Idle.NO_NEXT and _has_times_to_come(client, schedule):
-        return warning(
-            "schedules",
-            f"{schedule.name} is enabled, and its next time is missing (next_run_at is NULL):"
-            " an engine computes it within a minute",
+        missing = "missing (next_run_at is NULL): an engine computes it within a minute"
+        return _Trouble(
+            is_problem=False,
+            is_words=f"is enabled, and its next time is {missing}",
+            are_words=f"are enabled, and their next time is {missing}",
             hint=(
                 f"if no engine is running, start one: {command('daemon')}; to wake engines after"
                 f" an edit by SQL: {_wake_line(client)}"
@@ -201,14 +239,15 @@ def _judge_idle(
     if not schedule.gone_upstreams or not schedule.enabled:
         return None
     gone = " and ".join(schedule.gone_upstreams)
-    are = "is" if len(schedule.gone_upstreams) == 1 else "are"
-    return warning(
-        "schedules",
-        f"{schedule.name} comes after {gone}, which {are} gone"
-        + (": nothing starts it" if idle is Idle.UPSTREAM else ""),
+    after = f"after {gone}, which {'is' if len(schedule.gone_upstreams) == 1 else 'are'} gone"
+    nothing = ": nothing starts {}" if idle is Idle.UPSTREAM else ""
+    return _Trouble(
+        is_problem=False,
+        is_words=f"comes {after}{nothing.format('it')}",
+        are_words=f"come {after}{nothing.format('them')}",
         hint=(
-            f"let it come after another one: {command(f'edit {schedule.name}')} --after NAME;"
-            f" or remove it: {command(f'rm {schedule.name}')}"
+            f"let it come after another one: {command('edit {name}')} --after NAME;"
+            f" or remove it: {command('rm {name}')}"
         ),
     )
 

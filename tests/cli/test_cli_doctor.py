@@ -338,6 +338,31 @@ def test_a_schedule_that_can_not_be_read_is_a_problem(
     )
 
 
+def test_schedules_with_the_same_trouble_share_a_finding(
+    edgecron: Edgecron, database: Path
+) -> None:
+    for number in range(7):
+        edgecron("add", f"s{number}", "--every", "1h", "--", "true")
+    with Client(database) as client:
+        for number in range(7):
+            schedule_id = client.schedule(f"s{number}").id
+            error = "its zone is gone" if number else "its text is gone"
+            client.store.mark_broken(schedule_id, revision=1, error=error, now_ms=1)
+
+    said = edgecron("doctor", "--json")
+
+    assert [(one["message"], one["hint"]) for one in findings(said, "schedules")] == [
+        (
+            "s0 is broken, and does not fire: its text is gone",
+            "give it another time or zone: edgecron edit s0 --cron ... --tz ...",
+        ),
+        (
+            "s1, s2, s3, s4, s5 and 1 more are broken, and do not fire: its zone is gone",
+            "give it another time or zone: edgecron edit NAME --cron ... --tz ...",
+        ),
+    ]
+
+
 @pytest.mark.failure(62)
 def test_files_that_others_can_read_are_named_with_the_way_to_close_them(
     edgecron: Edgecron, backup: str, database: Path, daemon: Daemon
