@@ -14,7 +14,7 @@ from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
-from edgecron.model.listing import Idle, find_idle, standing_of
+from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
 from edgecron.store.sqlite.damage import (
@@ -224,7 +224,8 @@ def _judge_idle(
     client: Client, schedule: Schedule, *, command: Callable[[str], str]
 ) -> _Trouble | None:
     """Find a schedule without its next time, or that nothing can start; None if it is fine."""
-    idle = find_idle(standing_of(schedule), now=client.now())
+    standing = standing_of(schedule)
+    idle = find_idle(standing, now=client.now())
     if idle is Idle.NO_NEXT and _has_times_to_come(client, schedule):
         missing = "missing (next_run_at is NULL): an engine computes it within a minute"
         return _Trouble(
@@ -240,7 +241,11 @@ def _judge_idle(
         return None
     gone = " and ".join(schedule.gone_upstreams)
     after = f"after {gone}, which {'is' if len(schedule.gone_upstreams) == 1 else 'are'} gone"
-    nothing = ": nothing starts {}" if idle is Idle.UPSTREAM else ""
+    has_others = "on boot" in schedule.spec.triggers or not set(upstreams(standing)) <= set(
+        schedule.gone_upstreams
+    )
+    is_stranded = idle is Idle.UPSTREAM and not has_others
+    nothing = ": nothing starts {}" if is_stranded else ""
     return _Trouble(
         is_problem=False,
         is_words=f"comes {after}{nothing.format('it')}",
