@@ -1,4 +1,4 @@
-"""What becomes of a due schedule: the tables of "How policies meet", read as rows."""
+"""Decide about due schedules: a table of cases, each with its runs, missed times and next time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,21 @@ ROWS = {
         missed=("08:00", "08:00", 1),
         upcoming="09:00",
     ),
-    # Several due at once are one misfire.
+    "as late as grace allows, all": Row(
+        now="09:30",
+        policies={"catch_up": ALL, "grace_s": 5400},
+        runs=(("08:00", LATE), ("09:00", LATE)),
+        upcoming="10:00",
+    ),
+    # Two that are due a second apart came due together. Several due at once are one misfire.
+    "a second apart, skip": Row(
+        now="08:00:01",
+        trigger="* * * * * *",
+        policies={"catch_up": SKIP},
+        runs=(("08:00:01", ON),),
+        missed=("08:00", "08:00", 1),
+        upcoming="08:00:02",
+    ),
     "three due, once": Row(
         now="10:30",
         policies={"catch_up": ONCE},
@@ -217,6 +231,18 @@ def shown(plan: FirePlan) -> tuple[object, object, object]:
         [(format_ms(fire.plan_ms), fire.cause) for fire in plan.fires],
         [(format_ms(span.from_ms), format_ms(span.to_ms), span.count) for span in plan.missed],
         None if plan.next is None else format_ms(plan.next.plan_ms),
+    )
+
+
+def test_a_time_at_which_a_pause_ends_runs_and_is_not_paused() -> None:
+    due = make_due(on_day("08:00"), decided=on_day("05:30"), paused_until=on_day("08:00"))
+
+    plan = plan_fire(make_timing(HOURLY), due, now_ms=ms(on_day("08:00")))
+
+    assert shown(plan) == (
+        [(on_day("08:00"), ON)],
+        [(on_day("06:00"), on_day("07:00"), 2)],
+        on_day("09:00"),
     )
 
 

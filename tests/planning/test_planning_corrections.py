@@ -1,4 +1,4 @@
-"""What a wrong clock and changed zones leave of stored times, decided without either."""
+"""Correct stored times after a wrong clock or a changed zone, without a clock or a store."""
 
 from __future__ import annotations
 
