@@ -12,6 +12,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.client.opening import Engines
 from edgecron.client.retiming import timing_of_stored
+from edgecron.model.filters import rank_of
 from edgecron.model.listing import NamedId, Removal, SortBy
 from edgecron.model.schedule import Imported
 from edgecron.planning.forecast import fires_of, in_order
@@ -199,8 +200,6 @@ class Schedules(Engines):
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         """Return the names nearest to some letters, best first; without letters, all by name."""
-        from edgecron.model.filters import rank_of  # loads difflib: 1 ms of every `list`
-
         return find_nearest_names(
             self.store,
             lambda name: rank_of(name, letters) if letters else 0,

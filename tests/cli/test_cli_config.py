@@ -98,7 +98,7 @@ def test_without_a_file_nothing_is_imported_to_read_one(
     code, *loaded = shown.stdout.splitlines()[-1].split()
     assert code == "0"
     assert "edgecron.formats.config" in loaded
-    unwanted = {"tomllib", "platformdirs", "difflib", "edgecron.formats.config_settings"}
+    unwanted = {"tomllib", "platformdirs", "edgecron.formats.config_settings"}
     assert unwanted.isdisjoint(loaded)
 
 

@@ -159,7 +159,7 @@ def test_the_last_fire_that_was_left_out_is_told_with_its_reason(
     story.after_s(60)
 
     assert lines("slow")["not run"] == (
-        "run 2, 20:02:00, skipped: an earlier run of it still went on;"
+        "run 2, 20:02:00, skipped: an earlier run of it was still active;"
         " missed 2 from 20:02:00 to 20:03:00"
     )
 
