@@ -353,6 +353,8 @@ def test_engines_that_were_told_to_stop_before_keep_the_queues_they_may_have_tak
     raw = apsw.Connection(str(path))
     for column in ("former_queues", "local_timezone"):
         raw.execute(f"ALTER TABLE engines DROP COLUMN {column}")
+    raw.execute("DROP TRIGGER schedules_edited")
+    raw.execute("ALTER TABLE schedules DROP COLUMN nice")
     for key, program, seen_ms in (("a", None, 9), ("b", "py:shop", 9), ("c", None, None)):
         raw.execute(
             """INSERT INTO engines (key, pid, boot_id, queues, program, version, started_at,

@@ -17,7 +17,7 @@ from edgecron.model.choices import GLOBAL_SCOPE
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import SPEC_COLUMNS, spec_of
+from edgecron.store.sqlite.rows import DEFAULT_COLUMNS, SPEC_COLUMNS, spec_of
 
 
 def snapshot_of(schedule_id: str, revision: str) -> str:
@@ -76,12 +76,15 @@ def _find_snapshots(database: Database, wanted: Sequence[tuple[int, int]]) -> li
 
 
 def columns_of(snapshot: str) -> dict[str, Any]:
-    """The columns of a snapshot; {} if it can't be read."""
+    """The columns of a snapshot; {} if it can't be read.
+
+    A snapshot of an earlier version lacks newer options: they have their defaults.
+    """
     try:
         found = json.loads(snapshot)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {**DEFAULT_COLUMNS, **found} if found and isinstance(found, dict) else {}
 
 
 def find_origins(database: Database) -> dict[str, str]:

@@ -20,8 +20,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionType, Policies
-from edgecron.model.reports import read_progress
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, read_progress
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.store.sqlite.statements import RESTORE
 
@@ -308,3 +307,11 @@ def _is_name(text: str) -> bool:
     except InvalidInput:
         return False
     return True
+
+
+# The columns of options that are not given.
+DEFAULT_COLUMNS: Columns = {
+    "env": "{}",
+    **dict.fromkeys(_PLAIN_JOB_COLUMNS),
+    **{option.column: _column(option, option.default_value) for option in POLICIES},
+}
