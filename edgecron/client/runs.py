@@ -14,7 +14,7 @@ from edgecron.base.units import to_ms
 from edgecron.client.opening import TRIES
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import ACTIVE, Cause, Status
-from edgecron.model.reports import Progress, progress_text
+from edgecron.model.run import Progress, progress_text
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.overlap import late_limit
 from edgecron.store.sqlite.explanations import find_late

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from edgecron.embedding.pool import ClientPool
     from edgecron.engine.events import Event
     from edgecron.model.claim import Output, OutputChunk
-    from edgecron.model.reports import Progress
-    from edgecron.model.run import Execution
+    from edgecron.model.run import Execution, Progress
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from edgecron.embedding.travel import Journey, travel
 from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason
 from edgecron.model.claim import Claim, Upstream
 from edgecron.model.options import Job, Policies
-from edgecron.model.reports import Progress, progress_text
+from edgecron.model.run import Progress, progress_text
 from edgecron.supervisor.calls import Call
 
 __all__ = ["FakeClock", "FakeContext", "Journey", "context", "travel"]

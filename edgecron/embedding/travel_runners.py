@@ -23,7 +23,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stream
-from edgecron.model.reports import Reported
+from edgecron.model.run import Reported
 from edgecron.supervisor.accounts import own_account
 from edgecron.supervisor.callable_runner import CallableRunner, Coroutine, Function
 from edgecron.supervisor.calls import Call

@@ -12,7 +12,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.recovery import Recovery
 from edgecron.engine.runners import Runners
 from edgecron.model.claim import Outcome
-from edgecron.model.reports import Reported
+from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import Adoption
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome
-from edgecron.model.reports import Reported
+from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS, Runner
 

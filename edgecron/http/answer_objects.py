@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.client.record_forms import run_fields, schedule_fields
 from edgecron.formats.document_writing import schedule_table
-from edgecron.http.conditions import tag_of
 from edgecron.http.document_schema import DEFAULT_ZONE
 from edgecron.http.messages import Answer, json_answer, json_bytes
+from edgecron.http.preconditions import tag_of
 from edgecron.views.json_objects import (
     fire_object,
     schedule_object,

@@ -26,13 +26,12 @@ from edgecron.http.access import LOOPBACK, OPEN_PATHS, Guard, has_body
 from edgecron.http.change_watch import ChangeWatch
 from edgecron.http.error_answers import Refused, error_answer
 from edgecron.http.health import need_database
-from edgecron.http.limits import Limits
+from edgecron.http.limits import SLOT, Limits, Slot
 from edgecron.http.messages import Answer, Ask, Later, Route
 from edgecron.http.openapi import openapi_route
 from edgecron.http.request_checks import read_ask
 from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
-from edgecron.http.slots import SLOT, Slot
 from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
 from edgecron.http.workers import Opened, Workers
 

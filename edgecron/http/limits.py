@@ -1,9 +1,29 @@
-"""Limit what a request, a connection and all connections together take."""
+"""Limit what requests and connections take, and give each connection a slot.
+
+The slots see to it that no client keeps the owner out.
+
+A peer is a user of this machine, if the kernel tells it, or an address. Connections of those who
+may use the API are the owner's: they share slots that no one else can take. A connection becomes
+the owner's with its first request that is admitted. All other peers are strangers: each has a few
+slots, and all of them together have a bounded number.
+
+If no slot is free, the connection that has kept the server waiting longest ends for the new one: a
+client that is silent, slow, or does not read keeps nobody out.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable
+from ipaddress import IPv6Address, ip_network
+
+from edgecron.base.peers import end_of, find_user_of
 from edgecron.base.values import dataclass
 from edgecron.client.resources import MOST_BYTES
+
+SLOT = "edgecron.slot"  # in the state of an ASGI scope: the slot of its connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +51,110 @@ class Limits:
     body_s: float = 10.0
     unread_s: float = 30.0
     keep_alive_s: float = 15.0
+
+
+class Slot:
+    """One connection. `waits_since_s` is None while its request is answered."""
+
+    def __init__(
+        self, slots: Slots, link: socket.socket, hang_up: Callable[[], object], *, now_s: float
+    ) -> None:
+        self._slots = slots
+        self._link = link
+        self._user: int | None = None
+        self.hang_up = hang_up
+        self.is_own = False
+        self.peer: Hashable = None
+        self.waits_since_s: float | None = now_s
+
+    def find_user(self) -> int | None:
+        """Return the user at the other end; None if the kernel does not tell."""
+        if self._user is None:
+            self._user = find_user_of(self._link)
+        return self._user
+
+    def admit(self) -> None:
+        """Count the connection as the owner's from now on."""
+        self._slots.admit(self)
+
+    def is_silent(self) -> bool:
+        """Whether the server waits for the client, and nothing that it has sent is unread."""
+        if self.waits_since_s is None:
+            return False
+        try:
+            # asyncio lends a socket without `recv`.
+            with socket.socket(fileno=os.dup(self._link.fileno())) as link:
+                return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:  # Nothing has come, or the client has gone.
+            return True
+
+
+class Slots:
+    """The slots of a server. For one thread.
+
+    `users` are the users whose connections are the owner's from the start; None if that is
+    unknown before a request.
+    """
+
+    def __init__(self, limits: Limits, *, users: Collection[int] | None) -> None:
+        self._limits = limits
+        self._users = users
+        self._taken: set[Slot] = set()
+
+    def take(
+        self, link: socket.socket, hang_up: Callable[[], object], *, now_s: float
+    ) -> Slot | None:
+        """Give a new connection its slot until `leave`; None if it gets none."""
+        slot = Slot(self, link, hang_up, now_s=now_s)
+        if link.family == socket.AF_UNIX:
+            slot.is_own = True  # The file system decides who can open it.
+        else:
+            user = None if self._users is None else slot.find_user()
+            slot.peer = _network_of(link) if user is None else user
+            slot.is_own = self._users is not None and user in self._users
+        if not (self._make_room_for_own() if slot.is_own else self._make_room_for(slot.peer)):
+            return None
+        self._taken.add(slot)
+        return slot
+
+    def leave(self, slot: Slot) -> None:
+        """Free the slot of a connection that has ended. Harmless if it has none."""
+        self._taken.discard(slot)
+
+    def admit(self, slot: Slot) -> None:
+        """Move a connection to the owner's slots, if one of them is free."""
+        if not slot.is_own and slot in self._taken:
+            slot.is_own = self._make_room_for_own()
+
+    def _make_room_for_own(self) -> bool:
+        return self._make_room([one for one in self._taken if one.is_own], self._limits.connections)
+
+    def _make_room_for(self, peer: Hashable) -> bool:
+        strangers = [one for one in self._taken if not one.is_own]
+        same = [one for one in strangers if one.peer == peer]
+        if len(same) >= self._limits.peer_connections:
+            return self._make_room(same, self._limits.peer_connections)
+        if len(strangers) < self._limits.strangers:
+            return True
+        [(largest, count)] = Counter(one.peer for one in strangers).most_common(1)
+        return self._make_room([one for one in strangers if one.peer == largest], count)
+
+    def _make_room(self, slots: Collection[Slot], most: int) -> bool:
+        """Return whether one of these slots is free; a silent client can lose its slot for it."""
+        if len(slots) < most:
+            return True
+        for slot in sorted(slots, key=lambda one: one.waits_since_s or 0.0):
+            if slot.is_silent():
+                self.leave(slot)
+                slot.hang_up()
+                return True
+        return False
+
+
+def _network_of(link: socket.socket) -> Hashable:
+    """Return the address of the client; of IPv6 the network that one customer usually has."""
+    try:
+        address = end_of(link.getpeername()).address
+    except (OSError, ValueError):
+        return None  # The client has gone already.
+    return ip_network((address, 64), strict=False) if isinstance(address, IPv6Address) else address

@@ -20,9 +20,9 @@ from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_values import Wanted, refuse
 from edgecron.formats.option_texts import read_time
 from edgecron.http.answer_objects import document_of, listed_schedule, schedule_answer, shown_runs
-from edgecron.http.conditions import Conditions, find_key, is_known, read_conditions, revision_of
 from edgecron.http.document_schema import DEFAULT_ZONE, TIME, ZONE_OR_NULL
 from edgecron.http.messages import Answer, Ask, json_answer
+from edgecron.http.preconditions import Conditions, find_key, is_known, read_conditions, revision_of
 from edgecron.model.listing import Choice
 from edgecron.triggers import check_zone
 from edgecron.views.acts import kept_words

@@ -1,12 +1,44 @@
-"""A run: one row of history."""
+"""A run as one row of history, and what its job reports: progress, and state of its schedule.
+
+Values are checked when they are created: a value that can't be written would block ends of runs.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.base.values import dataclass
+from edgecron.base.checks import check_json, check_range, check_text
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Reason, Status
-from edgecron.model.reports import Progress
+
+MOST_STATE_KEYS = 1000  # of a schedule
+MOST_STATE_BYTES = 64 * 1024  # of a value
+MOST_ALL_STATE_BYTES = 1024 * 1024  # of all keys and values of a schedule
+STATE_REFUSED = "state_refused"  # flag of a run whose changes would exceed these limits
+_MOST_LETTERS = 200  # of the words of a progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The progress of a run: a fraction from 0 to 1 (None: unknown), and a few words.
+
+    The fraction has four decimals. The words are cut after 200 letters and made safe for a
+    terminal.
+    """
+
+    fraction: float | None
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        if self.fraction is not None:
+            # The float sum of ten tenths is not exactly 1.
+            object.__setattr__(self, "fraction", round(float(self.fraction), 4))
+        check_range("progress", self.fraction, 0, 1)
+        storable = self.text.encode("utf-8", "backslashreplace").decode()
+        object.__setattr__(self, "text", clean(storable)[:_MOST_LETTERS])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +82,50 @@ class Execution:
     missed_to_at: datetime | None
     missed_count: int | None
     fence: int | None = None  # of its last claim
+
+
+class Reported(NamedTuple):
+    """The progress of a run, as of `progress_text`."""
+
+    execution_id: int
+    lease_token: str
+    progress: str
+
+
+def progress_text(progress: Progress) -> str:
+    """The stored text of a progress."""
+    body = {"fraction": progress.fraction, "text": progress.text}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def read_progress(stored: str | None) -> Progress | None:
+    """The progress of a stored text; None if there is none or it can't be read."""
+    if stored is None:
+        return None
+    try:
+        body = json.loads(stored)
+        return Progress(fraction=body["fraction"], text=body["text"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        return None  # No decision depends on it.
+
+
+def check_state_key(key: str) -> None:
+    """Raise InvalidInput unless the key has 1 to 128 printable characters."""
+    check_text(key, what="state key", most=128)
+
+
+def check_state_value(key: str, value: str) -> None:
+    """Raise InvalidInput unless the value is JSON of at most 64 KiB."""
+    check_json(value, what=f"the state {key!r}", most_bytes=MOST_STATE_BYTES)
+
+
+def fits_state(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether a state is within its limits, or at least not larger than before."""
+    return len(after) <= max(MOST_STATE_KEYS, len(before)) and state_bytes(after) <= max(
+        MOST_ALL_STATE_BYTES, state_bytes(before)
+    )
+
+
+def state_bytes(state: Mapping[str, str]) -> int:
+    """The size of a state in bytes."""
+    return sum(len(key.encode()) + len(value.encode()) for key, value in state.items())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgecron.model.claim import Outcome
     from edgecron.model.engine import EngineInfo, Offers
-    from edgecron.model.reports import Reported
+    from edgecron.model.run import Reported
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.planning.corrections import KeptTimes, Retimed
     from edgecron.planning.next_fire import Due, Missed

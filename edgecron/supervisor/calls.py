@@ -11,7 +11,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import MOST_RESULT_BYTES, Claim, Output, OutputChunk, Stream
-from edgecron.model.reports import (
+from edgecron.model.run import (
     MOST_ALL_STATE_BYTES,
     MOST_STATE_KEYS,
     Progress,

@@ -11,7 +11,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome
-from edgecron.model.reports import Reported
+from edgecron.model.run import Reported
 from edgecron.supervisor.accounts import (
     Account,
     NotRunnable,

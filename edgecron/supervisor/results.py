@@ -22,7 +22,7 @@ from edgecron.base.checks import check_json
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple
 from edgecron.model.claim import MOST_RESULT_BYTES
-from edgecron.model.reports import (
+from edgecron.model.run import (
     MOST_STATE_KEYS,
     Progress,
     check_state_key,

@@ -8,7 +8,7 @@ from typing import Protocol
 from edgecron.base.values import dataclass
 from edgecron.model.choices import JobKind
 from edgecron.model.claim import Claim, Outcome
-from edgecron.model.reports import Reported
+from edgecron.model.run import Reported
 
 THREADS = "threads"  # the supervisor id of runs on the engine's own threads
 

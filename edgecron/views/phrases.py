@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from edgecron.base.errors import EdgecronError
     from edgecron.model.listing import Standing
     from edgecron.model.options import Policies
-    from edgecron.model.reports import Progress
-    from edgecron.model.run import Execution
+    from edgecron.model.run import Execution, Progress
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.views.outlook import LatePlaces

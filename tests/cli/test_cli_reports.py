@@ -10,8 +10,7 @@ import pytest
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.client import Client
 from edgecron.model.choices import Status
-from edgecron.model.reports import Progress
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, Progress
 from tests.support.cli import Edgecron
 from tests.support.scene import make_scene
 from tests.support.story import Story

@@ -15,7 +15,7 @@ from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import JobKind, Status
 from edgecron.model.options import Job
-from edgecron.model.reports import Progress
+from edgecron.model.run import Progress
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.callable_runner import CallableRunner
 from edgecron.supervisor.calls import Call

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.peers import own_users
-from edgecron.http.limits import Limits
-from edgecron.http.slots import Slot, Slots
+from edgecron.http.limits import Limits, Slot, Slots
 from tests.support.http import Api, serving
 
 BOUND_S = 10.0

@@ -21,7 +21,7 @@ from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output
-from edgecron.model.reports import Reported
+from edgecron.model.run import Reported
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.store.contract import ClaimBatch, RunningRow

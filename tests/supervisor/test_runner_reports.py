@@ -12,7 +12,7 @@ import pytest
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.model.choices import Reason, Status
-from edgecron.model.reports import MOST_STATE_KEYS, Progress, Reported, progress_text, read_progress
+from edgecron.model.run import MOST_STATE_KEYS, Progress, Reported, progress_text, read_progress
 from edgecron.supervisor.callable_runner import CallableRunner, Function
 from edgecron.supervisor.calls import Call
 from tests.supervisor.test_runner_callables import BOUND_S, claim, collect_all, run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import Status
-from edgecron.model.reports import MOST_STATE_KEYS, Progress, read_progress
+from edgecron.model.run import MOST_STATE_KEYS, Progress, read_progress
 from edgecron.supervisor.command_runner import outcome_of
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag
 from edgecron.supervisor.results import Left, split_result

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output, OutputChunk
-from edgecron.model.reports import Reported
+from edgecron.model.run import Reported
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 from tests.support.clock import FakeClock

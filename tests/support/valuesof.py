@@ -17,7 +17,7 @@ from edgecron.client.json_forms import hints_of
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.filters import Filter, parse_filter
 from edgecron.model.options import Job, Policies
-from edgecron.model.reports import Progress
+from edgecron.model.run import Progress
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import Reason, Status
-from edgecron.model.reports import Progress
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, Progress
 from edgecron.tui.facts import Cells, Fact
 from edgecron.tui.list_model import Span
 from edgecron.tui.run_facts import progress_line, progress_rows

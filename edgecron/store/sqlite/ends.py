@@ -23,7 +23,7 @@ from edgecron.model.claim import (
     rows_affected_of,
 )
 from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
-from edgecron.model.reports import STATE_REFUSED, Reported, fits_state
+from edgecron.model.run import STATE_REFUSED, Reported, fits_state
 from edgecron.store.contract import ClaimBatch, Decided, Ended, Requeued, RunningRow, Seat
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up
