@@ -358,7 +358,8 @@ class ServerConnection:
         except HTTPException as error:
             self._link.close()
             raise ServerUnavailable("what answers there does not speak HTTP") from error
-        except ServerUnavailable:
+        except BaseException:
+            # Also an interrupt: the next request must not get the answer to this one.
             self._link.close()
             raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from pathlib import Path
@@ -58,6 +59,22 @@ def test_what_is_read_is_asked_again_where_the_connection_ends_in_between() -> N
 
     with answering(hear_twice, said(answer_of(GOOD))) as url, client_of(url) as client:
         assert client.count_schedules() == (1, 0, 0)
+        assert client.count_schedules() == (1, 0, 0)
+
+
+def test_a_question_after_an_interrupt_gets_an_answer_of_its_own() -> None:
+    def interrupt_while_asked(link: socket.socket) -> None:
+        link.recv(65_536)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        link.recv(65_536)
+
+    with (
+        answering(interrupt_while_asked, said(answer_of(GOOD))) as url,
+        client_of(url) as client,
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            client.count_schedules()
+
         assert client.count_schedules() == (1, 0, 0)
 
 
