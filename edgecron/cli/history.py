@@ -63,22 +63,27 @@ def run(cli: Session, args: Namespace) -> int:
     )
     client = cli.find_client(is_needed=args.name is not None)
     executions, unreadable = RunPage([], [])
+    has_older = False
     if client is not None:
         executions, unreadable = client.history_page(
             args.name,
             statuses=statuses,
             causes=causes,
             before_id=before_id,
-            limit=limit,
+            limit=limit + 1,
             with_former=True,
         )
+        has_older = len(executions) > limit
+        if has_older:  # The next page shows the rest, and names what is unreadable among it.
+            del executions[limit:]
+            unreadable = [run_id for run_id in unreadable if run_id > executions[-1].id]
         if args.name is not None:
             say_removed(cli, client, args.name)
     if cli.is_json:
         cli.put_json(execution_object(execution) for execution in executions)
     elif client is not None and executions:
         _put_by_schedule(cli, client, executions, name=args.name)
-        if len(executions) == limit:
+        if has_older:
             cli.say(f"older ones: --before {executions[-1].id}")
         elif args.name is not None and not statuses and not causes:
             _say_pruned(cli, client, args.name)

@@ -202,6 +202,18 @@ def test_history_is_filtered_by_status_and_paged(edgecron: Edgecron) -> None:
     assert len(both) == 4
 
 
+def test_history_names_the_next_page_only_if_there_is_one(edgecron: Edgecron, backup: str) -> None:
+    for _ in range(2):
+        edgecron("run", backup)
+
+    full = edgecron("history", "-n", "2")
+    first = edgecron("history", "-n", "1")
+
+    assert "older ones" not in full.err
+    assert "older ones: --before 2" in first.err
+    assert len(edgecron("history", "-n", "1", "--json").json) == 1
+
+
 def test_history_as_a_table_says_why(edgecron: Edgecron) -> None:
     add(edgecron, "bad", "exit 3")
     edgecron("run", "bad", "--wait")
