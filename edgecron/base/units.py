@@ -53,7 +53,7 @@ def parse_duration_ms(text: str) -> int:
         if unit == "M":
             raise InvalidDuration(
                 f"duration {_short(text)} is ambiguous: {number}mo or {number}m?",
-                hint=f"write {number}m for minutes, or {number}mo for months of 30 days",
+                hint=f"write {number}m for minutes, or {30 * int(number)}d for months of 30 days",
             )
         if units.count(unit.lower()) > 1:
             raise InvalidDuration(

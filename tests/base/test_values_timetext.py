@@ -56,7 +56,7 @@ def test_a_capital_m_could_be_a_minute_or_a_month(text: str) -> None:
     with pytest.raises(InvalidDuration, match=r"1mo or 1m\?") as caught:
         parse_duration_ms(text)
 
-    assert caught.value.hint == "write 1m for minutes, or 1mo for months of 30 days"
+    assert caught.value.hint == "write 1m for minutes, or 30d for months of 30 days"
 
 
 @pytest.mark.failure(12)

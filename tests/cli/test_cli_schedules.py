@@ -614,3 +614,4 @@ def test_a_duration_that_could_mean_two_things_is_refused(edgecron: Edgecron, op
         assert said.code == 2
         assert f"{option}: duration '{text}'" in said.err
         assert why in said.err
+        assert ("or 30d for" in said.err) == (text == "1M")  # 1mo is no interval
