@@ -240,10 +240,13 @@ class News:
         before, self._known = self._known, {run.id: run.status for run in runs}
         if before is None:
             return []
+        newest_id = max(before, default=0)
         return [
             self._words(run, self._client)
             for run in reversed(runs)
-            if run.status is not before.get(run.id)
+            # An unknown run with a lower id is old: newer ones were removed.
+            if (run.id in before or run.id > newest_id)
+            and run.status is not before.get(run.id)
             and run.status not in (Status.QUEUED, Status.SKIPPED)
         ]
 

@@ -145,6 +145,20 @@ def test_news_may_be_turned_off(environment: dict[str, str], backup: str) -> Non
     assert "backup, run 2, ended" in shown
 
 
+def test_old_runs_are_no_news_when_newer_ones_are_removed(
+    environment: dict[str, str],
+) -> None:
+    for name, until in (("old", "2020-01-05"), ("new", "2020-01-01 09:00")):
+        run(environment, "add", name, "--cron", "0 * * * *", "--", "true")
+        run(environment, "backfill", name, "2020-01-01", until)
+        run(environment, "cancel", name)
+
+    shown = sit(environment, "prune new --history-count 1", "list")
+
+    assert "9 runs" in shown
+    assert "old, run" not in shown
+
+
 def test_a_database_that_is_lost_is_told_once_and_when_it_is_back(
     environment: dict[str, str], database: Path, backup: str
 ) -> None:
