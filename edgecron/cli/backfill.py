@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 USAGE = "NAME FROM TO [--dry-run] [--priority low|normal|high|N] [--yes] [--json]"
 _MOST_UNASKED = 100
 _SHOWN = 10  # first, and as many last
+_LEAST_STEPS = 4  # each queues 250 runs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,9 +61,8 @@ def run(cli: Session, args: Namespace) -> int:
     if len(plan.wanted) > _MOST_UNASKED and not args.yes and not _agrees(cli, plan):
         cli.say("nothing was done")
         return 1
-    ids = client.backfill(
-        args.name, first, last, priority=priority, on_progress=cli.progress("queued")
-    )
+    progress = cli.progress("queued", least_steps=_LEAST_STEPS)
+    ids = client.backfill(args.name, first, last, priority=priority, on_progress=progress)
     _put_done(cli, plan, ids)
     if ids:
         cli.warn_without_engine(client, plan.schedule)

@@ -160,15 +160,20 @@ class Output:
             tell("")  # Let the shell start on a new line.
             raise
 
-    def progress(self, word: str) -> Callable[[int, int], object]:
-        """Return a function that shows a person how much of long work is done, in per cent."""
+    def progress(
+        self, word: str, *, least_steps: int = _LEAST_STEPS
+    ) -> Callable[[int, int], object]:
+        """Return a function that shows a person how much of long work is done, in per cent.
+
+        Nothing is shown before it was called `least_steps` times.
+        """
         steps = percent = 0
 
         def show(done: int, count: int) -> None:
             nonlocal steps, percent
             steps += 1
             part = 100 * done // max(1, count)
-            if self.is_advised() and part != percent and (steps > _LEAST_STEPS or percent):
+            if self.is_advised() and part != percent and (steps > least_steps or percent):
                 percent = part
                 tell(f"\r{word}: {part}%", end="\n" if done == count else "")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from edgecron.base.units import parse_instant
 from tests.support.cli import Edgecron
+from tests.support.terminal import on_terminal, read_until
 
 
 @pytest.fixture
@@ -77,6 +80,15 @@ def test_many_are_not_queued_without_being_asked_about(edgecron: Edgecron, repor
     assert "169 runs of report, and there is no terminal to ask on" in asked.err
     assert "--yes" in asked.err
     assert done.out.startswith("queued 169 runs of report: runs 1 to 169")
+
+
+def test_a_person_sees_how_far_a_backfill_of_many_is(report: str) -> None:
+    words = ("backfill", report, "2020-01-01", "2020-03-01", "--yes")
+    with on_terminal({**os.environ, "TERM": "dumb"}, *words) as outer:
+        shown = read_until(outer, None)
+
+    assert "\rqueued: 86%" in shown
+    assert "queued 1441 runs" in shown
 
 
 def test_what_can_not_be_backfilled_is_refused(edgecron: Edgecron, report: str) -> None:
