@@ -109,6 +109,20 @@ def test_the_newest_runs_of_each_schedule_are_counted(bench: Bench) -> None:
     assert counts(removed) == {(Kind.RUN, Reason.COUNT): 25}
 
 
+def test_the_runs_of_each_schedule_are_counted_in_a_step_of_their_own(bench: Bench) -> None:
+    # An engine fires between two steps: one that counted every schedule would make it late.
+    for number in range(10):
+        bench.add(make_spec(f"busy-{number}"))
+    live(bench, 3)
+    prune(bench, keep(history_count=2))
+    limits = limits_at(keep(history_count=2), bench.now, is_trusted=True)
+
+    steps = list(prune_slices(bench.store, limits, schedule_id=None, is_trial=False))
+
+    assert len(steps) >= 10
+    assert not any(steps)
+
+
 def test_old_output_goes_and_its_run_stays(bench: Bench) -> None:
     bench.add()
     [old] = live(bench, 1, printed=1)

@@ -8,7 +8,7 @@ cost each run.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from edgecron.base.values import NamedTuple
@@ -24,6 +24,7 @@ _RUN_BYTES = 220
 _STUB_BYTES = 24
 _RUNS = 250  # that one query returns
 _IDS = 1_000  # of outputs, or of schedules, that one query covers
+_COUNTED = 5_000  # runs that one query counts: 1 ms
 
 # A range that grew has ended with its last time.
 _ENDED = "max(e.finished_at, coalesce(e.missed_to_at, e.finished_at))"
@@ -252,6 +253,7 @@ class _Pass:
             yield from self._remove_outputs(oldest, Reason.BYTES)
             if excess <= 0:
                 return
+            yield None
 
     def _output_pages(self) -> Iterator[list[_Run]]:
         """The runs whose output is still there, with its size, by id.
@@ -315,21 +317,36 @@ class _Pass:
             return
         for schedule_ids in self._long_schedules(most):
             for schedule_id in schedule_ids:
-                # The oldest of the newest `most` runs that have ended.
-                oldest = self._database.row(
-                    """SELECT id FROM executions INDEXED BY executions_by_schedule
-                       WHERE schedule_id = :schedule AND id NOT IN (
-                           SELECT id FROM executions INDEXED BY executions_active
-                           WHERE schedule_id = :schedule AND status IN ('queued', 'running'))
-                       ORDER BY id DESC LIMIT 1 OFFSET :most - 1""",
-                    {"schedule": schedule_id, "most": most},
-                )
+                oldest = yield from self._find_oldest_kept(schedule_id, most)
                 if oldest is None:
                     continue
-                for page in self._run_pages(schedule_id, before_id=oldest[0]):
+                for page in self._run_pages(schedule_id, before_id=oldest):
                     yield from self._remove_runs(page, Reason.COUNT)
                     yield None
             yield None
+
+    def _find_oldest_kept(self, schedule_id: int, most: int) -> Generator[None, None, int | None]:
+        """Return the oldest of the newest `most` runs that have ended; None if there are fewer.
+
+        Each step is one short query: due fires wait for it.
+        """
+        before_id = 2**63 - 1
+        while True:
+            ids = self._database.rows(
+                """SELECT id FROM executions INDEXED BY executions_by_schedule
+                   WHERE schedule_id = :schedule AND id < :before AND id NOT IN (
+                       SELECT id FROM executions INDEXED BY executions_active
+                       WHERE schedule_id = :schedule AND status IN ('queued', 'running'))
+                   ORDER BY id DESC LIMIT :limit""",
+                {"schedule": schedule_id, "before": before_id, "limit": min(most, _COUNTED)},
+            )
+            yield None
+            most -= len(ids)
+            if most == 0:
+                return int(ids[-1][0])
+            if len(ids) < _COUNTED:
+                return None
+            before_id = ids[-1][0]
 
     def _long_schedules(self, most: int) -> Iterator[list[int]]:
         """The ids of the schedules that might have more runs than this."""
