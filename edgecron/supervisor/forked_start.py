@@ -68,7 +68,11 @@ class StartReport:
         if self._text == _AT_COMMAND:
             return None
         if self._text:
-            return self._explain(*json.loads(self._text))
+            try:
+                step, number, words = json.loads(self._text)
+            except ValueError:  # The supervisor must survive a fork that was killed at this.
+                return self._refuse("EIO", "its report can't be read")
+            return self._explain(step, number, words)
         if self._is_late:
             return SpawnFailed("ETIMEDOUT", self.note_late())
         how = f"ended by signal {-exit_code}" if exit_code < 0 else f"ended with code {exit_code}"
@@ -90,9 +94,10 @@ class StartReport:
         folder = self._request.cwd if step == "folder" else None
         failure = explain_error(OSError(number, words, folder), self._request)
         if number == errno.EAGAIN:
-            return SpawnFailed(code, f"{self._who()} has no process left ({words})")
-        as_user = f", as {self._who()}" if number == errno.EACCES else ""
-        return SpawnFailed(code, failure.message + as_user)
+            failure.message = f"{self._who()} has no process left ({words})"
+        elif number == errno.EACCES:
+            failure.message += f", as {self._who()}"
+        return failure
 
     def _refuse(self, code: str, why: str) -> SpawnFailed:
         command = self._request.argv[0]

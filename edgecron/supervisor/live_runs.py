@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -49,6 +50,7 @@ class LiveRun:
         state_dir: Path,
     ) -> None:
         self.token = request.token
+        self.request = request
         self.pid = spawned.pid
         self.started_ms = started_ms
         self.timeout_ms = request.timeout_ms
@@ -56,6 +58,8 @@ class LiveRun:
         self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}
         self.stdin_fd = spawned.stdin_fd
         self.report = spawned.report  # of a fork that is not its command yet
+        self.start_failure: SpawnFailed | None = None  # the fork ended without being its command
+        self.retried_since_ms: int | None = None  # its start failed first at this monotonic time
         self.ended_fds: list[int] = []  # pipes that ended while they were drained
         self.pidfd: int | None = None
         self.end_cause: EndCause | None = None  # why we end it; None if we do not
@@ -187,9 +191,9 @@ class LiveRun:
         )
         output = self._keeper.finish()
         if code is not None and self.report is not None:
-            failure = self.report.find_failure(code)
-            if failure is not None:
-                return self._start_failure_record(failure, finished_ms)
+            self.start_failure = self.report.find_failure(code)
+            if self.start_failure is not None:
+                return self._start_failure_record(self.start_failure, finished_ms)
         if result_flag is not None:
             self.flags.append(result_flag)
         if self._keeper.is_lost:
@@ -257,9 +261,17 @@ class LiveRuns:
     """The live runs of a supervisor, by token. Reads their pipes, and ends and reaps them."""
 
     def __init__(
-        self, reactor: Reactor, *, clock: Clock, deadlines: Deadlines, recorder: Recorder
+        self,
+        reactor: Reactor,
+        *,
+        clock: Clock,
+        deadlines: Deadlines,
+        recorder: Recorder,
+        retry: Callable[[LiveRun, SpawnFailed], None],
     ) -> None:
+        """`retry` takes ended forks that a shortage of the system kept from their command."""
         self._reactor = reactor
+        self._retry = retry
         self._clock = clock
         self._deadlines = deadlines
         self._recorder = recorder
@@ -372,7 +384,12 @@ class LiveRuns:
         for fd in run.streams:
             self._hold(fd)
         run.streams = {}
-        self._recorder.record_exit(record)
+        failure = run.start_failure
+        if failure is not None and failure.is_temporary and run.end_cause is None:
+            # At once: until it waits again, a revocation would take its token for unknown.
+            self._retry(run, failure)
+        else:
+            self._recorder.record_exit(record)
 
     def _close_ended(self, run: LiveRun) -> None:
         """Close descriptors that would stay ready: the ended process, and ended pipes."""

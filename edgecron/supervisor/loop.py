@@ -46,15 +46,19 @@ class Supervisor:
         self._recorder = Recorder(
             state_dir, key=key, clock=clock, deadlines=self._deadlines, engine=self._engine
         )
-        self._runs = LiveRuns(
-            self._reactor, clock=clock, deadlines=self._deadlines, recorder=self._recorder
-        )
         self._queue = StartQueue(
             state_dir,
             clock=clock,
             deadlines=self._deadlines,
             recorder=self._recorder,
             snapshots=self._snapshots,
+        )
+        self._runs = LiveRuns(
+            self._reactor,
+            clock=clock,
+            deadlines=self._deadlines,
+            recorder=self._recorder,
+            retry=self._queue.retry,
         )
         self._controls = ControlServer(
             socket_path(state_dir, key), self._reactor, supervisor=self, hello=self.hello

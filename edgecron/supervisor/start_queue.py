@@ -46,7 +46,7 @@ class StartQueue:
         self._spawner = spawner or Spawner()
         # The first item of a plain dict is slow to find after many removals.
         self._waiting: OrderedDict[str, StartRequest] = OrderedDict()
-        self._retried: set[str] = set()
+        self._retried: dict[str, int] = {}  # the monotonic time of each token's first failure
         self._shortage_since_ms: int | None = None
 
     @property
@@ -77,10 +77,20 @@ class StartQueue:
         """Remove a run before its start; False if it does not wait."""
         if self._waiting.pop(token, None) is None:
             return False
-        if token in self._retried:
-            self._retried.remove(token)
+        if self._retried.pop(token, None) is not None:
             forget_results(token, self._state_dir)
         return True
+
+    def retry(self, run: LiveRun, failure: SpawnFailed) -> None:
+        """Start a fork again that could not become its command, or record its end."""
+        now_ms = self._clock.monotonic_ms()
+        since_ms = now_ms if run.retried_since_ms is None else run.retried_since_ms
+        self._retried[run.token] = since_ms
+        if now_ms - since_ms >= RETRY_LIMIT_MS:
+            self._record_failure(run.token, failure)
+            return
+        self._waiting[run.token] = run.request  # after the others, which may need less
+        self._deadlines.set(WAKE_STARTS, now_ms + RETRY_PAUSE_MS)
 
     def start_some(self) -> list[LiveRun]:
         """Start runs for a few milliseconds. The end of a run that can't start is recorded."""
@@ -106,8 +116,8 @@ class StartQueue:
             raise SpawnFailed(*request.refused)
         run = self._spawn(request)
         self._shortage_since_ms = None
-        if request.token in self._retried:
-            self._retried.remove(request.token)
+        run.retried_since_ms = self._retried.pop(request.token, None)
+        if run.retried_since_ms is not None:
             run.flags.append(Flag.SPAWN_RETRIED)
         return run
 
@@ -135,7 +145,7 @@ class StartQueue:
         now_ms = self._clock.monotonic_ms()
         if self._shortage_since_ms is None:
             self._shortage_since_ms = now_ms
-        self._retried.add(token)
+        self._retried.setdefault(token, now_ms)
         if now_ms - self._shortage_since_ms >= RETRY_LIMIT_MS:
             return False
         self._deadlines.set(WAKE_STARTS, now_ms + RETRY_PAUSE_MS)
@@ -143,8 +153,7 @@ class StartQueue:
 
     def _record_failure(self, token: str, failure: SpawnFailed) -> None:
         forget_results(token, self._state_dir)
-        is_retried = token in self._retried
-        self._retried.discard(token)
+        is_retried = self._retried.pop(token, None) is not None
         tried = f"; tried for {format_duration_ms(RETRY_LIMIT_MS)}" if is_retried else ""
         self._recorder.record_exit(
             ExitRecord(

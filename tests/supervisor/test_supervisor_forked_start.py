@@ -16,7 +16,7 @@ from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.protocol import Phase
-from edgecron.supervisor.records import EndCause, ExitRecord, Identity, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
 from edgecron.supervisor.results import result_path
 from edgecron.supervisor.state_files import lock_is_held, lock_path
 from tests.supervisor.supervisor_bench import (
@@ -394,6 +394,72 @@ def test_a_signal_on_the_way_to_the_command_ends_a_start_and_no_command(
         "command '/bin/true' can't run as user 'nobody':"
         f" its process was ended by signal {number} before it was the command"
     )
+
+
+@as_root
+@pytest.mark.failure(40)
+def test_a_start_is_repeated_while_its_user_has_no_process_left(bench: Bench) -> None:
+    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
+    token = bench.start("/bin/true", identity=identity())
+    bench.run("/bin/true", identity=identity("daemon"))
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, before)
+
+    record = bench.ended(token)
+
+    assert (record.exit_code, record.flags) == (0, (Flag.SPAWN_RETRIED,))
+
+
+@as_root
+@pytest.mark.failure(40)
+def test_a_user_who_never_has_a_process_left_is_given_up_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgecron.supervisor.start_queue.RETRY_LIMIT_MS", 300)
+    bench = Bench(tmp_path / "state", by=StartBy.FORK)
+    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
+
+    record = bench.run("/bin/true", identity=identity())
+    bench.close()
+
+    assert (record.cause, record.error_code) == (EndCause.SPAWN, "EAGAIN")
+    assert record.flags == (Flag.SPAWN_RETRIED,)
+    assert record.error_msg is not None
+    assert record.error_msg.startswith("user 'nobody' has no process left")
+    assert record.error_msg.endswith("; tried for 300ms")
+
+
+@as_root
+@pytest.mark.failure(40)
+def test_a_start_that_waits_to_be_repeated_can_be_cancelled(bench: Bench) -> None:
+    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
+    token = bench.start("/bin/true", identity=identity())
+    bench.started(token)
+
+    bench.link.cancel([token])
+
+    assert bench.ended(token).cause is EndCause.CANCELLED
+
+
+def test_a_report_that_is_cut_off_is_a_failed_start() -> None:
+    read_fd, write_fd = os.pipe()
+    os.write(write_fd, b'\n["command", 7, "argum')
+    os.close(write_fd)
+    request = StartRequest(
+        token="t", argv=("true",), env={}, cwd="/", output_cap_bytes=1, identity=identity()
+    )
+    report = forked_start.StartReport(read_fd, request)
+
+    failure = report.find_failure(-signal.SIGKILL)
+    os.close(read_fd)
+
+    assert failure is not None
+    assert failure.code == "EIO"
 
 
 @as_root
