@@ -60,23 +60,24 @@ class Supervisor:
             recorder=self._recorder,
             retry=self._queue.retry,
         )
+        # The first message on each connection. Made once: to read the boot id takes a descriptor,
+        # and there might be none left when an engine adopts this supervisor.
+        self._hello = {
+            "version": PROTOCOL_VERSION,
+            "pid": os.getpid(),
+            "boot_id": clock.boot_id(),
+        }
         self._controls = ControlServer(
-            socket_path(state_dir, key), self._reactor, supervisor=self, hello=self.hello
+            socket_path(state_dir, key), self._reactor, supervisor=self, hello=self._hello
         )
         self._revoked: set[str] = set()
         self._is_stopping = False
         self._leave_at_ms: int | None = None
 
-    @property
-    def hello(self) -> dict[str, Any]:
-        """The first message on each connection."""
-        boot_id = self._clock.boot_id()
-        return {"version": PROTOCOL_VERSION, "pid": os.getpid(), "boot_id": boot_id}
-
     def serve(self) -> None:
         """Serve until the last run has ended and the engine has gone, or TERM has come."""
         self._watch_signals()
-        self._engine.send(Kind.HELLO, self.hello)
+        self._engine.send(Kind.HELLO, self._hello)
         self._engine.flush()
         while not self._is_done():
             self._snapshots.begin_turn()
@@ -146,7 +147,7 @@ class Supervisor:
         end.become_engine(self._on_message)
         self._engine = self._recorder.engine = end
         self._leave_at_ms = None
-        end.send(Kind.HELLO, self.hello)
+        end.send(Kind.HELLO, self._hello)
         end.send(Kind.STARTED, self.status()[0])
         for body in unacknowledged:
             end.send(Kind.EXITED, body)
