@@ -255,8 +255,9 @@ def test_what_has_begun_to_start_is_as_good_as_running(
     bench.run("/bin/true")  # The one before it has begun by then.
 
     with Control(bench.state_dir, bench.link.supervisor_id) as control:
-        revoked, cancelled = control.revoke([held]), control.cancel([held])
+        revoked = control.revoke([held])
         phase, part = control.output(held)
+        cancelled = control.cancel([held])
 
     assert {revoked[held], cancelled[held], phase} == {Phase.RUNNING}
     assert part.chunks == ()
