@@ -5,7 +5,7 @@ The slots see to it that no client keeps the owner out.
 A peer is a user of this machine, if the kernel tells it, or an address. Connections of those who
 may use the API are the owner's: they share slots that no one else can take. A connection becomes
 the owner's with its first request that is admitted. All other peers are strangers: each has a few
-slots, and all of them together have a bounded number.
+slots and a few new connections per second, and all of them together have a bounded number.
 
 If no slot is free, the connection that has kept the server waiting longest ends for the new one: a
 client that is silent, slow, or does not read keeps nobody out.
@@ -23,6 +23,8 @@ from edgecron.base.peers import end_of, find_user_of
 from edgecron.base.values import dataclass
 from edgecron.client.resources import MOST_BYTES
 
+_NEXT_REQUEST_S = 0.005  # over a new connection, or after an answer
+_MOST_PEERS = 1024  # whose new connections are counted
 SLOT = "edgecron.slot"  # in the state of an ASGI scope: the slot of its connection
 
 
@@ -34,9 +36,10 @@ class Limits:
     from there to the end of its body. `unread_s` is how long a client can leave an answer unread,
     `keep_alive_s` how long a stream of events is silent at most. Connections and heads are bounded
     only by our own server, not by one that mounts the application. Those who may use the API share
-    `connections`. Each other user of the machine, or other address, has `peer_connections`, and
-    all of them together have `strangers`. A body of edgecron's own clients, which apply whole
-    files, can have `call_bytes`; `body_s` is then for each `body_bytes`.
+    `connections`. Each other user of the machine, or other address, has `peer_connections` and
+    opens `new_at_once` and then `new_each_s`; all of them together have `strangers`. A body of
+    edgecron's own clients, which apply whole files, can have `call_bytes`; `body_s` is then for
+    each `body_bytes`.
     """
 
     body_bytes: int = 1024 * 1024
@@ -46,6 +49,8 @@ class Limits:
     connections: int = 64
     strangers: int = 32
     peer_connections: int = 8
+    new_at_once: int = 20
+    new_each_s: int = 10
     streams: int = 16
     head_s: float = 10.0
     body_s: float = 10.0
@@ -100,6 +105,7 @@ class Slots:
         self._limits = limits
         self._users = users
         self._taken: set[Slot] = set()
+        self._allowances: dict[Hashable, tuple[float, float]] = {}  # connections left, and when
 
     def take(
         self, link: socket.socket, hang_up: Callable[[], object], *, now_s: float
@@ -112,10 +118,18 @@ class Slots:
             user = None if self._users is None else slot.find_user()
             slot.peer = _network_of(link) if user is None else user
             slot.is_own = self._users is not None and user in self._users
-        if not (self._make_room_for_own() if slot.is_own else self._make_room_for(slot.peer)):
+        if slot.is_own:
+            has_room = self._make_room_for_own()
+        else:
+            has_room = self._is_within_rate(slot.peer, now_s) and self._make_room_for(slot.peer)
+        if not has_room:
             return None
         self._taken.add(slot)
         return slot
+
+    def has(self, slot: Slot) -> bool:
+        """Return whether a connection still has its slot."""
+        return slot in self._taken
 
     def leave(self, slot: Slot) -> None:
         """Free the slot of a connection that has ended. Harmless if it has none."""
@@ -125,6 +139,31 @@ class Slots:
         """Move a connection to the owner's slots, if one of them is free."""
         if not slot.is_own and slot in self._taken:
             slot.is_own = self._make_room_for_own()
+            left, at_s = self._allowances.get(slot.peer, (0.0, 0.0))
+            self._allowances[slot.peer] = (left + 1, at_s)  # The rate is for strangers only.
+
+    def is_owner_active(self, now_s: float) -> bool:
+        """Whether a request of the owner is being answered, or likely to come now."""
+        return any(
+            one.waits_since_s is None or now_s - one.waits_since_s < _NEXT_REQUEST_S
+            for one in self._taken
+            if one.is_own
+        )
+
+    def _is_within_rate(self, peer: Hashable, now_s: float) -> bool:
+        """Count a new connection of a stranger; False if too many came in too short a time."""
+        most, each_s = self._limits.new_at_once, self._limits.new_each_s
+        if len(self._allowances) >= _MOST_PEERS:
+            self._allowances = {
+                one: (left, at_s)
+                for one, (left, at_s) in self._allowances.items()
+                if left + (now_s - at_s) * each_s < most
+            }
+        left, at_s = self._allowances.get(peer, (most, now_s))
+        left = min(most, left + (now_s - at_s) * each_s)
+        is_within = left >= 1
+        self._allowances[peer] = (left - 1 if is_within else left, now_s)
+        return is_within
 
     def _make_room_for_own(self) -> bool:
         return self._make_room([one for one in self._taken if one.is_own], self._limits.connections)

@@ -21,6 +21,8 @@ LIMITS = Limits(
     connections=3,
     peer_connections=2,
     strangers=3,
+    new_at_once=5,
+    new_each_s=1,
     head_s=60,
     body_s=60,
 )
@@ -95,6 +97,29 @@ def test_whoever_has_most_places_loses_one_where_all_are_taken(links: Links) -> 
 
     assert links.take(slots, 3, "127.0.0.4") is not None
     assert links.hung_up == [1]
+
+
+def test_a_stranger_opens_only_so_many_connections_in_a_while(links: Links) -> None:
+    slots = Slots(LIMITS, users=None)
+
+    at_once = [links.take(slots, 0) is not None for _ in range(7)]
+    another = links.take(slots, 0, "127.0.0.2")
+    later = [links.take(slots, 2) is not None for _ in range(3)]
+
+    assert at_once == [True] * 5 + [False] * 2
+    assert another is not None
+    assert later == [True, True, False]
+
+
+def test_the_owner_is_active_while_answered_and_for_a_moment_after(links: Links) -> None:
+    slots = Slots(LIMITS, users=own_users())
+    slot = links.take(slots, 0)
+    assert slot is not None
+
+    soon, later = slots.is_owner_active(0.001), slots.is_owner_active(1)
+    slot.waits_since_s = None
+
+    assert (soon, later, slots.is_owner_active(1)) == (True, False, True)
 
 
 def test_the_owner_opens_as_many_connections_as_he_likes(links: Links) -> None:
