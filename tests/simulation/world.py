@@ -423,8 +423,8 @@ class World:
             self.step(other)
             if other in self.engines and self.random.random() < 0.3:
                 self.kill_engine(other)
-        supervisor = self.supervisors[self.random.choice(sorted(self.supervisors))]
-        self.turn(supervisor)
+        if self.supervisors:  # After a crash of the machine there is none.
+            self.turn(self.supervisors[self.random.choice(sorted(self.supervisors))])
 
     def let_others_ask(self, key: str) -> None:
         """Let somebody else move while an engine asks about the others."""
