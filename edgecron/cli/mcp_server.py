@@ -8,11 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
     ListToolsResult,
     TextContent,
     ToolAnnotations,
@@ -48,8 +54,46 @@ def serve(cli: Session, *, may_change: bool, reveals: bool = False) -> None:
 
 
 async def _serve(server: Server[Any]) -> None:
-    async with stdio_server() as (received, sent):
-        await server.run(received, sent, server.create_initialization_options())
+    """Serve until stdin ends and each request has its answer.
+
+    The SDK drops calls that are in flight when its input ends. So its input ends a little later.
+    """
+    forward, requests = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    answers, answered = anyio.create_memory_object_stream[SessionMessage](0)
+    unanswered: set[object] = set()
+    fewer = anyio.Event()
+
+    async def read() -> None:
+        async with forward:
+            async for item in received:
+                if isinstance(item, SessionMessage):
+                    _expect(unanswered, item.message)
+                await forward.send(item)
+            while unanswered:
+                await fewer.wait()
+
+    async def write() -> None:
+        nonlocal fewer
+        async with sent:
+            async for item in answered:
+                await sent.send(item)
+                if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+                    unanswered.discard(item.message.id)
+                    fewer.set()
+                    fewer = anyio.Event()
+
+    async with stdio_server() as (received, sent), anyio.create_task_group() as pumps:
+        pumps.start_soon(read)
+        pumps.start_soon(write)
+        await server.run(requests, answers, server.create_initialization_options())
+
+
+def _expect(unanswered: set[object], message: object) -> None:
+    """Note a request. One that the client cancels possibly gets no answer."""
+    if isinstance(message, JSONRPCRequest):
+        unanswered.add(message.id)
+    elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+        unanswered.discard((message.params or {}).get("requestId"))
 
 
 def server_of(

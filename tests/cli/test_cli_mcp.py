@@ -553,6 +553,24 @@ def test_a_line_that_is_no_message_does_not_end_it(database: Path, backup: str) 
     assert [one["id"] for one in answers] == [1]
 
 
+def test_requests_before_the_end_of_stdin_are_answered(database: Path, backup: str) -> None:
+    calls = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name}}
+        for number, name in enumerate(("list", "next", "history", "list"), 2)
+    ]
+    program = _started(database)
+
+    out, err = program.communicate(
+        "".join(f"{json.dumps(one)}\n" for one in (_HELLO, *calls)).encode(), timeout=BOUND_S
+    )
+
+    answers = {one["id"]: one for one in map(json.loads, out.splitlines())}
+    assert program.returncode == 0, err
+    assert sorted(answers) == [1, 2, 3, 4, 5]
+    assert [one for one in answers.values() if "error" in one] == []
+    assert answers[5]["result"]["structuredContent"]["answer"][0]["name"] == backup
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
 def test_a_signal_ends_it_at_once(database: Path, backup: str, number: int, code: int) -> None:
     program = _started(database)
