@@ -53,6 +53,9 @@ class ScheduleForm(QueryScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("back", "quit"),
         Binding("ctrl+s", "save", show=False),
+        # With priority, the focus moves before the app sends the next letter to a field.
+        Binding("tab", "app.focus_next", show=False, priority=True),
+        Binding("shift+tab", "app.focus_previous", show=False, priority=True),
     ]
 
     DEFAULT_CSS = """

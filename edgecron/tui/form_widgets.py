@@ -36,8 +36,8 @@ class FieldLine(LineInput):
     """A field of one line; up and down go to the next fields."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "app.focus_previous", show=False),
-        Binding("down,enter", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False, priority=True),
+        Binding("down,enter", "app.focus_next", show=False, priority=True),
     ]
 
     def __init__(self, text: str, *, default: str) -> None:
