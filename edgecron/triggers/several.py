@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from edgecron.triggers.base import Trigger
 
-_MOST_COMPARED = 10_000  # times of one trigger, at 15 us each
+_MOST_LOOKUPS = 30_000  # of one trigger's times in another, at 15 us each
 
 
 class Triggers:
@@ -40,18 +40,19 @@ class Triggers:
     def count_ms(self, after_ms: int, until_ms: int) -> int:
         """Count the plan times in (after, until], each instant once.
 
-        A trigger with more than 10,000 times in the range is not compared with denser ones: each
-        of its times counts.
+        Looks up at most 30,000 times in other triggers, those of the sparsest trigger first. If
+        that is not enough, each time of the others counts, also a shared one.
         """
         counted = [(trigger.count_ms(after_ms, until_ms), trigger) for trigger in self.triggers]
-        counted.sort(key=_count, reverse=True)
-        total = 0
-        denser: list[Trigger] = []
-        for count, trigger in counted:
-            total += count
-            if denser and count <= _MOST_COMPARED:
-                total -= _count_shared(trigger, denser, after_ms, until_ms)
-            denser.append(trigger)
+        counted.sort(key=_count)
+        total = sum(count for count, _ in counted)
+        lookups = _MOST_LOOKUPS
+        for index, (count, trigger) in enumerate(counted):
+            denser = [other for _, other in counted[index + 1 :]]
+            lookups -= count * len(denser)
+            if lookups < 0:
+                break
+            total -= _count_shared(trigger, denser, after_ms, until_ms)
         return total
 
     @property

@@ -141,7 +141,43 @@ def test_grids_of_any_distance_and_start_count_each_instant_once(
     assert count == len(expected)
 
 
-def test_a_trigger_of_more_than_ten_thousand_times_counts_all_of_them() -> None:
+def test_many_triggers_over_a_long_range_are_counted_in_a_bounded_number_of_steps() -> None:
+    texts = ["* * * * * *", *(f"{minute}-59 * * * *" for minute in range(40))]
+    triggers = combine([parse_trigger(text) for text in texts])
+    asked: list[int] = []
+
+    class Counted(Trigger):
+        """A trigger that notes each question for a next time."""
+
+        __slots__ = ("_trigger",)
+        kind = triggers.triggers[0].kind
+        text = "counted"
+        timezone = None
+
+        def __init__(self, trigger: Trigger) -> None:
+            self._trigger = trigger
+
+        def next_after_ms(self, ms: int) -> int | None:
+            asked.append(ms)
+            return self._trigger.next_after_ms(ms)
+
+        def count_ms(self, after_ms: int, until_ms: int) -> int:
+            return self._trigger.count_ms(after_ms, until_ms)
+
+        def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+            return self._trigger.last_ms(after_ms, until_ms)
+
+    start_ms = ms("2026-01-01T00:00Z")
+
+    count = combine([Counted(one) for one in triggers.triggers]).count_ms(
+        start_ms, start_ms + 2 * DAY_MS
+    )
+
+    assert count >= 2 * 86_400
+    assert len(asked) <= 70_000
+
+
+def test_triggers_of_too_many_times_count_shared_ones_twice() -> None:
     seconds, pairs = parse_trigger("* * * * * *"), parse_trigger("*/2 * * * * *")
     start_ms = ms("2026-01-01T00:00Z")
 
