@@ -48,22 +48,23 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 class _Field(NamedTuple):
     name: str
+    expected: str
     most: int
     element: re.Pattern[str]
 
 
-def _field(name: str, most: int, names: str = "") -> _Field:
+def _field(name: str, expected: str, most: int, names: str = "") -> _Field:
     value = rf"(?:[0-9]{{1,9}}{names})"
     element = rf"(?:\*|(?P<first>{value})(?:-(?P<last>{value}))?)(?P<step>/[0-9]{{1,9}})?"
-    return _Field(name, most, re.compile(element, re.IGNORECASE | re.ASCII))
+    return _Field(name, expected, most, re.compile(element, re.IGNORECASE | re.ASCII))
 
 
 _FIELDS = (
-    _field("minute", 59),
-    _field("hour", 23),
-    _field("day of month", 31),
-    _field("month", 12, "|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"),
-    _field("day of week", 7, "|sun|mon|tue|wed|thu|fri|sat"),
+    _field("minute", "0-59", 59),
+    _field("hour", "0-23", 23),
+    _field("day of month", "1-31", 31),
+    _field("month", "1-12 or JAN-DEC", 12, "|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"),
+    _field("day of week", "0-7 or SUN-SAT", 7, "|sun|mon|tue|wed|thu|fri|sat"),
 )
 
 
@@ -114,8 +115,11 @@ def _check_element(field: _Field, element: str) -> None:
             )
         elif _OURS.fullmatch(element):
             hint = "cron itself does not know this form; add it with: edgecron add NAME --cron TEXT"
-        message = f"{field.name} is {element[:60]!a}, expected a value, a range, a list or a step"
-        raise InvalidInput(message, hint=hint)
+        raise InvalidInput(
+            f"{field.name} is {element[:60]!a}, expected {field.expected}, a range, a list or a"
+            " step",
+            hint=hint,
+        )
     first, last, step = match["first"], match["last"], match["step"]
     if first and step and not last:
         raise InvalidInput(

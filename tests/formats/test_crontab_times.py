@@ -121,6 +121,17 @@ def test_the_star_that_debian_reads_as_all_is_named(read: Read) -> None:
 
 
 @pytest.mark.failure(10)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [("x 1 * * *", "0-59"), ("1 x * * *", "0-23"), ("1 1 x * *", "1-31"),
+     ("1 1 * x *", "1-12 or JAN-DEC"), ("1 1 * * jan", "0-7 or SUN-SAT")],
+)  # fmt: skip
+def test_a_refused_field_names_the_values_it_takes(read: Read, fields: str, expected: str) -> None:
+    (problem,) = read(f"{fields} run\n").problems
+
+    assert f"expected {expected}, a range, a list or a step" in problem.message
+
+
 def test_what_the_gate_refuses_is_a_problem_with_its_message(read: Read) -> None:
     (problem,) = read("0 0 30 2 * run\n").problems
 
