@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
+from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stream
 from edgecron.model.run import Reported
-from edgecron.supervisor.accounts import own_account
+from edgecron.supervisor.accounts import NotRunnable, own_account
 from edgecron.supervisor.callable_runner import CallableRunner, Coroutine, Function
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.environment import base_environment, run_environment, working_folder
@@ -275,11 +276,13 @@ _SHELL = "/bin/sh"
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """How a command ended. A `failure` (timeout, spawn) stands instead of its exit code."""
 
     exit_code: int = 0
     stdout: bytes = b""
     stderr: bytes = b""
+    failure: Reason | None = None
+    error: str | None = None
 
 
 Perform = Callable[[Claim], Done]
@@ -388,6 +391,7 @@ class CommandsInTurn:
     def _finish(self, claim: Claim, started_ms: int) -> None:
         reason = self._ends.pop(claim.lease_token, None)
         done = Done() if reason is not None else self._perform(claim)
+        reason = reason or done.failure
         is_ok = reason is None and done.exit_code in claim.policies.ok_codes
         status = Status.SUCCESS if is_ok else Status.FAILED
         if reason in (Reason.REQUEST, Reason.SHUTDOWN):
@@ -404,7 +408,8 @@ class CommandsInTurn:
                 started_ms=started_ms,
                 finished_ms=now_ms,
                 duration_ms=now_ms - started_ms,
-                exit_code=None if reason is Reason.TIMEOUT else done.exit_code,
+                exit_code=None if reason in (Reason.TIMEOUT, Reason.SPAWN) else done.exit_code,
+                error_msg=done.error,
                 output=_output(done, now_ms),
             )
         )
@@ -412,6 +417,17 @@ class CommandsInTurn:
 
 def _run(claim: Claim) -> Done:
     """Run a command to its end. This takes no time of the journey."""
+    try:
+        return _run_here(claim)
+    except subprocess.TimeoutExpired as error:
+        limit = format_duration_ms(round(error.timeout * 1000))
+        words = f"ran longer than {limit}, and was ended"
+        return Done(0, error.stdout or b"", error.stderr or b"", Reason.TIMEOUT, words)
+    except (OSError, NotRunnable) as error:
+        return Done(failure=Reason.SPAWN, error=str(error))
+
+
+def _run_here(claim: Claim) -> Done:
     account = own_account(os.environ)
     job = claim.job
     more: dict[str, Any] = {"stdin": subprocess.DEVNULL}

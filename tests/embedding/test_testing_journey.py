@@ -6,6 +6,7 @@ import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -370,6 +371,28 @@ def test_commands_are_not_started_unless_that_is_asked_for(
 
     with pytest.raises(InvalidInput, match="expected 'skip', 'run' or a function"):
         travel(scheduler, START, commands="runn").__enter__()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"command": ["/does/not/exist"]}, "spawn"),
+        ({"command": ["true"], "cwd": "/nope"}, "spawn"),
+        ({"command": ["true"], "env_file": "/nope"}, "spawn"),
+        ({"shell": "echo begun; exec sleep 60", "timeout": "100ms"}, "timeout"),
+    ],
+)
+def test_a_command_that_can_not_run_is_a_failed_run(
+    scheduler: Scheduler, how: dict[str, Any], reason: str
+) -> None:
+    scheduler.add("bad", "@hourly", **how)
+
+    with travel(scheduler, START, commands="run") as journey:
+        journey.advance(hours=1)
+        [bad] = journey.runs("bad")
+
+    assert (bad.status, bad.reason, bad.exit_code) == ("failed", reason, None)
+    assert bad.error
 
 
 def test_a_command_that_lasts_is_ended_at_its_timeout(scheduler: Scheduler) -> None:
