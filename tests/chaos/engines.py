@@ -131,8 +131,9 @@ class Slot:
 
     def _note_end(self, code: int, jobs: JobLog) -> None:
         """I20: nothing that it has started outlives one that was to end it. And how it ended."""
-        # 5 is a database that can't be used; by TERM it ends where that comes before all else.
-        fine = {0, 5, -signal.SIGKILL} | ({-signal.SIGTERM} if self._term_at else set())
+        # 5 is a database that can't be used, 3 one whose folder was moved away. TERM ends a daemon
+        # by the signal if it comes before all else.
+        fine = {0, 3, 5, -signal.SIGKILL} | ({-signal.SIGTERM} if self._term_at else set())
         if code not in fine:
             said = self.out.with_suffix(".err").read_text(errors="replace")[-2000:]
             text = f"{self.label} has ended with {code}, and said: {said}"

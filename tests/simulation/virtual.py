@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgecron.supervisor.loop import Supervisor
+from edgecron.supervisor.protocol import PROTOCOL_VERSION
 from edgecron.supervisor.reactor import Deadlines
 from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
@@ -245,6 +246,7 @@ class VirtualSupervisor(Supervisor):
             deadlines=self._deadlines,
             recorder=self._recorder,
         )
+        self._hello = {"version": PROTOCOL_VERSION, "pid": 1, "boot_id": clock.boot_id()}
         controls: Any = ControlServer()
         self._controls = controls
         self._revoked = set()
