@@ -75,7 +75,7 @@ def _rows_of(
     bare = [*python, "-c", "pass"]
     cases = (
         ("edgecron --version", [*python, str(script), "--version"], 3),
-        ("edgecron list", [*python, str(script), "--db", str(database), "list"], 5),
+        ("edgecron list", [*python, str(script), "--db", str(database), "list"], 6),
     )
     for what, command, reach in cases:
         pairs = compare(command, bare, environment, rounds=setting.pick(60, 15))
