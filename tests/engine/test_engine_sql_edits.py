@@ -23,6 +23,7 @@ MINUTE_S = 60
 def sql(story: Story, statement: str) -> list[Any]:
     """Run one statement through a plain connection of its own, as any SQL shell does."""
     connection = apsw.Connection(str(story.client.path))
+    connection.set_busy_timeout(10_000)  # The daemon writes, too.
     found = connection.execute(statement).fetchall()
     connection.close()
     return found
@@ -35,6 +36,7 @@ def sleepy(tmp_path: Path) -> Sleepy:
 
 def write(path: Path, statement: str) -> None:
     connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(10_000)  # The daemon writes, too.
     connection.execute(statement)
     connection.close()
 
