@@ -47,7 +47,8 @@ class Triggers:
         counted.sort(key=_count)
         total = sum(count for count, _ in counted)
         lookups = _MOST_LOOKUPS
-        for index, (count, trigger) in enumerate(counted):
+        # The densest is not looked up in any other: that would only walk through its times.
+        for index, (count, trigger) in enumerate(counted[:-1]):
             denser = [other for _, other in counted[index + 1 :]]
             lookups -= count * len(denser)
             if lookups < 0:
