@@ -51,6 +51,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         need_packages(*mark.args)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let slow tests run as long as they take."""
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            item.add_marker(pytest.mark.timeout(0))
+
+
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_xdist_auto_num_workers() -> int:
     """Two for each processor: for half of the time a test waits for what it has started."""
