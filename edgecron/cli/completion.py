@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS
+from edgecron.cli.files import read_text
 from edgecron.cli.grammar import CommandGrammar, Kind, Option, Words, read_command
 from edgecron.cli.session import Session
 from edgecron.cli.topics import TOPICS
@@ -28,71 +29,10 @@ from edgecron.triggers.zones import zone_names
 USAGE = "bash|zsh|fish [--json]"
 _MOST_RUNS = 50
 
-# Each script sends the words of the line up to the cursor to `edgecron completion --words`, one per
-# line. An answer is a word and its description; or what the shell itself completes (:files).
-_BASH = r"""# bash completion for edgecron
-_edgecron() {
-    local cur=${COMP_WORDS[COMP_CWORD]} line
-    [[ $cur == = ]] && cur=''
-    COMPREPLY=()
-    while IFS= read -r line; do
-        case $line in
-            :files) compopt -o filenames 2>/dev/null
-                mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$cur") ;;
-            :folders) compopt -o filenames 2>/dev/null
-                mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -d -- "$cur") ;;
-            :users) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -u -- "$cur") ;;
-            :commands) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -c -- "$cur") ;;
-            *) COMPREPLY+=("${line%% *}") ;;
-        esac
-    done < <(printf '%s\n' "${COMP_WORDS[@]:1:COMP_CWORD}" \
-        | command edgecron completion --words 2>/dev/null)
-}
-complete -F _edgecron edgecron"""
-_ZSH = r"""#compdef edgecron
-_edgecron() {
-    local line
-    local -a found shown
-    for line in "${(@f)$(print -rl -- "${(@Q)words[2,CURRENT]}" \
-            | command edgecron completion --words 2>/dev/null)}"; do
-        case $line in
-            '') ;;
-            :files) _files ;;
-            :folders) _files -/ ;;
-            :users) _users ;;
-            :commands) _command_names -e ;;
-            *) found+=("${line%% *}")
-                shown+=("${line/ /  }") ;;
-        esac
-    done
-    [[ $words[CURRENT] == --*=* ]] && compset -P '*='
-    compadd -l -d shown -a found
-}
-# Read from fpath, this file is the function; by eval, the function has to be registered.
-if [ "$funcstack[1]" = _edgecron ]; then _edgecron "$@"
-else compdef _edgecron edgecron; fi"""
-_FISH = r"""# fish completion for edgecron
-function __edgecron_words
-    set -l current (commandline -ct)
-    set -l option (string match -r -- '^--[^=]*=' "$current")
-    set -l words (commandline -opc)[2..-1] "$current"
-    for line in (printf '%s\n' $words | command edgecron completion --words 2>/dev/null)
-        switch $line
-            case :files
-                __fish_complete_path "$current"
-            case :folders
-                __fish_complete_directories "$current"
-            case :users
-                __fish_complete_users
-            case :commands
-                __fish_complete_command
-            case '*'
-                string replace -- ' ' \t "$option$line"
-        end
-    end
-end
-complete -c edgecron -f -a '(__edgecron_words)'"""
-_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+# Each script, `texts/completion.SHELL`, sends the words of the line up to the cursor to
+# `edgecron completion --words`, one per line. An answer is a word and its description; or what the
+# shell itself completes (:files).
+_SHELLS = ("bash", "zsh", "fish")
 _BY_SHELL = {
     Kind.FILE: ":files",
     Kind.FOLDER: ":folders",
@@ -113,9 +53,9 @@ def run(cli: Session, args: argparse.Namespace) -> int:
         return 0
     if args.shell is None:
         raise UsageError("the shell is missing, expected bash, zsh or fish")
-    if args.shell not in _SCRIPTS:
+    if args.shell not in _SHELLS:
         raise UsageError(f"shell is {args.shell!r}, expected bash, zsh or fish")
-    script = _SCRIPTS[args.shell]
+    script = read_text(f"texts/completion.{args.shell}").removesuffix("\n")
     if cli.is_json:
         cli.put_json([{"shell": args.shell, "script": script}])
     else:

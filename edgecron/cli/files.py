@@ -1,15 +1,19 @@
-"""Read a file or stdin; write a file whole or not at all."""
+"""Read a file or stdin; write a file whole or not at all; fill in the texts of this package."""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from edgecron.base.errors import EdgecronError, InvalidInput, NotFound, os_words
 from edgecron.base.files import write_whole
 
 STDIN = "-"  # in the place of a file
+_PLACE = re.compile(r"@([a-z_]+)@")
 
 
 def read_file(file: str, *, most_bytes: int) -> bytes:
@@ -45,3 +49,23 @@ def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) ->
         raise InvalidInput(
             f"file {file!r} can't be written: {os_words(error, is_named=True)}"
         ) from None
+
+
+def read_text(name: str) -> str:
+    """Return the text of a file of this folder, such as `topics/cron.md`."""
+    # As the migrations are read: `importlib.resources` takes longer to load than all the rest.
+    assert __spec__ is not None
+    loader: Any = __spec__.loader
+    content: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), name))
+    return content.decode("utf-8")
+
+
+def fill_text(name: str, /, **values: str | None) -> str:
+    """Return the text of `texts/NAME` with each `@key@` replaced by its value.
+
+    A line with a key whose value is None is left out.
+    """
+    missing = {key for key, value in values.items() if value is None}
+    lines = read_text(f"texts/{name}").splitlines(keepends=True)
+    kept = [line for line in lines if missing.isdisjoint(_PLACE.findall(line))]
+    return _PLACE.sub(lambda place: values[place[1]] or "", "".join(kept))

@@ -15,6 +15,7 @@ from pathlib import PurePath, PurePosixPath
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass
+from edgecron.cli.files import fill_text
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
@@ -140,100 +141,20 @@ def read_exec_line(line: str) -> tuple[str, ...]:
 
 _STATE = PurePosixPath("/var/lib/edgecron")
 
-_UNIT = """\
-# Written by `edgecron service install`, which replaces it where nobody has changed it.
-# For changes of your own: {edit}
-# {place}
-[Unit]
-Description=edgecron, scheduled jobs{name}
-# Never given up: what keeps it from starting now, such as a full disk, may be over in an hour.
-StartLimitIntervalSec=0
-
-[Service]
-# Ready when the database is open, the engine registered and its first step done.
-Type=notify
-ExecStart={exec}
-Restart=always
-RestartSec=5s
-# A command line or a configuration that can't be read is for a person to mend.
-RestartPreventExitStatus=2
-# Fed by the engine's own steps: one that hangs is restarted. It looks every 45 s at least.
-WatchdogSec=5min
-# A large database may be brought up to date by a new version; to kill that would be to begin anew.
-TimeoutStartSec=1h
-TimeoutAbortSec=10s
-# Jobs outlive the engine, under their supervisor, and the next engine adopts them.
-KillMode=process
-# A job that is killed for its memory is that job's failure, and no reason to stop the others.
-OOMPolicy=continue
-{spared}\
-{state}\
-# What is forbidden here is forbidden to every job: more than this breaks jobs that cron runs.
-# `edgecron service print --strict` is a drop-in that forbids much more.
-LockPersonality=yes
-RestrictRealtime=yes
-
-[Install]
-WantedBy={target}
-"""
-
-# Only for the system: it takes root.
-_SPARED = """\
-# Nor is who watches them to be ended in their place: what runs is not spared with it.
-OOMScoreAdjust=-500
-"""
-
-_STRICT = """\
-# Written by `edgecron service install --strict`, which replaces it where nobody has changed it.
-# It holds for every job, too: allow what yours need in a later drop-in{allow}.
-# {place}
-[Service]
-"""
-
-_STRICT_FOR_ALL = """\
-# No setuid program, such as sudo or some mailers, gets more rights than its caller.
-NoNewPrivileges=yes
-RestrictSUIDSGID=yes
-RestrictNamespaces=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-# Not forbidden: MemoryDenyWriteExecute=yes, with which Java, Node and the like do not run.
-"""
-
-_STRICT_FOR_ROOT = """\
-# All is read-only but /dev, /proc, /sys, and what is named here.
-ProtectSystem=strict
-ReadWritePaths={writable}
-# Not PrivateTmp=yes: systemd empties that at each restart, under jobs that live on.
-ReadWritePaths=/tmp /var/tmp
-# Where the single binary is unpacked.
-CacheDirectory=edgecron
-ProtectHome=read-only
-PrivateDevices=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-# What a job of another user, `user =`, takes: to become that user, reach its files, and end it.
-CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL
-CapabilityBoundingSet=CAP_SETGID CAP_SETUID CAP_SYS_RESOURCE
-"""
-
 
 def systemd_unit(service: Service) -> str:
     """Write a unit, as packages also have it."""
     is_system = service.scope is Scope.SYSTEM
+    # systemd makes the folder of the database, if it is the default one.
+    has_state = is_system and _database_folder(service) == _STATE
     return marked(
-        _UNIT.format(
-            place=SUM_PLACE,
+        fill_text(
+            "systemd.service",
             name=f" ({service.name})" if service.name else "",
             edit=f"{systemctl_words(service)} edit {service.id}",
             exec=exec_line(service.words()),
-            state=_state_lines(service) if is_system else "",
-            spared=_SPARED if is_system else "",
+            system="" if is_system else None,
+            state="" if has_state else None,
             target="multi-user.target" if is_system else "default.target",
         )
     )
@@ -243,12 +164,12 @@ def strict_drop_in(service: Service) -> str:
     """Write a drop-in that forbids what few jobs do."""
     database = _database_folder(service)
     is_system = service.scope is Scope.SYSTEM
-    lines = _STRICT_FOR_ALL
+    allow = ",\n# such as ReadWritePaths=/backup" if is_system else ""
+    text = fill_text("systemd-strict.conf", allow=allow)
     if is_system:
         # '-': the folder can be missing. The state folder is always made and writable.
-        lines += _STRICT_FOR_ROOT.format(writable=quoted(f"-{database}"))
-    allow = ",\n# such as ReadWritePaths=/backup" if is_system else ""
-    return marked(_STRICT.format(place=SUM_PLACE, allow=allow) + lines)
+        text += fill_text("systemd-strict-root.conf", writable=quoted(f"-{database}"))
+    return marked(text)
 
 
 def systemctl_words(service: Service) -> str:
@@ -257,13 +178,6 @@ def systemctl_words(service: Service) -> str:
 
 def _database_folder(service: Service) -> PurePosixPath:
     return _STATE if service.database is None else PurePosixPath(service.database).parent
-
-
-def _state_lines(service: Service) -> str:
-    """Have systemd make the folder of the database, if it is the default one."""
-    if _database_folder(service) != _STATE:
-        return ""
-    return "StateDirectory=edgecron\nStateDirectoryMode=0700\n"
 
 
 # launchd's own PATH lacks /usr/local/bin and Homebrew's, where most jobs have their programs.
@@ -302,47 +216,9 @@ def launchd_plist(service: Service, *, home: PurePosixPath) -> str:
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_@+=:,./-]+", re.ASCII)
 
-# With both, only the engine is stopped: jobs continue under their supervisor, and the next engine
-# adopts them. So OpenRC's rc_cgroup_cleanup stays off. A limit of 0 restarts the engine forever.
-_OPENRC = """\
-#!/sbin/openrc-run
-# Put this in /etc/init.d/{id}, mode 755: rc-update add {id} default && rc-service {id} start
-name={id}
-description="edgecron, scheduled jobs"
-supervisor=supervise-daemon
-command={program}
-command_args={args}
-respawn_delay=5
-respawn_max=0
-retry=TERM/90/KILL/5
-output_logger="logger -t {id}"
-error_logger="logger -t {id}"
 
-depend() {{
-    need localmount
-    use clock logger
-    after bootmisc
-}}
-"""
-
-_PROCD = """\
-#!/bin/sh /etc/rc.common
-# Put this in /etc/init.d/{id}, mode 755: /etc/init.d/{id} enable && /etc/init.d/{id} start
-# shellcheck disable=SC2034  # read by rc.common
-START=95 STOP=05 USE_PROCD=1
-
-start_service() {{
-    procd_open_instance
-    procd_set_param command {words}
-    procd_set_param respawn 3600 5 0
-    procd_set_param stdout 1
-    procd_set_param stderr 1
-    procd_set_param term_timeout 90
-    procd_close_instance
-}}
-"""
-
-
+# With OpenRC and procd, only the engine is stopped: jobs continue under their supervisor, and the
+# next engine adopts them. So OpenRC's rc_cgroup_cleanup stays off. A limit of 0 restarts forever.
 def openrc_script(service: Service) -> str:
     """Write a script for OpenRC. Raises InvalidInput for a program path that it can't run."""
     program, *args = service.words()
@@ -353,9 +229,9 @@ def openrc_script(service: Service) -> str:
         )
     # Quoted twice: a shell of OpenRC reads it once more.
     words = shlex.quote(shlex.join(args))
-    return _OPENRC.format(id=service.id, program=program, args=words)
+    return fill_text("openrc.sh", id=service.id, program=program, args=words)
 
 
 def procd_script(service: Service) -> str:
     """Write a script for OpenWrt."""
-    return _PROCD.format(id=service.id, words=shlex.join(service.words()))
+    return fill_text("procd.sh", id=service.id, words=shlex.join(service.words()))

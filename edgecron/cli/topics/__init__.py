@@ -6,9 +6,9 @@ after a fence says how: console, sh, toml, python, crontab.
 
 from __future__ import annotations
 
-import os
 import re
-from typing import Any
+
+from edgecron.cli.files import read_text
 
 # In the order in which help shows them.
 TOPICS: dict[str, str] = {
@@ -55,11 +55,7 @@ OTHER_TOPICS = {
 
 def read_topic(name: str) -> str:
     """Return the Markdown of a topic."""
-    # As the migrations are read: `importlib.resources` takes longer to load than all the rest.
-    assert __spec__ is not None
-    loader: Any = __spec__.loader
-    content: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), f"{name}.md"))
-    return content.decode("utf-8")
+    return read_text(f"topics/{name}.md")
 
 
 _WIDEST = 96  # columns of prose: longer lines are hard to read
