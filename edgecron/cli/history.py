@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
-from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Unreadable, UsageError
+from edgecron.base.errors import Unreadable
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_count
+from edgecron.formats.option_texts import read_choice, read_count, read_run_number
 from edgecron.model.choices import Cause, Status
 from edgecron.model.listing import RunPage
 from edgecron.views.json_objects import execution_object
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 USAGE = "[NAME] [--status STATUS] [--cause CAUSE] [-n N] [--before RUN] [--json]"
 _MOST = 10_000
-_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -56,11 +54,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
-    statuses = _read_choices(Status, args.status, what="--status")
-    causes = _read_choices(Cause, args.cause, what="--cause")
-    before_id = (
-        None if args.before is None else read_count(args.before, what="--before", most=2**63 - 1)
-    )
+    statuses = tuple(read_choice(text, Status, what="--status") for text in args.status or ())
+    causes = tuple(read_choice(text, Cause, what="--cause") for text in args.cause or ())
+    before_id = None if args.before is None else read_run_number(args.before, what="--before")
     client = cli.find_client(is_needed=args.name is not None)
     executions, unreadable = RunPage([], [])
     has_older = False
@@ -178,14 +174,3 @@ def _shown_time(execution: Execution) -> datetime:
     """Return when a run started; else when it is or was due."""
     is_queued = execution.status is Status.QUEUED
     return execution.started_at or (execution.due_at if is_queued else execution.plan_at)
-
-
-def _read_choices(
-    kind: type[_Choice], given: list[str] | None, *, what: str
-) -> tuple[_Choice, ...]:
-    choices = []
-    for text in given or ():
-        if text not in list(kind):
-            raise UsageError(f"{what} is {text!r}, expected one of {', '.join(kind)}")
-        choices.append(kind(text))
-    return tuple(choices)

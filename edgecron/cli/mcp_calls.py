@@ -22,8 +22,8 @@ from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.logs import find_shown
 from edgecron.cli.parser import parser_of
 from edgecron.cli.session import Session
+from edgecron.formats.document import read_table
 from edgecron.formats.document_plan import Action, compare_one
-from edgecron.formats.document_tables import read_table
 from edgecron.formats.document_values import Wanted, refuse
 from edgecron.http.answer_objects import document_of
 from edgecron.http.schedules import merge, table_of

@@ -29,15 +29,13 @@ given stays: prune NAME --output-age 1s --history-age 1s removes that. Backups k
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgecron.base.errors import InvalidDuration, UsageError
-from edgecron.base.units import parse_duration_ms, parse_size
-from edgecron.base.values import replace
+from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import tell
 from edgecron.formats.config_values import retention_values
-from edgecron.formats.option_texts import read_count
+from edgecron.model.options import NONE
 from edgecron.planning.retention import Kind, Reason, Retention, output_limit
 from edgecron.store.sqlite.retention import find_size
 from edgecron.views.phrases import size_words
@@ -83,7 +81,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.forget:
         return _forget(cli, args)
     client = cli.local_client(must_exist=True)
-    retention = _retention(args, Retention(**retention_values(cli.config())))
+    retention = _retention(cli, args)
     pruned = client.prune(
         args.name, retention=retention, dry_run=args.dry_run, on_progress=_show_progress(cli)
     )
@@ -130,42 +128,14 @@ def _forget(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _retention(args: Namespace, configured: Retention) -> Retention:
+def _retention(cli: Session, args: Namespace) -> Retention:
     """Return the configured retention, changed by the options."""
-    readers: dict[str, Callable[[str, str], Any]] = {
-        "output_age": _read_age,
-        "output_bytes": _read_size,
-        "history_age": _read_age,
-        "history_count": _read_count,
-        "database_bytes": _read_size,
-    }
-    changes: dict[str, Any] = {}
-    for name, read in readers.items():
-        text = getattr(args, name)
-        if text is not None:
-            field = f"{name}_s" if name.endswith("_age") else name
-            option = f"--{name.replace('_', '-')}"
-            changes[field] = None if text == "none" else read(text, option)
+    given = {name: getattr(args, name) for name in _LIMITS}
     # Limits on all schedules together don't apply to one.
     if args.name is not None:
-        changes.setdefault("output_bytes", None)
-        changes["database_bytes"] = None
-    return replace(configured, **changes)
-
-
-def _read_age(text: str, what: str) -> float:
-    try:
-        return parse_duration_ms(text) / 1000
-    except InvalidDuration as error:
-        raise InvalidDuration(f"{what}: {error.message}", hint=error.hint) from None
-
-
-def _read_size(text: str, what: str) -> int:
-    return parse_size(text, what=what)
-
-
-def _read_count(text: str, what: str) -> int:
-    return read_count(text, what=what, most=10**12)
+        given["database_bytes"] = NONE
+        given["output_bytes"] = args.output_bytes or NONE
+    return Retention(**retention_values(cli.config(), given))
 
 
 def _show_progress(cli: Session) -> Callable[[Removed], None]:

@@ -17,20 +17,12 @@ from edgecron.cli.session import Session
 from edgecron.formats import option_texts as values
 from edgecron.formats.config_values import option_defaults
 from edgecron.formats.document_writing import trigger_key
-from edgecron.formats.option_texts import (
-    check_user,
-    check_variable,
-    is_secret_name,
-    read_count,
-    read_payload,
-    read_user,
-)
+from edgecron.formats.option_texts import check_user, check_variable, is_secret_name
 from edgecron.model.choices import JobKind
 from edgecron.model.options import (
     JOB_OPTIONS,
     NONE,
     OPTIONS,
-    POLICIES,
     Group,
     Job,
     Option,
@@ -124,17 +116,7 @@ def keep_uncleared(args: Namespace, texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def read_policies(args: Namespace, before: Policies) -> Policies:
     """Return the policies with the given changes."""
-    changes: dict[str, Any] = {}
-    for option in POLICIES:
-        given = getattr(args, option.name)
-        if given is None:
-            continue
-        if option.type is OptionType.CONDITIONS:
-            changes[option.field or ""] = values.read_needs(given)
-        elif given == NONE:
-            changes[option.field or ""] = option.default_value
-        else:
-            changes[option.field or ""] = values.read_policy(option, given, what=option.option)
+    changes = values.policy_fields(vars(args), option_label)
     if not changes:
         return before
     changed = replace(before, **changes)
@@ -231,17 +213,10 @@ def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
     return env
 
 
-def _read(option: Option, text: str) -> str | int:
-    match option.type:
-        case OptionType.PATH:
-            return _read_path(text)
-        case OptionType.USER:
-            return read_user(text, option.option)
-        case OptionType.JSON:
-            return read_payload(text, option.option)
-        case OptionType.COUNT:
-            return read_count(text, what=option.option, least=option.least, most=option.most)
-    return text
+def _read(option: Option, text: str) -> Any:
+    if option.type is OptionType.PATH:
+        return _read_path(text)
+    return values.read_option(option, text, what=option.option)
 
 
 def _read_path(text: str) -> str:

@@ -17,7 +17,7 @@ from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.embedding.json_values import json_text
 from edgecron.embedding.signatures import Arguments, is_generator_function
-from edgecron.formats.document_tables import read_table
+from edgecron.formats.document import read_table
 from edgecron.formats.document_writing import trigger_key
 from edgecron.model.engine import Offers, find_program, offer_of
 from edgecron.model.options import OPTIONS, OptionType

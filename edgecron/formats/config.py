@@ -3,8 +3,7 @@
 Each key is looked up by itself. If there is no file, edgecron only looks for two paths: it imports
 the table of settings and the TOML reader when you ask for a setting.
 
-    config_settings  the table of settings, and a file to start from
-    config_kinds     how values are written
+    config_settings  the table of settings, how values are written, and a file to start from
     config_files     a file, read and checked
     config_values    defaults of new schedules, and the retention
     config_keys      keys of the dashboard
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgecron.formats.config_files import ConfigFile
-    from edgecron.formats.config_kinds import Text
+    from edgecron.formats.config_settings import Text
 
 FILE_VARIABLE = "EDGECRON_CONFIG"
 DEFAULT = "default"  # in place of what gave a setting

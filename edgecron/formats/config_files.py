@@ -14,8 +14,7 @@ from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
-from edgecron.formats.config_kinds import Text
-from edgecron.formats.config_settings import SECTIONS, SETTINGS
+from edgecron.formats.config_settings import SECTIONS, SETTINGS, Text
 from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep, suggest
 
 MOST_BYTES = 1024 * 1024

@@ -6,13 +6,14 @@ edgecron never applies them to a schedule that exists.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.formats.config import Config
 from edgecron.formats.config_settings import SETTINGS
-from edgecron.formats.option_texts import check_retry_delays, read_needs, read_policy
-from edgecron.model.options import NONE, OPTIONS, OptionType, Part, Policies
+from edgecron.formats.option_texts import check_retry_delays, policy_fields
+from edgecron.model.options import Policies
 
 _SECTION = "defaults."
 Options = dict[str, str | list[str]]
@@ -42,38 +43,32 @@ def option_defaults(config: Config) -> Options:
 
 def default_policies(options: Options) -> Policies:
     """Return the policies of a new schedule that names none."""
-    fields: dict[str, Any] = {}
-    for name, text in options.items():
-        option = OPTIONS[name]
-        if option.type is OptionType.CONDITIONS:
-            fields[option.field or ""] = read_needs(list(text))
-        elif option.part is Part.POLICIES and text != NONE:
-            what = f"{_SECTION}{name}"
-            fields[option.field or ""] = read_policy(option, str(text), what=what)
-    return Policies(**fields)
+    return Policies(**policy_fields(options, lambda name: f"{_SECTION}{name}"))
 
 
-_MS = 1000
-# By setting: the field, and how many of the setting's are one of the field's.
+# By setting, the field of a Retention.
 _FIELDS = {
-    "output_age": ("output_age_s", _MS),
-    "output_bytes": ("output_bytes", 1),
-    "history_age": ("history_age_s", _MS),
-    "history_count": ("history_count", 1),
-    "database_bytes": ("database_bytes", 1),
+    "output_age": "output_age_s",
+    "output_bytes": "output_bytes",
+    "history_age": "history_age_s",
+    "history_count": "history_count",
+    "database_bytes": "database_bytes",
 }
 
 
-def retention_values(config: Config) -> dict[str, int | None]:
+def retention_values(
+    config: Config, flags: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
     """List the fields of a Retention that are set, by name; None is without limit.
 
-    Fields that are not set are missing, so their defaults apply. Raises InvalidInput for a variable
-    that can't be read.
+    `flags` has the texts of options by the names of settings. Fields that are not set are missing,
+    so their defaults apply. Raises InvalidInput, which names the option or variable.
     """
-    found: dict[str, int | None] = {}
-    for name, (field, divisor) in _FIELDS.items():
-        key = f"retention.{name}"
-        if config.find(key) is not None:
-            value = config.get(key)
-            found[field] = None if value is None else max(1, value // divisor)
+    found: dict[str, Any] = {}
+    for name, field in _FIELDS.items():
+        key, flag = f"retention.{name}", (flags or {}).get(name)
+        if config.find(key, flag=flag) is not None:
+            value = config.get(key, flag=flag)
+            is_age = value is not None and field.endswith("_s")
+            found[field] = max(1, value / 1000) if is_age else value
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from edgecron.base.errors import (
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import parse_condition
-from edgecron.model.options import MOST_PRIORITY, NONE, Job, Option, OptionType, Policies
+from edgecron.model.options import MOST_PRIORITY, NONE, POLICIES, Job, Option, OptionType, Policies
 from edgecron.triggers import Trigger, TriggerKind, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
 
@@ -40,9 +40,9 @@ def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -
     return number
 
 
-def read_run_number(text: str) -> int:
+def read_run_number(text: str, *, what: str = "RUN") -> int:
     """Read the number of a run. Raises UsageError."""
-    return read_count(text, what="RUN", most=2**63 - 1)
+    return read_count(text, what=what, most=2**63 - 1)
 
 
 def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
@@ -64,14 +64,12 @@ _SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "
 PRIORITIES = {priority.name.lower(): int(priority) for priority in Priority}
 
 
-def read_policy(option: Option, text: str, *, what: str) -> Any:
-    """Read the text of a policy. Raises InvalidInput, which names the option."""
+def read_option(option: Option, text: str, *, what: str) -> Any:
+    """Read the text of a policy or of an option of the job. Raises InvalidInput, which names it."""
     match option.type:
         case OptionType.DURATION:
-            try:
-                return _seconds(option, text)
-            except InvalidDuration as error:
-                raise _about(error, what) from None
+            is_zero = option.least == 0 and text in ("0", "0s")
+            return 0.0 if is_zero else read_duration_ms(text, what) / 1000
         case OptionType.COUNT:
             return read_count(text, what=what, least=option.least, most=option.most)
         case OptionType.CHOICE:
@@ -85,7 +83,38 @@ def read_policy(option: Option, text: str, *, what: str) -> Any:
             return tuple(
                 read_count(part.strip(), what=what, least=0, most=255) for part in text.split(",")
             )
-    raise AssertionError(f"{option.name} is not a policy of one text")
+        case OptionType.USER:
+            return read_user(text, what)
+        case OptionType.JSON:
+            check_json(text, what=what)
+    return text
+
+
+def policy_fields(
+    given: Mapping[str, str | list[str] | None], label: Callable[[str], str]
+) -> dict[str, Any]:
+    """Read the policies among these texts of options, by field; `none` is the default.
+
+    `label` returns the name of an option for a message. Raises InvalidInput.
+    """
+    fields: dict[str, Any] = {}
+    for option in POLICIES:
+        text = given.get(option.name)
+        if isinstance(text, list):
+            fields[option.field or ""] = read_needs(text)
+        elif text == NONE:
+            fields[option.field or ""] = option.default_value
+        elif text is not None:
+            fields[option.field or ""] = read_option(option, text, what=label(option.name))
+    return fields
+
+
+def read_duration_ms(text: str, what: str) -> int:
+    """Read milliseconds of `90s` or `1h30m`. Raises InvalidDuration, which names the option."""
+    try:
+        return parse_duration_ms(text)
+    except InvalidDuration as error:
+        raise _about(error, what) from None
 
 
 def check_retry_delays(policies: Policies, label: Callable[[str], str]) -> None:
@@ -130,10 +159,7 @@ def read_trigger(
         case "every":
             # The grammar reads what follows the duration.
             duration = _AFTER_DURATION.split(text, maxsplit=1)[0]
-            try:
-                interval_ms = parse_duration_ms(duration)
-            except InvalidDuration as error:
-                raise _about(error, what) from None
+            interval_ms = read_duration_ms(duration, what)
             if 0 < interval_ms < _SECOND_MS and not is_fast_ok:
                 raise _too_fast(duration.strip(), what)
             return parse_trigger(f"every {text}", timezone, name, anchor=now, now=now)
@@ -256,12 +282,6 @@ def check_user(job: Job) -> Job:
     return job
 
 
-def read_payload(text: str, what: str) -> str:
-    """Return a payload unchanged if it is JSON. Raises InvalidInput."""
-    check_json(text, what=what)
-    return text
-
-
 def check_variable(key: str, *, what: str) -> None:
     """Raise UsageError for a name that would not reach the job unchanged."""
     if _VARIABLE.fullmatch(key) is None:
@@ -288,12 +308,6 @@ def is_secret_name(name: str) -> bool:
 
 def _about(error: InvalidDuration | InvalidTime, what: str) -> InvalidInput:
     return type(error)(f"{what}: {error.message}", hint=error.hint)
-
-
-def _seconds(option: Option, text: str) -> float:
-    if text in ("0", "0s") and option.least == 0:
-        return 0.0
-    return parse_duration_ms(text) / 1000
 
 
 def _factor(option: Option, text: str, what: str) -> float:

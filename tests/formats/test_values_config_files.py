@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config_files import read_file
-from edgecron.formats.config_kinds import Text
-from edgecron.formats.config_settings import SECTIONS, SETTINGS
+from edgecron.formats.config_settings import SECTIONS, SETTINGS, Text
 from tests.support.accounts import as_root
 
 
