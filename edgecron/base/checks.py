@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -148,3 +148,14 @@ def has_too_many_levels(value: object) -> bool:
             return False
         level = inner
     return True
+
+
+def suggest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known word that was probably meant; None if none is similar enough.
+
+    `cutoff` is the least similarity, from 0 to 1.
+    """
+    from difflib import get_close_matches  # Only errors need it, and it takes a millisecond.
+
+    found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return found[0] if found else None

@@ -19,6 +19,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import AlreadyExists, InvalidInput, UsageError, os_words
 from edgecron.base.files import check_folder, write_new
 from edgecron.base.paths import make_folders, resolve_path
@@ -85,12 +86,10 @@ def _wanted(what: str | None) -> list[Setting]:
     name = what.strip("[]")
     found = [each for key, each in SETTINGS.items() if f"{key}.".startswith(f"{name}.")]
     if not found:
-        from difflib import get_close_matches
-
         by_last = {key.rpartition(".")[2]: key for key in SETTINGS}
         known = {**by_last, **{key: key for key in (*SETTINGS, *SECTIONS) if key}}
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {known[close[0]]}?" if close else "see: edgecron config show"
+        close = suggest(name, known)
+        hint = f"did you mean {known[close]}?" if close else "see: edgecron config show"
         raise UsageError(f"setting {what!r} is not known", hint=hint)
     return found
 

@@ -320,7 +320,7 @@ def _say_start_in_words(
         time = near_time(first.due_at, zone=cli.zone(), now=now)
         word = "since" if is_overdue(first.due_at, now) else "at"
         what = "overdue" if word == "since" else "next"
-        is_trusted = cli.client().clock_state().is_trusted
+        is_trusted = cli.client().is_clock_trusted()
         far = distance(first.due_at, now, is_clock_trusted=is_trusted)
         coming = f"{what}: {first.schedule} {word} {time} ({far})"
     new = "new database " if is_new else ""

@@ -331,7 +331,7 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
 def _put(cli: Session, done: _Done) -> None:
     added, known = done.added, done.known
     now, zone = cli.client().now(), cli.zone()
-    is_trusted = cli.client().clock_state().is_trusted
+    is_trusted = cli.client().is_clock_trusted()
     if added:
         rows = [
             (

@@ -29,7 +29,7 @@ from edgecron.views.phrases import glyph, last_words, next_words, trigger_words,
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.client.protocol import Client
+    from edgecron.client.protocol import Reader
     from edgecron.model.listing import Standing
 
 USAGE = (
@@ -78,7 +78,7 @@ def run(cli: Session, args: Namespace) -> int:
         return _list_groups(cli, choice)
     wanted = None if choice == Choice() else choice
     asked_limit = None if limit is None else limit + 1  # One more tells whether there are more.
-    client = cli.find_client()
+    client = cli.find_reader()
     if cli.is_json:
         found = SchedulePage([], [])
         if client is not None:
@@ -112,7 +112,7 @@ def _list_groups(cli: Session, choice: Choice) -> int:
     # It loads documents and settings: a tenth of the time of a plain list.
     from edgecron.views.acts import is_held
 
-    client = cli.find_client()
+    client = cli.find_reader()
     page = SchedulePage([], []) if client is None else client.schedule_page(choice=choice)
     groups: dict[str, dict[str, Any]] = {}
     for schedule in page.schedules:
@@ -180,9 +180,9 @@ def say_empty(cli: Session) -> None:
     cli.say(f"make one: {cli.command(_EXAMPLE)}")
 
 
-def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
+def _put_table(cli: Session, client: Reader, standings: list[Standing]) -> None:
     now, zone = client.now(), cli.zone()
-    is_clock_trusted = client.clock_state().is_trusted
+    is_clock_trusted = client.is_clock_trusted()
     rows, styles = [], []
     for standing in standings:
         state, style = _state(standing, now)

@@ -20,7 +20,7 @@ from edgecron.views.times import distance, local_time, short_duration
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.client.protocol import Client
+    from edgecron.client.protocol import Reader
     from edgecron.planning.forecast import UpcomingFire
 
 USAGE = "[NAME] [-n N] [--json]"
@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
-    client = cli.find_client(is_needed=args.name is not None)
+    client = cli.find_reader(is_needed=args.name is not None)
     fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
     if cli.is_json:
         cli.put_json(fire_object(fire) for fire in fires)
@@ -47,9 +47,9 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _put_table(cli: Session, client: Client, fires: list[UpcomingFire]) -> None:
+def _put_table(cli: Session, client: Reader, fires: list[UpcomingFire]) -> None:
     now, zone = client.now(), cli.zone()
-    is_trusted = client.clock_state().is_trusted
+    is_trusted = client.is_clock_trusted()
     rows = [
         (
             local_time(fire.due_at, zone=zone),
@@ -78,7 +78,7 @@ def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
     return f"{short_duration(round(moved.total_seconds() * 1000))} of jitter"
 
 
-def _say_nothing_to_come(cli: Session, client: Client, name: str | None) -> None:
+def _say_nothing_to_come(cli: Session, client: Reader, name: str | None) -> None:
     if name is None:
         cli.say(
             "nothing to come whose time is known: see what each schedule waits for in:"

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from edgecron import __version__
+from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS, USAGE, load_command
 from edgecron.cli.session import OWN_ERROR, Session
@@ -268,29 +269,21 @@ def _stray_hint(word: str, argv: list[str]) -> str:
 
 
 def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
-    from difflib import get_close_matches
-
     by_name = {option.lstrip("-"): option for option in known}
     name = word.partition("=")[0].lstrip("-")
-    close = get_close_matches(name, by_name, n=1, cutoff=_ALIKE)
-    hint = f"did you mean {by_name[close[0]]}?" if close else f"see: {prog} --help"
+    close = suggest(name, by_name, cutoff=_ALIKE)
+    hint = f"did you mean {by_name[close]}?" if close else f"see: {prog} --help"
     raise UsageError(f"option {word!r} is not known", hint=hint)
 
 
 def refuse_command(command: str) -> NoReturn:
     """Raise UsageError for an unknown command, with the command that was probably meant."""
-    from difflib import get_close_matches
-
     from edgecron.cli.topics import TOPICS
 
     if command[:1] == "-":
         _refuse_option(command, _GLOBALS, prog="edgecron")
-    close = (
-        [OTHER_WORDS[command]]
-        if command in OTHER_WORDS
-        else get_close_matches(command, COMMANDS, n=1)
-    )
-    hint = f"did you mean {close[0]!r}?" if close else "see: edgecron --help"
+    close = OTHER_WORDS.get(command) or suggest(command, COMMANDS)
+    hint = f"did you mean {close!r}?" if close else "see: edgecron --help"
     if command in TOPICS:
         hint = f"it is a topic of help: edgecron help {command}"
     raise UsageError(f"{command!r} is not a verb of edgecron", hint=hint)
@@ -298,16 +291,14 @@ def refuse_command(command: str) -> NoReturn:
 
 def refuse_help(word: str) -> NoReturn:
     """Raise UsageError for an unknown subject of help, with the probable one."""
-    # Only for an error: these imports would double the time of a parse.
-    from difflib import get_close_matches
-
+    # Only for an error: this import would double the time of a parse.
     from edgecron.cli.topics import OTHER_TOPICS, TOPICS
 
     if word[:1] == "-":
         _refuse_option(word, (*_GLOBALS, "--man"), prog="edgecron help")
     other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
-    close = [other] if other else get_close_matches(word, [*COMMANDS, *TOPICS], n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "see: edgecron help"
+    close = other or suggest(word, [*COMMANDS, *TOPICS])
+    hint = f"did you mean {close!r}?" if close else "see: edgecron help"
     raise UsageError(f"{word!r} is neither a verb nor a topic of edgecron", hint=hint)
 
 

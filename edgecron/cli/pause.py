@@ -38,7 +38,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.until is not None:
         until = read_time(args.until, what="--until", timezone="local", now=client.now())
     paused = [client.pause(name, until=until) for name in names]
-    zone, now, is_trusted = cli.zone(), client.now(), client.clock_state().is_trusted
+    zone, now, is_trusted = cli.zone(), client.now(), client.is_clock_trusted()
 
     def words(schedule: Schedule) -> str:
         return paused_words(schedule, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)

@@ -36,7 +36,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json([schedule_object(schedule)])
     else:
         zone, now = cli.zone(), client.now()
-        is_trusted = client.clock_state().is_trusted
+        is_trusted = client.is_clock_trusted()
         cli.put(
             rescheduled_words(before, schedule, zone=zone, now=now, is_clock_trusted=is_trusted)
         )

@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
-    changed, is_trusted = [], client.clock_state().is_trusted
+    changed, is_trusted = [], client.is_clock_trusted()
     for name in chosen_names(cli, args):
         now = client.now()
         was_held = is_held(client.schedule(name), now)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgecron.client import Client as LocalClient
-    from edgecron.client.protocol import Client
+    from edgecron.client.protocol import Client, Reader
+    from edgecron.client.schedules import Schedules as LocalReader
     from edgecron.formats.config import Config
     from edgecron.model.schedule import Schedule
 
@@ -49,6 +50,7 @@ class Session(Output):
         self.is_patient = False
         self._config: Config | None = None
         self._client: Client | None = None
+        self._reader: LocalReader | None = None
         self._is_new = False  # The database does not exist yet: this command may create it.
 
     def config(self) -> Config:
@@ -113,12 +115,15 @@ class Session(Output):
         if self._client is None:
             self._client = self.opener()(must_exist)
             if self.remote_url() is None:
-                from edgecron.store.sqlite.connection import tell_long_waits
-
-                tell_long_waits(
-                    lambda path: self.say_of_us(f"waiting for another program's lock on {path}")
-                )
+                self._tell_long_waits()
         return self._client
+
+    def _tell_long_waits(self) -> None:
+        from edgecron.store.sqlite.connection import tell_long_waits
+
+        tell_long_waits(
+            lambda path: self.say_of_us(f"waiting for another program's lock on {path}")
+        )
 
     def opener(self, *, busy_wait_s: float | None = None) -> Callable[[bool], Client]:
         """Return a function that opens clients; its argument says whether the database must exist.
@@ -179,6 +184,23 @@ class Session(Output):
                 client.take_over()
         return client
 
+    def find_reader(self, *, is_needed: bool = False) -> Reader | None:
+        """Open the database for a command that only reads schedules; see `find_client`.
+
+        While no run is active, it loads no code that writes: a third of the time of `list`.
+        """
+        if self.remote_url() is None and self.has_database():
+            from edgecron.client.schedules import Schedules as LocalReader
+
+            self._reader = LocalReader(self.database_path(), must_exist=True)
+            self._tell_long_waits()
+            # An active run might have an end to record, and `find_client` reports each error.
+            with suppress(EdgecronError):
+                if not any(self._reader.active_counts().values()):
+                    use_zone_of_engines(self._reader.local_zone())
+                    return self._reader
+        return self.find_client(is_needed=is_needed)
+
     def has_database(self) -> bool:
         """Return whether the database exists; a server of another machine counts as one."""
         return self.remote_url() is not None or is_there(self.database_path())
@@ -209,6 +231,10 @@ class Session(Output):
 
     def close(self) -> None:
         """Close the database; the next `client()` opens it again."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+            use_zone_of_engines(None)
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -234,7 +260,7 @@ class Session(Output):
             schedule,
             zone=self.zone(),
             now=client.now(),
-            is_clock_trusted=client.clock_state().is_trusted,
+            is_clock_trusted=client.is_clock_trusted(),
         )
 
     def command(self, words: str) -> str:

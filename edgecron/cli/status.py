@@ -154,7 +154,7 @@ def _next_lines(cli: Session, client: Client, fire: UpcomingFire | None) -> Iter
         return
     time = near_time(fire.due_at, zone=cli.zone(), now=now)
     is_late = is_overdue(fire.due_at, now)
-    if client.clock_state().is_trusted:
+    if client.is_clock_trusted():
         word = "overdue since" if is_late else "at"
         yield "next", f"{fire.schedule} {word} {time}, {distance(fire.due_at, now)}", None
     else:

@@ -247,7 +247,7 @@ class Client(Outlooks, Backfills):
 
         schedule_id = None if name is None else self._past_id(name)
         retention = retention or self.retention
-        is_trusted = self.clock_state().is_trusted
+        is_trusted = self.is_clock_trusted()
         limits = limits_at(retention, self._clock.now_ms(), is_trusted=is_trusted)
         before = Kept(*find_size(self.store))
         done: list[Removed] = []

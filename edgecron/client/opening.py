@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import Conflict
 from edgecron.base.paths import database_path, state_dir
 from edgecron.base.units import from_ms
-from edgecron.planning.corrections import ClockState, is_trusted, resolve_mark_ms
+from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, resolve_mark_ms
 from edgecron.store.sqlite.forks import loading
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.model.run import Execution
     from edgecron.planning.retention import Retention
+    from edgecron.store.sqlite.reading_store import ReadingStore
     from edgecron.store.sqlite.store import SqliteStore
 
 
@@ -54,7 +55,7 @@ class OpenDatabase:
         self._must_exist = must_exist
         self._retention = retention
         self._busy_wait_s = busy_wait_s
-        self._open_store: SqliteStore | None = None
+        self._open_store: ReadingStore | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -73,19 +74,27 @@ class OpenDatabase:
         return self._clock
 
     @property
-    def store(self) -> SqliteStore:
-        """The open store."""
+    def store(self) -> ReadingStore:
+        """The open store. It reads; that of `Engines` also writes."""
         if self._open_store is None:
             with loading:  # A fork while this thread imports leaves the child waiting forever.
-                from edgecron.store.sqlite.store import open_store
+                from edgecron.store.sqlite.reading_store import open_as
 
-            self._open_store = open_store(
+                kind = self._load_store_kind()
+            self._open_store = open_as(
+                kind,
                 self.path,
                 now_ms=self._clock.now_ms(),
                 must_exist=self._must_exist,
                 busy_wait_s=self._busy_wait_s,
             )
         return self._open_store
+
+    @staticmethod
+    def _load_store_kind() -> type[ReadingStore]:
+        from edgecron.store.sqlite.reading_store import ReadingStore
+
+        return ReadingStore
 
     @contextmanager
     def waiting_at_most(self, seconds: float) -> Iterator[None]:
@@ -111,6 +120,32 @@ class OpenDatabase:
     def now(self) -> datetime:
         """Return the wall time of this client's clock, aware, in UTC."""
         return from_ms(self._clock.now_ms())
+
+    def clock_state(self) -> ClockState:
+        """Return whether this machine's clock can be trusted, as an engine sees it."""
+        now_ms = self._clock.now_ms()
+        marks = self.store.find_clock_marks()
+        mark_ms = resolve_mark_ms(marks.trusted_high_ms)
+        is_synchronised = self._clock.is_synchronised()
+        return ClockState(
+            now_ms=now_ms,
+            mark_ms=mark_ms,
+            is_synchronised=is_synchronised,
+            is_trusted=is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=is_synchronised),
+            set_at_ms=marks.set_at_ms,
+            set_by_ms=marks.set_by_ms,
+        )
+
+    def is_clock_trusted(self) -> bool:
+        """Return whether fires may be decided by this machine's clock, as an engine sees it."""
+        mark_ms = resolve_mark_ms(self.store.find_clock_marks().trusted_high_ms)
+        # To ask the kernel, a process loads ctypes: 2 ms.
+        is_near = is_plausible(self._clock.now_ms(), mark_ms=mark_ms)
+        return is_near or self._clock.is_synchronised() is True
+
+    def local_zone(self) -> str | None:
+        """Return the zone that engines last took as local; None before the first engine."""
+        return self.store.find_clock_marks().local_timezone
 
     def ring(self) -> None:
         """Wake the engines after a change."""
@@ -153,7 +188,18 @@ def _size_of(path: str) -> int:
 
 
 class Engines(OpenDatabase):
-    """Read engines and clock, and take over runs that dead engines left."""
+    """Write, read engines, and take over runs that dead engines left."""
+
+    @property
+    def store(self) -> SqliteStore:
+        """The open store, which reads and writes."""
+        return cast("SqliteStore", super().store)
+
+    @staticmethod
+    def _load_store_kind() -> type[SqliteStore]:
+        from edgecron.store.sqlite.store import SqliteStore
+
+        return SqliteStore
 
     def engines(self) -> list[EngineState]:
         """Return the engines that have not retired, and the health of each."""
@@ -163,25 +209,6 @@ class Engines(OpenDatabase):
         from edgecron.engine.health import find_states
 
         return find_states(self.store, state_dir(self.path), clock=self._clock)
-
-    def clock_state(self) -> ClockState:
-        """Return whether this machine's clock can be trusted, as an engine sees it."""
-        now_ms = self._clock.now_ms()
-        marks = self.store.find_clock_marks()
-        mark_ms = resolve_mark_ms(marks.trusted_high_ms)
-        is_synchronised = self._clock.is_synchronised()
-        return ClockState(
-            now_ms=now_ms,
-            mark_ms=mark_ms,
-            is_synchronised=is_synchronised,
-            is_trusted=is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=is_synchronised),
-            set_at_ms=marks.set_at_ms,
-            set_by_ms=marks.set_by_ms,
-        )
-
-    def local_zone(self) -> str | None:
-        """Return the zone that engines last took as local; None before the first engine."""
-        return self.store.find_clock_marks().local_timezone
 
     def other_databases(self) -> list[DatabaseCopy]:
         """Return the processes that run a copy of this database: each schedule fires in both."""

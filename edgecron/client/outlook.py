@@ -78,7 +78,7 @@ class Outlooks(ScheduleChanges, Runs):
                 judge_fire(schedule, stored.occupancies, stored.active, is_group_full=is_full)
             ),
             unmet=stored.unmet,
-            is_clock_trusted=self.clock_state().is_trusted,
+            is_clock_trusted=self.is_clock_trusted(),
             has_engine=has_engine,
             last_unrun=skipped[0] if skipped else None,
             late=self.late_places() if has_late else None,

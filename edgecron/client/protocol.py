@@ -59,9 +59,6 @@ class Follower(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def close(self) -> None:
-        """Stop following."""
-
     @property
     def is_due_for_check(self) -> bool:
         """Whether nothing was heard for a while: check whether anything looks after the run."""
@@ -97,7 +94,53 @@ class LaterRuns(Protocol):
         """Return the next run that has begun, each once; None if there is none yet."""
 
 
-class Client(Protocol):
+class Reader(Protocol):
+    """The schedules of a database, for one thread and only to read."""
+
+    def now(self) -> datetime:
+        """Return the wall time of the database's machine, aware, in UTC."""
+
+    def close(self) -> None:
+        """Stop following."""
+
+    def schedule_page(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> SchedulePage:
+        """Return the same schedules, and the names of those that can't be read."""
+
+    def count_schedules(self) -> tuple[int, int, int]:
+        """Return how many schedules there are, are broken, and are run by no program."""
+
+    def standings(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> list[Standing]:
+        """Return how schedules stand: the few fields of a list, cheaper than `schedules`."""
+
+    def schedule(self, name: str) -> Schedule:
+        """Return a schedule. Raises NotFound with a suggestion, or Unreadable."""
+
+    def next_fires(
+        self, name: str | None = None, *, matches: Filter | None = None
+    ) -> Iterator[UpcomingFire]:
+        """Yield the fires to come of one schedule, or of all, in the order in which they can start.
+
+        Raises NotFound; InvalidTrigger if the triggers of the named schedule can't be read.
+        """
+
+    def clock_state(self) -> ClockState:
+        """Return whether the clock of the database's machine can be trusted."""
+
+    def is_clock_trusted(self) -> bool:
+        """Return whether fires may be decided by the clock of the database's machine."""
+
+    def local_zone(self) -> str | None:
+        """Return the zone that `local` means there; None if it has no name."""
+
+    def active_counts(self) -> dict[Status, int]:
+        """Return how many runs are queued and how many are running."""
+
+
+class Client(Reader, Protocol):
     """A database of schedules and runs, for one thread.
 
     Each method can raise DatabaseUnusable; elsewhere that is ServerUnavailable.
@@ -117,9 +160,6 @@ class Client(Protocol):
     def place(self) -> str:
         """Where the database is, for people: a path or a URL."""
 
-    def now(self) -> datetime:
-        """Return the wall time of the database's machine, aware, in UTC."""
-
     def interrupt(self) -> None:
         """Let the running question raise QueryInterrupted. Can be called from any thread.
 
@@ -138,22 +178,6 @@ class Client(Protocol):
 
         Raises Unreadable if one of them can't be read; see `schedule_page`.
         """
-
-    def schedule_page(
-        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
-    ) -> SchedulePage:
-        """Return the same schedules, and the names of those that can't be read."""
-
-    def count_schedules(self) -> tuple[int, int, int]:
-        """Return how many schedules there are, are broken, and are run by no program."""
-
-    def standings(
-        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
-    ) -> list[Standing]:
-        """Return how schedules stand: the few fields of a list, cheaper than `schedules`."""
-
-    def schedule(self, name: str) -> Schedule:
-        """Return a schedule. Raises NotFound with a suggestion, or Unreadable."""
 
     def state(self, name: str) -> dict[str, str]:
         """Return what a schedule's job remembers between runs: texts of JSON by key."""
@@ -209,14 +233,6 @@ class Client(Protocol):
         """Return how often this client waited for the lock of another process."""
 
     # What will happen, and why.
-
-    def next_fires(
-        self, name: str | None = None, *, matches: Filter | None = None
-    ) -> Iterator[UpcomingFire]:
-        """Yield the fires to come of one schedule, or of all, in the order in which they can start.
-
-        Raises NotFound; InvalidTrigger if the triggers of the named schedule can't be read.
-        """
 
     def outlook(self, name: str, *, upcoming: int = 5) -> Outlook:
         """Return what will happen next to a schedule, and why. Raises NotFound."""
@@ -454,15 +470,6 @@ class Client(Protocol):
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
         """Return whether a running engine takes runs of a queue, and this offer of it."""
-
-    def clock_state(self) -> ClockState:
-        """Return whether the clock of the database's machine can be trusted."""
-
-    def local_zone(self) -> str | None:
-        """Return the zone that `local` means there; None if it has no name."""
-
-    def active_counts(self) -> dict[Status, int]:
-        """Return how many runs are queued and how many are running."""
 
     def late_places(self) -> LatePlaces:
         """Return which late runs hold the places of working engines for late runs."""

@@ -443,6 +443,9 @@ class RemoteClient:
         found: ClockState = self._status("clock")
         return found
 
+    def is_clock_trusted(self) -> bool:
+        return self.clock_state().is_trusted
+
     def local_zone(self) -> str | None:
         found: str | None = self._status("local_zone")
         return found

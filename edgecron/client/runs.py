@@ -11,7 +11,7 @@ from edgecron.base.checks import check_json
 from edgecron.base.errors import Conflict, InvalidInput, NotFound, SupervisorUnavailable, Unreadable
 from edgecron.base.paths import state_dir
 from edgecron.base.units import to_ms
-from edgecron.client.opening import TRIES
+from edgecron.client.opening import TRIES, Engines
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.run import Progress, progress_text
@@ -38,7 +38,7 @@ MOST_KEY_LETTERS = 255
 MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a variable
 
 
-class Runs(Schedules):
+class Runs(Engines, Schedules):
     """Read runs, start them by hand, and cancel them."""
 
     def execution(self, execution_id: int) -> Execution:
@@ -159,10 +159,6 @@ class Runs(Schedules):
         from edgecron.client.follow import Follower
 
         return Follower(self.store, execution_id, position=position)
-
-    def active_counts(self) -> dict[Status, int]:
-        """Return how many runs are queued and running."""
-        return self.store.count_active()
 
     def late_places(self) -> LatePlaces:
         """Return which late runs hold the places for late runs, and how many wait for one."""

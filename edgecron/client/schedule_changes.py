@@ -11,7 +11,7 @@ from edgecron.base.checks import check_aware, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
 from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import replace
-from edgecron.client.opening import TRIES
+from edgecron.client.opening import TRIES, Engines
 from edgecron.client.retiming import (
     keep_triggers,
     missed_of,
@@ -23,6 +23,7 @@ from edgecron.client.schedules import Schedules
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_needed, check_needs, read_needs
 from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
+from edgecron.model.schedule import Imported
 from edgecron.planning.next_fire import fresh_fire, next_after_pause
 from edgecron.planning.times import check_upstreams, compile_spec, timing_words, trigger_words
 from edgecron.store.sqlite.schedule_changes import Retiming
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from edgecron.planning.times import CompiledSpec
 
 
-class ScheduleChanges(Schedules):
+class ScheduleChanges(Engines, Schedules):
     """Changes of schedules. Each is one transaction, made on the schedule as it was read."""
 
     def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
@@ -350,3 +351,21 @@ class ScheduleChanges(Schedules):
                     needing.add(one)
         following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
         return sorted((needing | following) - {name})
+
+    def imported(self) -> list[Imported]:
+        """Return the schedules that crontab imports made, including removed ones."""
+        found = [
+            Imported(schedule_id=schedule_id, source=source, imprint=imprint)
+            for schedule_id, source, imprint in self.store.find_imported()
+        ]
+        found += [
+            Imported(schedule_id=schedule_id, source=None, imprint=None, spec=spec)
+            for schedule_id, spec in self.store.find_imported_before()
+        ]
+        return found
+
+    def note_imported(self, entries: Sequence[Imported]) -> None:
+        """Record from which crontab lines schedules came, and what the lines say now."""
+        self.store.note_imported(
+            [(one.schedule_id, one.source or "", one.imprint or "{}") for one in entries]
+        )

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms
-from edgecron.client.opening import Engines
-from edgecron.client.retiming import timing_of_stored
-from edgecron.model.filters import rank_of
+from edgecron.client.opening import OpenDatabase
 from edgecron.model.listing import NamedId, Removal, SortBy
-from edgecron.model.schedule import Imported
 from edgecron.planning.forecast import fires_of, in_order
-from edgecron.planning.times import load_triggers
+from edgecron.planning.times import load_timing, load_triggers
 from edgecron.store.sqlite.schedule_lists import (
     find_first_lines,
     find_lines,
@@ -27,6 +24,7 @@ from edgecron.store.sqlite.schedule_lists import (
 )
 
 if TYPE_CHECKING:
+    from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
     from edgecron.model.listing import (
         Choice,
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
     from edgecron.triggers import Trigger
 
 
-class Schedules(Engines):
-    """Reads of schedules. Nothing here changes one."""
+class Schedules(OpenDatabase):
+    """Reads of schedules. Nothing here changes one, or loads what does."""
 
     def schedules(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
@@ -65,6 +63,10 @@ class Schedules(Engines):
     def count_schedules(self) -> tuple[int, int, int]:
         """Return how many schedules there are, are broken, and are run by no program."""
         return self.store.count_schedules()
+
+    def active_counts(self) -> dict[Status, int]:
+        """Return how many runs are queued and running."""
+        return self.store.count_active()
 
     def state(self, name: str) -> dict[str, str]:
         """Return what a schedule's job remembers between runs: texts of JSON by key."""
@@ -92,7 +94,7 @@ class Schedules(Engines):
 
     def timing(self, schedule: Schedule) -> Timing:
         """Return what decides the times of a schedule. Raises InvalidTrigger or UnknownTimezone."""
-        return timing_of_stored(self.store, schedule)
+        return load_timing(schedule.spec, self.store.compiled_of(schedule), seed=self.store.seed)
 
     def next_fires(
         self, name: str | None = None, *, matches: Filter | None = None
@@ -123,24 +125,6 @@ class Schedules(Engines):
             return None
         removals = self.removals(name)
         return removals[0].removed_at if removals else None
-
-    def imported(self) -> list[Imported]:
-        """Return the schedules that crontab imports made, including removed ones."""
-        found = [
-            Imported(schedule_id=schedule_id, source=source, imprint=imprint)
-            for schedule_id, source, imprint in self.store.find_imported()
-        ]
-        found += [
-            Imported(schedule_id=schedule_id, source=None, imprint=None, spec=spec)
-            for schedule_id, spec in self.store.find_imported_before()
-        ]
-        return found
-
-    def note_imported(self, entries: Sequence[Imported]) -> None:
-        """Record from which crontab lines schedules came, and what the lines say now."""
-        self.store.note_imported(
-            [(one.schedule_id, one.source or "", one.imprint or "{}") for one in entries]
-        )
 
     def removals(self, name: str) -> list[Removal]:
         """Return every schedule of this name that was removed, newest first."""
@@ -200,6 +184,8 @@ class Schedules(Engines):
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         """Return the names nearest to some letters, best first; without letters, all by name."""
+        from edgecron.model.filters import rank_of
+
         return find_nearest_names(
             self.store,
             lambda name: rank_of(name, letters) if letters else 0,

@@ -234,7 +234,7 @@ def _engine_words(front: FrontEnd, found: Explanation, *, zone: tzinfo, now: dat
     client, schedule = front.client(), found.schedule
     if not client.has_engine(schedule.spec.queue, offer=schedule.offer):
         return [_sentence(absence_advice(front, found.schedule, zone=zone, now=now))]
-    if not client.clock_state().is_trusted:
+    if not client.is_clock_trusted():
         return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
     return []
 

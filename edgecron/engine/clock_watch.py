@@ -18,6 +18,7 @@ from edgecron.engine.upkeep import Retiming
 from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
     LARGE_MS,
+    ClockMarks,
     is_large,
     is_trusted,
     is_worth_writing,
@@ -29,7 +30,6 @@ from edgecron.planning.corrections import (
     resolve_hold,
     resolve_mark_ms,
 )
-from edgecron.store.contract import ClockMarks
 from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 
 if TYPE_CHECKING:

@@ -203,7 +203,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 
 def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
     """Find the variable that was probably meant, by its name with or without the section."""
-    from edgecron.formats.toml import suggest
+    from edgecron.base.checks import suggest
 
     word = name.removeprefix(_PREFIX)
     by_own_name = {key.rpartition(".")[2].upper(): variable for variable, key in known.items()}

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_settings import SECTIONS, SETTINGS, Text
-from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep, suggest
+from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
 
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0

@@ -9,13 +9,13 @@ from datetime import date, datetime, time
 from functools import partial
 from typing import Any, TypeVar
 
-from edgecron.base.checks import check_name
+from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDocument, InvalidInput
 from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_values import SCHEDULES, Document, Problem, Wanted, refuse
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
-from edgecron.formats.toml import MOST_LEVELS, find_too_deep, suggest
+from edgecron.formats.toml import MOST_LEVELS, find_too_deep
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.options import (
     JOB_OPTIONS,

@@ -6,7 +6,7 @@ Writes what documents hold: text, booleans, finite numbers, lists, tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
@@ -206,11 +206,3 @@ def _names(text: str) -> tuple[str, ...]:
         name, inner = next(iter(inner.items()))
         names.append(name)
     return tuple(names)
-
-
-def suggest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Find the name that was probably meant, None if no name is similar."""
-    from difflib import get_close_matches  # rarely needed, and slow to load
-
-    close = get_close_matches(word, list(names), n=1, cutoff=cutoff)
-    return close[0] if close else None

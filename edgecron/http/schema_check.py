@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from edgecron.base.checks import suggest
 from edgecron.client.json_forms import Shape
 from edgecron.http.error_answers import Refused
 
@@ -136,10 +137,8 @@ def _object(value: dict[str, Any], shape: Shape, place: str) -> Iterator[tuple[s
 
 
 def _unknown(key: str, known: Mapping[str, Shape]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(key, known, n=1)
-    return f"is not known here{f'; did you mean {close[0]}?' if close else ''}"
+    close = suggest(key, known)
+    return f"is not known here{f'; did you mean {close}?' if close else ''}"
 
 
 def _below(place: str, key: str) -> str:

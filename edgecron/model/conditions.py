@@ -6,11 +6,10 @@ A condition is written `KIND:WHAT`. The only kind so far is `success:NAME[:DURAT
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Protocol
 
-from edgecron.base.checks import check_name
+from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDuration, InvalidInput
 from edgecron.base.units import format_duration_ms, parse_duration_ms
 from edgecron.base.values import dataclass
@@ -140,11 +139,11 @@ def check_needed(wanted: Mapping[str, Sequence[str]], *, names: Collection[str])
             if needed == name:
                 raise InvalidInput(f"schedule {name!r} needs {condition.text!r}, a run of its own")
             if needed not in names and needed not in wanted:
-                close = get_close_matches(needed, [*names, *wanted], n=1)
+                close = suggest(needed, [*names, *wanted])
                 raise InvalidInput(
                     f"schedule {name!r} needs {condition.text!r}, but there is no schedule"
                     f" {needed!r}",
-                    hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+                    hint=f"did you mean {close!r}?" if close else "see: edgecron list",
                 )
 
 

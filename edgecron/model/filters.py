@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Protocol, TypeVar
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass
 from edgecron.model.choices import Cause, Reason, Status
@@ -223,8 +223,8 @@ def _hint_of(key: str) -> str:
 
 def _meant(written: str, known: tuple[str, ...]) -> str | None:
     begun = [one for one in known if written and one.startswith(written)]
-    near = begun or get_close_matches(written[:40], known, n=1)
-    return f"did you mean {near[0]}?" if near else None
+    near = begun[0] if begun else suggest(written[:40], known)
+    return f"did you mean {near}?" if near else None
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -54,6 +54,21 @@ class ClockState:
     set_by_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockMarks:
+    """What a database has recorded about the clock and zones; None if nothing.
+
+    `local_timezone` names the machine's zone whose rules gave the stored times. The clock was last
+    set at `set_at_ms` (the new time) by `set_by_ms` (negative: back).
+    """
+
+    trusted_high_ms: int | None
+    tzdata_version: str | None
+    local_timezone: str | None
+    set_at_ms: int | None = None
+    set_by_ms: int | None = None
+
+
 def resolve_mark_ms(stored_ms: int | None) -> int:
     """The instant that has certainly passed: the trusted mark, or the release if that is later."""
     return BUILT_MS if stored_ms is None else max(BUILT_MS, stored_ms)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
 from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
@@ -271,8 +271,8 @@ def check_upstreams(
 
 
 def _missing(name: str, upstream: str, names: Collection[str]) -> InvalidTrigger:
-    close = get_close_matches(upstream, names, n=1)
+    close = suggest(upstream, names)
     return InvalidTrigger(
         f"schedule {name!r} comes after {upstream!r}, which is not there",
-        hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+        hint=f"did you mean {close!r}?" if close else "see: edgecron list",
     )

@@ -215,18 +215,3 @@ class EnginePresence(NamedTuple):
     stopped_ms: int | None
     seen_ms: int | None
     has_died: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockMarks:
-    """What a database has recorded about the clock and zones; None if nothing.
-
-    `local_timezone` names the machine's zone whose rules gave the stored times. The clock was last
-    set at `set_at_ms` (the new time) by `set_by_ms` (negative: back).
-    """
-
-    trusted_high_ms: int | None
-    tzdata_version: str | None
-    local_timezone: str | None
-    set_at_ms: int | None = None
-    set_by_ms: int | None = None

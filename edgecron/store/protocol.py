@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from edgecron.model.engine import EngineInfo, Offers
     from edgecron.model.run import Reported
     from edgecron.model.schedule import ScheduleSpec
-    from edgecron.planning.corrections import KeptTimes, Retimed
+    from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed
     from edgecron.planning.next_fire import Due, Missed
     from edgecron.planning.retention import Limits, Removed
     from edgecron.store.contract import (
         BootDecision,
         ClaimBatch,
-        ClockMarks,
         Decision,
         Ended,
         EnginePresence,

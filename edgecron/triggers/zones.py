@@ -11,9 +11,9 @@ from _thread import _local  # what `threading` gives, which takes 1 ms to load
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import UnknownTimezone
 from edgecron.triggers.tzif import DAY_S, History, Spans, read_history, rule_content
 
@@ -144,6 +144,8 @@ def local_zone_mark(etc: str = _ETC) -> str:
     name = local_zone_name(etc)
     if name != _LOCALTIME:
         return name
+    from hashlib import blake2b  # 2.6 ms, for zones without a name
+
     try:
         content = _read(os.path.join(etc, "localtime"))
     except OSError:
@@ -270,17 +272,16 @@ def _content(resolved: str) -> bytes:
 
 
 def _unknown(name: str) -> UnknownTimezone:
-    from difflib import get_close_matches
-
     shown = ascii(name) if len(name) <= 80 else f"{name[:60]!a}... ({len(name)} long)"
     message = f"timezone {shown} is unknown, expected an IANA name such as Europe/Berlin"
     by_lower = {known.lower(): known for known in zone_names()}
     lower = name[:80].lower().replace(" ", "_")
-    near = get_close_matches(lower, by_lower, n=1, cutoff=0.6)
-    if not near:
+    near = suggest(lower, by_lower)
+    if near is None:
         by_city = {known.rpartition("/")[2]: known for known in by_lower}
-        near = [by_city[city] for city in get_close_matches(lower, by_city, n=1, cutoff=0.8)]
-    hint = f"did you mean {by_lower[near[0]]}?" if near else "write an IANA name, local or UTC"
+        city = suggest(lower, by_city, cutoff=0.8)
+        near = None if city is None else by_city[city]
+    hint = f"did you mean {by_lower[near]}?" if near else "write an IANA name, local or UTC"
     return UnknownTimezone(message, hint=hint)
 
 

@@ -19,7 +19,6 @@ from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
-from edgecron.store.sqlite.store import SqliteStore, open_store
 from tests.simulation.daemons import BUSY_WAIT_S
 from tests.simulation.machine import Machine
 from tests.simulation.people import triggers_of
@@ -28,18 +27,6 @@ from tests.simulation.witness import Asked
 
 ACTIVE = (Status.QUEUED, Status.RUNNING)
 NEVER = "at 2100-01-01T00:00:00Z"
-
-
-class CommandLine(Client):
-    """The embedding face as a verb has it, whose patience with locks is virtual."""
-
-    @property
-    def store(self) -> SqliteStore:
-        if self._open_store is None:
-            self._open_store = open_store(
-                self.path, now_ms=self._clock.now_ms(), busy_wait_s=BUSY_WAIT_S
-            )
-        return self._open_store
 
 
 class People:
@@ -66,7 +53,7 @@ class People:
         self.outcomes[verb] += 1
 
         def work() -> None:
-            client = CommandLine(Path(machine.path), clock=machine.clock)
+            client = Client(Path(machine.path), clock=machine.clock, busy_wait_s=BUSY_WAIT_S)
             try:
                 act(client)
             except EdgecronError as error:

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Hold
-from edgecron.planning.corrections import HOUR_MS, KeptTimes, Retimed
+from edgecron.planning.corrections import HOUR_MS, ClockMarks, KeptTimes, Retimed
 from edgecron.planning.next_fire import NextFire
-from edgecron.store.contract import ClockMarks
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.corrections import FIRST_MS, LARGE_MS, KeptTimes, Retimed
+from edgecron.planning.corrections import FIRST_MS, LARGE_MS, ClockMarks, KeptTimes, Retimed
 from edgecron.planning.next_fire import Missed, NextFire
-from edgecron.store.contract import ClockMarks
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.row_batches import record_missed
 
@@ -34,41 +33,6 @@ _MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
      ORDER BY r.revision DESC LIMIT 1),
     (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id)))"""
 _CALENDAR = _HAS_KIND.format(kinds="'cron', 'at'", more="")
-
-
-def find_clock_marks(database: Database) -> ClockMarks:
-    """What the database has recorded about the clock and zones."""
-    row = database.row(
-        """SELECT trusted_high_at, tzdata_version, local_timezone, clock_set_at, clock_set_by_ms
-           FROM meta"""
-    )
-    assert row is not None
-    return ClockMarks(
-        trusted_high_ms=row[0],
-        tzdata_version=row[1],
-        local_timezone=row[2],
-        set_at_ms=row[3],
-        set_by_ms=row[4],
-    )
-
-
-def note_clock_set(database: Database, *, at_ms: int, by_ms: int) -> None:
-    """Record that the clock was set: when, by the new time, and by how much."""
-    with database.transaction():
-        database.change(
-            "UPDATE meta SET clock_set_at = :at, clock_set_by_ms = :by",
-            {"at": at_ms, "by": by_ms},
-        )
-
-
-def note_trusted(database: Database, mark_ms: int, *, was_ms: int | None) -> bool:
-    """Move the trusted mark; False if another engine has moved it."""
-    with database.transaction():
-        changed = database.change(
-            "UPDATE meta SET trusted_high_at = :mark WHERE trusted_high_at IS :was",
-            {"mark": mark_ms, "was": was_ms},
-        )
-    return changed == 1
 
 
 def find_last_id(database: Database) -> int:

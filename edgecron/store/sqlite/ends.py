@@ -30,6 +30,7 @@ from edgecron.store.sqlite.follow_ups import follow_up
 from edgecron.store.sqlite.limits import is_any_waiting
 from edgecron.store.sqlite.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
 from edgecron.store.sqlite.queue import fill
+from edgecron.store.sqlite.schedules import find_state
 
 _CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then the bytes
 _LEAST_COMPRESSED = 256  # below it the page is written whole anyway
@@ -153,23 +154,6 @@ def write_state(database: Database, schedule_id: int, changes: Mapping[str, str 
                    WHERE state.value IS NOT excluded.value""",
             [{"schedule": schedule_id, "key": key, "value": value} for key, value in kept],
         )
-
-
-def find_state(database: Database, schedule_id: int) -> dict[str, str]:
-    """Return the state of a schedule: JSON texts by key, in the order of keys."""
-    rows = database.rows(
-        "SELECT key, value FROM state WHERE schedule_id = :schedule ORDER BY key",
-        {"schedule": schedule_id},
-    )
-    return dict(rows)
-
-
-def count_state(database: Database, schedule_id: int) -> int:
-    """Count the keys of a schedule's state."""
-    [(count,)] = database.rows(
-        "SELECT count(*) FROM state WHERE schedule_id = :schedule", {"schedule": schedule_id}
-    )
-    return int(count)
 
 
 _END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,

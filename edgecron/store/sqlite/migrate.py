@@ -8,18 +8,15 @@ from __future__ import annotations
 import json
 import os
 from typing import Any
-from uuid import uuid4
 
 import apsw
 
 import edgecron
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.damage import find_orphans, is_repairable, orphan_words, repair
 from edgecron.store.sqlite.database_file import APPLICATION_ID
 from edgecron.store.sqlite.rows import SPEC_COLUMNS
 from edgecron.store.sqlite.statements import too_new
-from edgecron.store.sqlite.whole_file import keep_copy, rebuilding
 
 SCRIPTS = (
     "0001_foundation.sql",
@@ -113,6 +110,9 @@ def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> No
     can't be copied or brought up to date: then it has not changed.
     """
     if _version_of(database) != SCHEMA_VERSION:
+        # Each command opens a database, but few bring one up to date.
+        from edgecron.store.sqlite.whole_file import rebuilding
+
         with rebuilding(database), database.transaction():
             _bring_up(database, now_ms=now_ms, seed=seed)
     database.expect_version(SCHEMA_VERSION)
@@ -143,6 +143,8 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
         database.change(_DROP_EDITED)
         refuse_planted(database)
         first_step = _first_step(database, version)
+        from edgecron.store.sqlite.whole_file import keep_copy
+
         keep_copy(database, suffix=f".v{version}-backup")
     else:
         first_step = 1
@@ -161,6 +163,8 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
 
 def _repair_orphans(database: Database) -> None:
     """Repair rows that refer to missing ones, if that loses no history. The copy has them still."""
+    from edgecron.store.sqlite.damage import find_orphans, is_repairable, orphan_words, repair
+
     orphans = find_orphans(database.rows)
     lasting = [one for one in orphans if not is_repairable(one)]
     if lasting:
@@ -170,6 +174,8 @@ def _repair_orphans(database: Database) -> None:
 
 
 def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
+    from uuid import uuid4
+
     database.change(f"PRAGMA application_id = {APPLICATION_ID}")
     database.change(
         """INSERT INTO meta (id, uuid, seed, created_at, created_by)

@@ -6,14 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from difflib import get_close_matches
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import NotFound, Unreadable
 from edgecron.base.units import to_ms
 from edgecron.model.listing import SchedulePage
-from edgecron.model.measures import Recurrence
 from edgecron.model.schedule import Schedule
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, unreadable
@@ -75,10 +74,10 @@ def get_schedule(database: Database, name: str) -> Schedule:
     """The schedule of this name. Raises NotFound, which suggests a similar name."""
     found = find_schedule(database, name)
     if found is None:
-        close = get_close_matches(name, find_names(database), n=1)
+        close = suggest(name, find_names(database))
         raise NotFound(
             f"there is no schedule {name!r}",
-            hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+            hint=f"did you mean {close!r}?" if close else "see: edgecron list",
         )
     return found
 
@@ -294,6 +293,23 @@ def compiled_of(database: Database, schedule: Schedule) -> str:
     return str(row[0])
 
 
+def find_state(database: Database, schedule_id: int) -> dict[str, str]:
+    """Return the state of a schedule: JSON texts by key, in the order of keys."""
+    rows = database.rows(
+        "SELECT key, value FROM state WHERE schedule_id = :schedule ORDER BY key",
+        {"schedule": schedule_id},
+    )
+    return dict(rows)
+
+
+def count_state(database: Database, schedule_id: int) -> int:
+    """Count the keys of a schedule's state."""
+    [(count,)] = database.rows(
+        "SELECT count(*) FROM state WHERE schedule_id = :schedule", {"schedule": schedule_id}
+    )
+    return int(count)
+
+
 def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
     """Find schedules. Raises Unreadable with the name of the first unreadable one."""
     found, bad = _find_readable(database, where, params)
@@ -334,25 +350,3 @@ def _read(database: Database, where: str, params: dict[str, Any]) -> list[Schedu
     ):
         scopes[schedule_id].append((kind, scope_id))
     return [schedule_of(row, tuple(scopes[row["id"]])) for row in rows]
-
-
-def find_recurring(
-    database: Database, *, after_id: int, limit: int
-) -> tuple[list[Recurrence], int | None]:
-    """A page of the schedules with times to come, and the id after which the next page begins.
-
-    The id is None for the last page.
-    """
-    rows = database.rows(
-        """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
-               max_runs - planned_count, after_end_ms,
-               CAST(round(jitter_s * 1000) AS INTEGER)
-           FROM schedules
-           WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
-               AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)
-               AND vanished_at IS NULL
-           ORDER BY id LIMIT :limit""",
-        {"after": after_id, "limit": limit},
-    )
-    following = rows[-1][0] if len(rows) == limit else None
-    return [Recurrence._make(row[1:]) for row in rows], following

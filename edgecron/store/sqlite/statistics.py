@@ -15,6 +15,7 @@ from edgecron.model.measures import (
     Histogram,
     MeasuredSchedule,
     OfSchedule,
+    Recurrence,
     histogram_of,
 )
 from edgecron.store.sqlite.connection import Database
@@ -253,3 +254,25 @@ def _first_id(database: Database, *, since_ms: int) -> int:
         else:
             low = middle + 1
     return low
+
+
+def find_recurring(
+    database: Database, *, after_id: int, limit: int
+) -> tuple[list[Recurrence], int | None]:
+    """A page of the schedules with times to come, and the id after which the next page begins.
+
+    The id is None for the last page.
+    """
+    rows = database.rows(
+        """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
+               max_runs - planned_count, after_end_ms,
+               CAST(round(jitter_s * 1000) AS INTEGER)
+           FROM schedules
+           WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
+               AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)
+               AND vanished_at IS NULL
+           ORDER BY id LIMIT :limit""",
+        {"after": after_id, "limit": limit},
+    )
+    following = rows[-1][0] if len(rows) == limit else None
+    return [Recurrence._make(row[1:]) for row in rows], following

@@ -15,18 +15,16 @@ from edgecron.store.sqlite import (
     ends,
     engines,
     explanations,
-    history,
     limits,
     manual_runs,
     queue,
     retention,
     revisions,
     schedule_changes,
-    schedule_lists,
-    schedules,
+    statistics,
 )
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.migrate import migrate, refuse_planted
+from edgecron.store.sqlite.reading_store import ReadingStore, open_as
 
 # 4 MB of log. With 1 MB, a thousand runs at once wrote a quarter of their bytes twice. With many
 # more, readers search long logs.
@@ -41,22 +39,18 @@ def open_store(
     busy_wait_s: float = 30.0,
     seed: bytes | None = None,
 ) -> SqliteStore:
-    """Open a database and bring it to this edgecron's schema. Raises the errors of `Database`.
-
-    A new database gets this `seed`; None is a random one. Only tests give one.
-    """
-    store = SqliteStore(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
-    try:
-        migrate(store, now_ms=now_ms, seed=seed)
-        refuse_planted(store)
-        store.read_identity()
-    except BaseException:
-        store.close()
-        raise
-    return store
+    """Open a database for an engine or a client that writes; see `open_as`."""
+    return open_as(
+        SqliteStore,
+        path,
+        now_ms=now_ms,
+        must_exist=must_exist,
+        busy_wait_s=busy_wait_s,
+        seed=seed,
+    )
 
 
-class SqliteStore(Database):
+class SqliteStore(ReadingStore):
     """The store of one thread: `protocol.Store`, and more for clients."""
 
     _checkpointer: Database | None = None  # open while the log has pages to move
@@ -151,9 +145,6 @@ class SqliteStore(Database):
 
     # Clock, zones and corrections of times.
 
-    find_clock_marks = corrections.find_clock_marks
-    note_clock_set = corrections.note_clock_set
-    note_trusted = corrections.note_trusted
     find_last_schedule_id = corrections.find_last_id
     find_misdated = corrections.find_misdated
     find_intervals = corrections.find_intervals
@@ -165,35 +156,11 @@ class SqliteStore(Database):
     bring_back_queued = corrections.bring_back_queued
     bring_back_successes = corrections.bring_back_successes
 
-    # Schedules.
+    # Definitions, and changes of schedules.
 
-    get_schedule = schedules.get_schedule
-    find_schedule = schedules.find_schedule
-    find_id = schedules.find_id
-    find_ids_of_name = schedules.find_ids_of_name
-    find_last_removed = schedules.find_last_removed
-    find_schedules = schedules.find_schedules
-    find_schedule_page = schedules.find_schedule_page
-    find_each_schedule = schedules.find_each_schedule
-    find_names = schedules.find_names
-    find_names_in_queue = schedules.find_names_in_queue
-    find_upstreams = schedules.find_upstreams
-    find_needs = schedules.find_needs
-    coming_schedules = schedules.coming_schedules
-    count_waiting = schedules.count_waiting
-    is_decided_early = schedules.is_decided_early
-    has_active = schedules.has_active
-    compiled_of = schedules.compiled_of
-    find_recurring = schedules.find_recurring
-    find_standings = schedule_lists.find_standings
-    count_schedules = schedule_lists.count_schedules
-    find_failing = schedule_lists.find_failing
     find_prospects = explanations.find_prospects
+    find_recurring = statistics.find_recurring
     find_origins = revisions.find_origins
-    find_removals = history.find_removals
-
-    # Changes of schedules.
-
     insert_schedules = schedule_changes.insert_schedules
     update_schedule = schedule_changes.update_schedule
     pause_schedule = schedule_changes.pause_schedule
@@ -211,21 +178,10 @@ class SqliteStore(Database):
     find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
 
-    # Runs, their output and reports.
-
-    find_execution = history.find_execution
-    find_executions = history.find_executions
-    find_waiting = history.find_waiting
-    find_later = history.find_later
-    find_next_attempt = history.find_next_attempt
-    last_execution_of = history.last_execution_of
-    count_active = history.count_active
-    is_removed = history.is_removed
+    # Output and reports of runs.
     find_output = ends.find_output
     note_progress = ends.note_progress
     report_progress = ends.report_progress
-    find_state = ends.find_state
-    count_state = ends.count_state
 
     # Retention.
 

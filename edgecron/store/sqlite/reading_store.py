@@ -1,0 +1,88 @@
+"""ReadingStore: what front ends read of schedules and runs, without the code that writes.
+
+A command that only reads, such as `edgecron list`, starts in two thirds of the time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from edgecron.store.sqlite import clock_marks, history, schedule_lists, schedules
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.migrate import migrate, refuse_planted
+
+
+class ReadingStore(Database):
+    """The reads of one thread. Each method is a function that takes the connection first."""
+
+    # Schedules.
+
+    get_schedule = schedules.get_schedule
+    find_schedule = schedules.find_schedule
+    find_id = schedules.find_id
+    find_ids_of_name = schedules.find_ids_of_name
+    find_last_removed = schedules.find_last_removed
+    find_schedules = schedules.find_schedules
+    find_schedule_page = schedules.find_schedule_page
+    find_each_schedule = schedules.find_each_schedule
+    find_names = schedules.find_names
+    find_names_in_queue = schedules.find_names_in_queue
+    find_upstreams = schedules.find_upstreams
+    find_needs = schedules.find_needs
+    coming_schedules = schedules.coming_schedules
+    count_waiting = schedules.count_waiting
+    is_decided_early = schedules.is_decided_early
+    has_active = schedules.has_active
+    compiled_of = schedules.compiled_of
+    find_standings = schedule_lists.find_standings
+    count_schedules = schedule_lists.count_schedules
+    find_failing = schedule_lists.find_failing
+    find_removals = history.find_removals
+    find_state = schedules.find_state
+    count_state = schedules.count_state
+
+    # Runs.
+
+    find_execution = history.find_execution
+    find_executions = history.find_executions
+    find_waiting = history.find_waiting
+    find_later = history.find_later
+    find_next_attempt = history.find_next_attempt
+    last_execution_of = history.last_execution_of
+    count_active = history.count_active
+    is_removed = history.is_removed
+
+    # The clock.
+
+    find_clock_marks = clock_marks.find_clock_marks
+    note_clock_set = clock_marks.note_clock_set
+    note_trusted = clock_marks.note_trusted
+
+
+StoreT = TypeVar("StoreT", bound=ReadingStore)
+
+
+def open_as(
+    kind: type[StoreT],
+    path: Path,
+    *,
+    now_ms: int,
+    must_exist: bool = False,
+    busy_wait_s: float = 30.0,
+    seed: bytes | None = None,
+) -> StoreT:
+    """Open a database as this kind of store, and bring it to this edgecron's schema.
+
+    A new database gets this `seed`; None is a random one. Only tests give one. Raises the errors of
+    `Database`.
+    """
+    store = kind(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
+    try:
+        migrate(store, now_ms=now_ms, seed=seed)
+        refuse_planted(store)
+        store.read_identity()
+    except BaseException:
+        store.close()
+        raise
+    return store
