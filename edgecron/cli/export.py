@@ -27,7 +27,7 @@ from edgecron.formats.option_texts import is_secret_name
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
-    from edgecron.model.schedule import Schedule
+    from edgecron.model.schedule import Definition
 
 USAGE = "[NAME...] [-o FILE] [--crontab|--json]"
 
@@ -45,7 +45,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--crontab and --json are both given, expected one of them")
     schedules = _find(cli, args.names)
     if cli.is_json:
-        objects = [{"name": one.name, **schedule_table(one)} for one in schedules]
+        objects = [{"name": one.spec.name, **schedule_table(one)} for one in schedules]
         cli.put_json(objects)
         return 0
     if args.crontab:
@@ -59,12 +59,12 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _find(cli: Session, names: list[str]) -> list[Schedule]:
+def _find(cli: Session, names: list[str]) -> list[Definition]:
     client = cli.client(must_exist=True)
     if names:
-        return [client.schedule(name) for name in dict.fromkeys(names)]
+        return [client.schedule(name).definition for name in dict.fromkeys(names)]
     found = cli.find_client()
-    schedules = [] if found is None else found.schedules()
+    schedules = [] if found is None else found.definitions()
     if not schedules:
         cli.say(f"edgecron: no schedules in {client.place}: nothing is exported")
     return schedules
@@ -83,11 +83,11 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
         sys.stdout.buffer.flush()
 
 
-def _warn_of_secrets(cli: Session, schedules: list[Schedule]) -> None:
+def _warn_of_secrets(cli: Session, schedules: list[Definition]) -> None:
     for schedule in schedules:
         for name in schedule.spec.job.env:
             if is_secret_name(name):
                 cli.warn(
-                    f"schedule {schedule.name}: {name} looks like a secret, and is written in the"
-                    " open; put secrets into a file for env_file"
+                    f"schedule {schedule.spec.name}: {name} looks like a secret, and is written in"
+                    " the open; put secrets into a file for env_file"
                 )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Standing,
     )
     from edgecron.model.run import Execution
-    from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
+    from edgecron.model.schedule import Definition, Imported, Schedule, ScheduleSpec
     from edgecron.planning.backfill import Backfill
     from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
@@ -102,6 +102,12 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Stop following."""
+
+    def definitions(self) -> list[Definition]:
+        """Return what documents say of all schedules, by name: cheaper than `schedules`.
+
+        Raises Unreadable if one of them can't be read.
+        """
 
     def schedule_page(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from edgecron.model.filters import Filter
     from edgecron.model.listing import Choice, SortBy, Standing
     from edgecron.model.run import Execution
-    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
     from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.views.busy import WeekHeat
@@ -152,6 +152,9 @@ class RemoteClient:
         for name in page.unreadable:
             self.schedule(name)  # raises what is wrong with it
         return page.schedules
+
+    def definitions(self) -> list[Definition]:
+        return [schedule.definition for schedule in self.schedules()]
 
     def schedule_page(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         SchedulePage,
         Standing,
     )
-    from edgecron.model.schedule import Schedule
+    from edgecron.model.schedule import Definition, Schedule
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.next_fire import Timing
     from edgecron.triggers import Trigger
@@ -51,6 +51,10 @@ class Schedules(OpenDatabase):
         return self.store.find_schedules(
             choice, now_ms=self._clock.now_ms(), after=after, limit=limit
         )
+
+    def definitions(self) -> list[Definition]:
+        """Return what documents say of all schedules, by name: cheaper than `schedules`."""
+        return self.store.find_definitions()
 
     def schedule_page(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None

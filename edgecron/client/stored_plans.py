@@ -164,7 +164,7 @@ class PlanMemory:
         """Return a digest of everything the plan depends on; None if a schedule can't be read."""
         digest = sha256(self._asked)
         with suppress(Unreadable):  # The plan itself reports it.
-            for text in self._client.store.definitions():
+            for text in self._client.store.definition_texts():
                 digest.update(text.encode())
             return digest.hexdigest()
         return None

@@ -18,7 +18,7 @@ from edgecron.formats.crontab_lines import (
 )
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
 from edgecron.model.options import JOB_OPTIONS, Job, Policies
-from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 
 _BOOT = "on boot"
 _MACROS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
@@ -53,12 +53,12 @@ class _Unsayable(Exception):
     """The reason why a schedule has no line."""
 
 
-def write_crontab(schedules: Iterable[Schedule], *, owner: str) -> str:
+def write_crontab(schedules: Iterable[Schedule | Definition], *, owner: str) -> str:
     """Write the crontab of a user, `owner`, with a paragraph for each schedule."""
     return "\n".join([_HEAD, *(_paragraph(schedule, owner) for schedule in schedules)])
 
 
-def _paragraph(schedule: Schedule, owner: str) -> str:
+def _paragraph(schedule: Schedule | Definition, owner: str) -> str:
     spec = schedule.spec
     title = spec.name
     if spec.description is not None:

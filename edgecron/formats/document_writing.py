@@ -22,7 +22,7 @@ from edgecron.model.options import (
     Part,
     Policies,
 )
-from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
 
@@ -30,6 +30,7 @@ LOCAL = "local"  # the time zone if a document names none
 TRIGGERS = ("cron", "every", "at", "on_boot", "after")
 JOBS = {kind.value: kind for kind in JobKind}
 _TRIGGER_KEYS = {"every": "every", "at": "at", "on": "on_boot", "after": "after"}
+_ORDER = {key: place for place, key in enumerate(OPTIONS)}.__getitem__
 _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
@@ -50,7 +51,7 @@ def trigger_key(text: str) -> str:
     return _TRIGGER_KEYS.get(text.partition(" ")[0].lower(), "cron")
 
 
-def schedule_table(schedule: Schedule) -> Table:
+def schedule_table(schedule: Schedule | Definition) -> Table:
     """Write the keys of a stored schedule, with its pause without end and its group's limit."""
     return spec_table(
         schedule.spec, is_enabled=schedule.enabled, group_most=schedule.group_max_running
@@ -84,7 +85,7 @@ def spec_table(
     for key, instant in (("from", spec.from_at), ("until", spec.until_at)):
         if instant is not None:
             table[key] = format_instant(instant)
-    return {key: table[key] for key in OPTIONS if key in table}
+    return {key: table[key] for key in sorted(table, key=_ORDER)}
 
 
 def _triggers(spec: ScheduleSpec) -> Table:
@@ -143,11 +144,14 @@ _FOR_PROGRAMS = ("callable", "queue")  # not for people who edit a command
 _COLUMN = 40  # at which the words about a key begin
 
 
-def write_document(schedules: Iterable[Schedule], *, comments: Iterable[str] = ()) -> str:
+def write_document(
+    schedules: Iterable[Schedule | Definition], *, comments: Iterable[str] = ()
+) -> str:
     """Write a document of schedules, in their order, below comment lines."""
     head = [f"# {line}".rstrip() for line in comments]
     tables = [
-        write_table((SCHEDULES, schedule.name), schedule_table(schedule)) for schedule in schedules
+        write_table((SCHEDULES, schedule.spec.name), schedule_table(schedule))
+        for schedule in schedules
     ]
     return "\n".join(["".join(f"{line}\n" for line in head), *tables] if head else tables)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from edgecron.base.checks import check_aware, check_name, check_range, check_text
 from edgecron.base.errors import InvalidInput
-from edgecron.base.values import dataclass, field
+from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, Status
 from edgecron.model.engine import offer_of
 from edgecron.model.options import Job, Policies
@@ -56,6 +56,14 @@ class ScheduleSpec:
             raise InvalidInput("until is not later than from")
 
 
+class Definition(NamedTuple):
+    """Everything that a document says of a schedule."""
+
+    spec: ScheduleSpec
+    enabled: bool
+    group_max_running: int | None  # the limit of its group; None is no limit
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """A schedule in the database: its specification, its past and its next fire."""
@@ -90,6 +98,10 @@ class Schedule:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def definition(self) -> Definition:
+        return Definition(self.spec, self.enabled, self.group_max_running)
 
     @property
     def offer(self) -> str:

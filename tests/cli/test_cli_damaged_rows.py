@@ -185,4 +185,9 @@ def test_a_schedule_that_can_not_be_read_hides_no_other(
     assert (past.code, "cancelled" in past.out) == (0, True)
     assert bad in stats.out
     assert status.code == 0
-    assert edgecron("export").err.startswith(f"edgecron: what is stored of schedule '{bad}'")
+    # A document says nothing of errors, but a schedule's definition has to be readable.
+    assert all(f"[schedules.{name}]" in edgecron("export").out for name in both)
+    change(database, f"UPDATE schedules SET description = {NOT_UTF_8} WHERE name = '{bad}'")
+    exported = edgecron("export")
+    assert (exported.code, exported.out) == (5, "")
+    assert exported.err.startswith(f"edgecron: what is stored of schedule '{bad}'")

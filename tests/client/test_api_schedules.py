@@ -542,6 +542,22 @@ def test_what_comes_next_is_found_without_looking_at_what_comes_later(
     assert (first.schedule, seen) == ("s0", ["s0"])
 
 
+def test_definitions_are_those_of_the_schedules(client: Client) -> None:
+    client.add(make_spec("b", "30 * * * *", group="disk", scopes=(("host", "x"), ("host", "y"))))
+    client.add(replace(make_spec("a", "on boot"), until_at=at(12)))
+    client.add(make_spec("gone", "@daily"))
+    client.store.set_group_limit("disk", 2)
+    client.pause("b")
+    client.remove("gone")
+
+    listed = client.definitions()
+
+    assert listed == [schedule.definition for schedule in client.schedules()]
+    assert [(one.spec.name, one.enabled) for one in listed] == [("a", True), ("b", False)]
+    assert [one.group_max_running for one in listed] == [None, 2]
+    assert listed[1].spec.scopes == (("host", "x"), ("host", "y"))
+
+
 def test_how_a_schedule_stands_in_a_list_is_how_it_stands_by_itself(client: Client) -> None:
     client.add(make_spec("b", "30 * * * *", "every 2h", max_runs=3))
     client.add(replace(make_spec("a", "on boot"), until_at=at(12)))

@@ -88,6 +88,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     backup = client.schedule("backup")
 
     assert remote.schedules() == client.schedules()
+    assert remote.definitions() == client.definitions()
     assert remote.standings() == client.standings()
     assert remote.schedule("backup") == backup
     assert remote.count_schedules() == (2, 0, 0)

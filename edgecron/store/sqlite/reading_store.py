@@ -24,6 +24,7 @@ class ReadingStore(Database):
     find_ids_of_name = schedules.find_ids_of_name
     find_last_removed = schedules.find_last_removed
     find_schedules = schedules.find_schedules
+    find_definitions = schedules.find_definitions
     find_schedule_page = schedules.find_schedule_page
     find_each_schedule = schedules.find_each_schedule
     find_names = schedules.find_names

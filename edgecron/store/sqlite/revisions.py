@@ -210,7 +210,7 @@ def finish_apply(database: Database) -> None:
         database.change("DELETE FROM pending_apply")
 
 
-def definitions(database: Database) -> Iterator[str]:
+def definition_texts(database: Database) -> Iterator[str]:
     """Yield everything a document can define of schedules, as JSON texts in a fixed order."""
     for select in (
         f"""SELECT json_array({_DEFINED}) FROM schedules NOT INDEXED

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -21,7 +20,7 @@ from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionType, Policies
 from edgecron.model.run import Execution, read_progress
-from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.store.sqlite.statements import RESTORE
 
 # The columns of a definition. A revision's snapshot is a JSON object of them.
@@ -88,7 +87,7 @@ def spec_columns(
 
 def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
     """The specification from its columns. Raises Unreadable if they make no sense."""
-    with _readable("schedule", name=columns.get("name")):
+    try:
         kind = JobKind(columns["kind"])
         job_text: str = columns["job"]
         return ScheduleSpec(
@@ -110,12 +109,21 @@ def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSp
             until_at=_instant(columns["until_at"]),
             max_runs=columns["max_runs"],
         )
+    except SENSELESS as error:
+        raise unreadable("schedule", error, name=columns.get("name")) from error
+
+
+def definition_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Definition:
+    """What a document says of a schedule. Raises Unreadable."""
+    return Definition(
+        spec_of(columns, scopes), bool(columns["enabled"]), columns["group_max_running"]
+    )
 
 
 def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedule:
     """A schedule from its columns and the limit of its group. Raises Unreadable."""
     spec = spec_of(columns, scopes)
-    with _readable("schedule", name=spec.name):
+    try:
         return Schedule(
             id=columns["id"],
             spec=spec,
@@ -144,11 +152,13 @@ def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedu
             is_active=bool(columns["is_active"]),
             gone_upstreams=tuple((columns["gone_upstreams"] or "").split()),
         )
+    except SENSELESS as error:
+        raise unreadable("schedule", error, name=spec.name) from error
 
 
 def execution_of(row: tuple[Any, ...]) -> Execution:
     """A run from EXECUTION_COLUMNS and the name of its schedule. Raises Unreadable."""
-    with _readable(f"run {row[0]}"):
+    try:
         columns = dict(zip((*EXECUTION_COLUMNS, "schedule"), row, strict=True))
         for name in (
             "plan_at", "due_at", "wait_until", "queued_at", "claimed_at", "cancel_requested_at",
@@ -161,11 +171,13 @@ def execution_of(row: tuple[Any, ...]) -> Execution:
         columns["reason"] = None if columns["reason"] is None else Reason(columns["reason"])
         columns["flags"] = tuple(json.loads(columns["flags"] or "[]"))
         return Execution(**columns)
+    except SENSELESS as error:
+        raise unreadable(f"run {row[0]}", error) from error
 
 
 def engine_of(row: tuple[Any, ...]) -> EngineInfo:
     """An engine from its columns, in the order of EngineInfo. Raises Unreadable."""
-    with _readable(f"engine {row[0]}"):
+    try:
         return EngineInfo(
             id=row[0],
             key=row[1],
@@ -180,6 +192,8 @@ def engine_of(row: tuple[Any, ...]) -> EngineInfo:
             max_running=row[10],
             local_timezone=row[11],
         )
+    except SENSELESS as error:
+        raise unreadable(f"engine {row[0]}", error) from error
 
 
 def needs_of(column: str) -> tuple[str, ...]:
@@ -268,15 +282,6 @@ def _dump(value: object) -> str:
 
 
 _MOST_SHOWN = 200
-
-
-@contextmanager
-def _readable(what: str, *, name: object = None) -> Iterator[None]:
-    """Raise Unreadable if stored values make no sense."""
-    try:
-        yield
-    except SENSELESS as error:
-        raise unreadable(what, error, name=name) from error
 
 
 def unreadable(what: str, error: BaseException, *, name: object = None) -> Unreadable:

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from heapq import merge
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import NotFound, Unreadable
 from edgecron.base.units import to_ms
 from edgecron.model.listing import SchedulePage
-from edgecron.model.schedule import Schedule
+from edgecron.model.schedule import Definition, Schedule
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, unreadable
+from edgecron.store.sqlite.rows import (
+    KEPT_COLUMNS,
+    SPEC_COLUMNS,
+    definition_of,
+    schedule_of,
+    unreadable,
+)
 from edgecron.store.sqlite.schedule_lists import IDLE_COLUMNS, page_where
 
 if TYPE_CHECKING:
     from edgecron.model.listing import Choice
 
 
-_IDLE_NAMES = ("is_done", "is_active", "gone_upstreams")
-_OWN_COLUMNS = (*(name for name in SPEC_COLUMNS if name != "compiled"), *KEPT_COLUMNS)
-_ALL_COLUMNS = (*_OWN_COLUMNS, *_IDLE_NAMES, "group_max_running")
+_T = TypeVar("_T")
+# Names of columns, each with its SQL.
+_DEFINED = {
+    **{name: name for name in ("id", *SPEC_COLUMNS, "enabled") if name != "compiled"},
+    "group_max_running": (
+        "(SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)"
+    ),
+}
+_ALL = {
+    **_DEFINED,
+    **{name: name for name in KEPT_COLUMNS},
+    **dict(zip(("is_done", "is_active", "gone_upstreams"), IDLE_COLUMNS, strict=True)),
+}
 # The schedules that `doctor` must read, found by indexes alone.
 _TO_CHECK = """
     SELECT id FROM schedules INDEXED BY schedules_broken
@@ -40,9 +56,6 @@ _TO_CHECK = """
         WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most)"""
 _FIRST_PAGE, _PAGE = 20, 500
 _BEFORE_ALL_MS = -(1 << 62)
-_SELECT = f"""SELECT {", ".join((*_OWN_COLUMNS, *IDLE_COLUMNS))},
-    (SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)
-    FROM schedules"""
 
 
 def find_upstreams(database: Database) -> list[tuple[str, str]]:
@@ -66,7 +79,9 @@ def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
 
 def find_schedule(database: Database, name: str) -> Schedule | None:
     """The schedule of this name, or None."""
-    found = _find(database, " WHERE name = :name AND deleted_at IS NULL", {"name": name})
+    found = _find(
+        database, " WHERE name = :name AND deleted_at IS NULL", {"name": name}, read=_read_schedules
+    )
     return found[0] if found else None
 
 
@@ -109,6 +124,7 @@ def find_last_removed(database: Database, name: str | None) -> list[tuple[Schedu
         database,
         " WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY name",
         {"ids": json.dumps(list(states))},
+        read=_read_schedules,
     )
     return [(schedule, states[schedule.id]) for schedule in found]
 
@@ -123,7 +139,12 @@ def find_schedules(
 ) -> list[Schedule]:
     """Schedules by name: all, a choice as of `now_ms`, or a page of either."""
     where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
-    return _find(database, f" {where}", params)
+    return _find(database, f" {where}", params, read=_read_schedules)
+
+
+def find_definitions(database: Database) -> list[Definition]:
+    """What documents say of all schedules, by name: three fifths of the time for the schedules."""
+    return _find(database, " WHERE deleted_at IS NULL ORDER BY name", {}, read=_read_definitions)
 
 
 def find_each_schedule(
@@ -137,7 +158,7 @@ def find_each_schedule(
     where = "WHERE deleted_at IS NULL"
     if most is not None and _count(database) > most:
         where += f" AND id IN ({_TO_CHECK}) ORDER BY name LIMIT :most"
-    found, bad = _find_readable(database, f" {where}", {"most": most})
+    found, bad = _find_readable(database, f" {where}", {"most": most}, read=_read_schedules)
     return sorted(found, key=lambda schedule: schedule.name), bad
 
 
@@ -146,7 +167,7 @@ def find_schedule_page(
 ) -> SchedulePage:
     """A page of schedules as of `find_schedules`, with the names of the unreadable ones."""
     where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
-    found, bad = _find_readable(database, f" {where}", params)
+    found, bad = _find_readable(database, f" {where}", params, read=_read_schedules)
     ids = json.dumps([schedule_id for schedule_id, _ in bad])
     names = database.rows(
         """SELECT CAST(name AS BLOB) FROM schedules
@@ -224,6 +245,7 @@ def _coming_of(
             """ WHERE id IN (SELECT value FROM json_each(:ids))
                 AND next_run_at IS NOT NULL AND enabled""",
             {"ids": json.dumps(wanted)},
+            read=_read_schedules,
         )
         yield from sorted(found, key=lambda schedule: (schedule.next_run_at, schedule.id))
         if len(page) < size:
@@ -310,38 +332,53 @@ def count_state(database: Database, schedule_id: int) -> int:
     return int(count)
 
 
-def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
+_Reader = Callable[[Database, str, dict[str, Any]], list[_T]]
+
+
+def _find(database: Database, where: str, params: dict[str, Any], *, read: _Reader[_T]) -> list[_T]:
     """Find schedules. Raises Unreadable with the name of the first unreadable one."""
-    found, bad = _find_readable(database, where, params)
+    found, bad = _find_readable(database, where, params, read=read)
     if bad:
         raise bad[0][1]
     return found
 
 
 def _find_readable(
-    database: Database, where: str, params: dict[str, Any]
-) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
+    database: Database, where: str, params: dict[str, Any], *, read: _Reader[_T]
+) -> tuple[list[_T], list[tuple[int, Unreadable]]]:
     """The readable schedules, and (id, error) of each unreadable one."""
     with suppress(Unreadable):
-        return _read(database, where, params), []
-    found: list[Schedule] = []
+        return read(database, where, params), []
+    found: list[_T] = []
     bad: list[tuple[int, Unreadable]] = []
     for schedule_id, name in database.rows(
         f"SELECT id, CAST(name AS BLOB) FROM schedules{where}", params
     ):
         try:
-            found += _read(database, " WHERE id = :id", {"id": schedule_id})
+            found += read(database, " WHERE id = :id", {"id": schedule_id})
         except Unreadable as error:
             named = unreadable("schedule", error, name=name.decode(errors="replace"))
             bad.append((schedule_id, named))
     return found, bad
 
 
-def _read(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
+def _read_schedules(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
     """Read schedules. Raises Unreadable if one of them can't be read."""
-    found = database.rows(_SELECT + where, params)
-    rows = [dict(zip(_ALL_COLUMNS, row, strict=True)) for row in found]
-    scopes: dict[int, list[tuple[str, str]]] = {row["id"]: [] for row in rows}
+    return [schedule_of(*each) for each in _rows(database, _ALL, where, params)]
+
+
+def _read_definitions(database: Database, where: str, params: dict[str, Any]) -> list[Definition]:
+    """Read definitions of schedules. Raises Unreadable if one of them can't be read."""
+    return [definition_of(*each) for each in _rows(database, _DEFINED, where, params)]
+
+
+def _rows(
+    database: Database, columns: Mapping[str, str], where: str, params: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, str], ...]]]:
+    """Yield the columns of schedules by name, an `id` among them, and their scopes."""
+    rows = database.rows(f"SELECT {', '.join(columns.values())} FROM schedules{where}", params)
+    place = list(columns).index("id")
+    scopes: dict[int, list[tuple[str, str]]] = {row[place]: [] for row in rows}
     for schedule_id, kind, scope_id in database.rows(
         """SELECT schedule_id, scope_kind, scope_id FROM schedule_scopes
            WHERE schedule_id IN (SELECT value FROM json_each(:ids))
@@ -349,4 +386,5 @@ def _read(database: Database, where: str, params: dict[str, Any]) -> list[Schedu
         {"ids": json.dumps(list(scopes))},
     ):
         scopes[schedule_id].append((kind, scope_id))
-    return [schedule_of(row, tuple(scopes[row["id"]])) for row in rows]
+    for row in rows:
+        yield dict(zip(columns, row, strict=True)), tuple(scopes[row[place]])

@@ -173,7 +173,7 @@ class SqliteStore(ReadingStore):
     decide_apply = revisions.decide_apply
     find_pending_apply = revisions.find_pending_apply
     finish_apply = revisions.finish_apply
-    definitions = revisions.definitions
+    definition_texts = revisions.definition_texts
     find_imported = revisions.find_imported
     find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
