@@ -260,6 +260,8 @@ def _set_jitter(settings: Settings, minutes: str) -> None:
 
 
 MOVED_PREFIX = "# moved to edgecron: "
+# Of comments that `export --crontab` writes and that are no part of a description.
+OWN_PREFIX = "# edgecron: "
 DESCRIPTION_MOST = 4096
 
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]*\s*=.*", re.ASCII)
@@ -298,8 +300,9 @@ def _is_header(body: str) -> bool:
 
 
 def _is_left_out(body: str) -> bool:
-    """Whether the text is a line that was commented out."""
-    if body.startswith(MOVED_PREFIX.removeprefix("# ")) or _SETTING.fullmatch(body):
+    """Whether the text is a line that was commented out, or edgecron's own comment."""
+    own = (MOVED_PREFIX.removeprefix("# "), OWN_PREFIX.removeprefix("# "))
+    if body.startswith(own) or _SETTING.fullmatch(body):
         return True
     try:
         return bool(split_timing(body).rest)

@@ -15,6 +15,7 @@ from edgecron.formats.crontab_lines import (
     DEFAULT_PATH,
     DEFAULT_SHELL,
     LOCAL,
+    OWN_PREFIX,
 )
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
 from edgecron.model.options import JOB_OPTIONS, Job, Policies
@@ -60,27 +61,28 @@ def write_crontab(schedules: Iterable[Schedule | Definition], *, owner: str) -> 
 
 def _paragraph(schedule: Schedule | Definition, owner: str) -> str:
     spec = schedule.spec
-    title = spec.name
+    lines = [f"{OWN_PREFIX}{spec.name}"]
     if spec.description is not None:
-        title += f": {spec.description}"
-    lines = [_comment(title)]
+        # A line without a letter would end the description for who imports it.
+        described = [_printable(line) for line in spec.description.split("\n")]
+        lines += [f"# {line}" for line in described if any(map(str.isalnum, line))]
     try:
         found = _lines(spec, owner)
         if not schedule.enabled:
             raise _Unsayable("it is paused")
     except _Unsayable as why:
-        return "\n".join([*lines, _comment(f"left out: {why}"), ""])
+        return "\n".join([*lines, f"{OWN_PREFIX}left out: {_printable(str(why))}", ""])
     lost = _lost(spec)
     if lost:
-        lines.append(_comment(f"cron does without its {', '.join(lost)}"))
+        lines.append(f"{OWN_PREFIX}cron does without its {', '.join(lost)}")
     return "\n".join([*lines, *found, ""])
 
 
-def _comment(text: str) -> str:
+def _printable(text: str) -> str:
     words = text
     if not text.isprintable():
         words = "".join(letter if letter.isprintable() else " " for letter in text)
-    return f"# {' '.join(words.split())}"
+    return " ".join(words.split())
 
 
 def _lines(spec: ScheduleSpec, owner: str) -> list[str]:

@@ -54,6 +54,7 @@ def test_a_comment_above_a_variable_describes_no_entry(read: Read) -> None:
         "##@daily old",
         "#MAILTO=joe",
         "# moved to edgecron: 0 5 * * * old",
+        "# edgecron: backup",
     ],
 )
 def test_what_was_commented_out_is_left_out(read: Read, line: str) -> None:

@@ -16,8 +16,8 @@ from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_lines import Crontab
 from edgecron.formats.crontab_writing import write_crontab
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
-from edgecron.model.schedule import ScheduleSpec
+from edgecron.model.options import Job, Policies
+from edgecron.model.schedule import Definition, ScheduleSpec
 from tests.support.clock import FakeClock
 from tests.support.documents import SPECS
 from tests.support.specs import make_spec
@@ -53,7 +53,7 @@ def shell(line: str, *triggers: str, **job: Any) -> ScheduleSpec:
 def test_a_schedule_is_a_line_below_its_name() -> None:
     spec = replace(shell("date | logger", "30 2 * * 1-5"), description="nightly\nbackup")
 
-    assert written(spec) == "# x: nightly backup\n30 2 * * 1-5 date | logger\n"
+    assert written(spec) == ("# edgecron: x\n# nightly\n# backup\n30 2 * * 1-5 date | logger\n")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_schedule_is_a_line_below_its_name() -> None:
     ],
 )
 def test_times_that_cron_knows_are_written(trigger: str, timing: str) -> None:
-    assert written(shell("date", trigger)) == f"# x\n{timing} date\n"
+    assert written(shell("date", trigger)) == f"# edgecron: x\n{timing} date\n"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_times_that_cron_knows_are_written(trigger: str, timing: str) -> None:
 def test_other_times_are_left_out_and_told(trigger: str, why: str) -> None:
     text = written(shell("date", trigger))
 
-    assert text == f"# x\n# left out: {trigger!r} {why}\n"
+    assert text == f"# edgecron: x\n# edgecron: left out: {trigger!r} {why}\n"
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,18 @@ def test_what_cron_can_t_do_is_left_out_and_told(changes: dict[str, Any], why: s
 
 
 def test_a_paused_schedule_is_left_out() -> None:
-    assert written(shell("date"), paused=("x",)) == "# x\n# left out: it is paused\n"
+    assert (
+        written(shell("date"), paused=("x",))
+        == "# edgecron: x\n# edgecron: left out: it is paused\n"
+    )
 
 
 def test_what_cron_does_without_is_named() -> None:
     spec = make_spec("x", "0 2 * * *", timezone="local", timeout_s=60, retries=2, group="disk")
 
     assert written(spec) == (
-        "# x\n# cron does without its timeout, retries, group\n0 2 * * * /bin/true\n"
+        "# edgecron: x\n# edgecron: cron does without its timeout, retries, group\n"
+        "0 2 * * * /bin/true\n"
     )
 
 
@@ -148,6 +152,30 @@ def test_an_imported_crontab_comes_back() -> None:
 
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert lines == crontab.splitlines()
+
+
+@pytest.mark.parametrize("description", [None, "nightly", "nightly:\n\n  backup\n---\nof x"])
+def test_a_description_is_the_same_after_a_way_there_and_back(description: str | None) -> None:
+    spec = replace(shell("date", "@daily", "0 2 * * 1"), description=description)
+    spec = replace(spec, policies=Policies(timeout_s=60))
+
+    text = written(spec)
+
+    found = [entry.spec.description for entry in read(text).entries]
+    lines = [line.strip() for line in (description or "").split("\n")]
+    assert found == ["\n".join(line for line in lines if line.strip("-")) or None, None]
+
+
+@settings(derandomize=True, database=None, deadline=None, max_examples=60)
+@given(spec=SPECS)
+def test_a_crontab_of_an_imported_crontab_is_the_same(spec: ScheduleSpec) -> None:
+    def again(text: str) -> str:
+        definitions = [Definition(entry.spec, True, None) for entry in read(text).entries]
+        return write_crontab(definitions, owner="me")
+
+    once = again(written(replace(spec, timezone="local")))
+
+    assert again(once) == once
 
 
 @settings(derandomize=True, database=None, deadline=None, max_examples=60)
