@@ -16,14 +16,10 @@ _ESCAPES = {
 _WIDEST = 96  # of an array on one line
 
 
+@lru_cache(maxsize=256)  # All tables have the same few keys.
 def write_key(*names: str) -> str:
     """Write a key, dotted if there are several names."""
-    return ".".join([_name(name) for name in names])
-
-
-@lru_cache(maxsize=256)  # All tables have the same few keys.
-def _name(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _basic(name)
+    return ".".join([name if _BARE.fullmatch(name) else _basic(name) for name in names])
 
 
 def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:

@@ -40,12 +40,8 @@ class ScheduleSpec:
         check_name(self.name, what="schedule name")
         if self.group is not None:
             check_name(self.group, what="group name")
-        if not self.scopes or len(set(self.scopes)) != len(self.scopes):
-            raise InvalidInput("scopes are empty or named twice, expected distinct kind:id pairs")
-        for scope_kind, scope_id in self.scopes:
-            check_name(scope_kind, what="scope kind")
-            if scope_id:
-                check_text(scope_id, what="scope id", most=128)
+        if self.scopes != (GLOBAL_SCOPE,):  # Most schedules have this one.
+            self._check_scopes()
         if self.description is not None:
             check_text(self.description, what="description", most=4096, lines=True)
         check_text(self.queue, what="queue", most=140)
@@ -54,6 +50,14 @@ class ScheduleSpec:
         check_aware("until", self.until_at)
         if self.from_at and self.until_at and self.until_at <= self.from_at:
             raise InvalidInput("until is not later than from")
+
+    def _check_scopes(self) -> None:
+        if not self.scopes or len(set(self.scopes)) != len(self.scopes):
+            raise InvalidInput("scopes are empty or named twice, expected distinct kind:id pairs")
+        for scope_kind, scope_id in self.scopes:
+            check_name(scope_kind, what="scope kind")
+            if scope_id:
+                check_text(scope_id, what="scope id", most=128)
 
 
 class Definition(NamedTuple):

@@ -58,6 +58,7 @@ _COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
 
 Columns = Mapping[str, Any]
 _policy_values = itemgetter(*_POLICY_COLUMNS)
+_job_kind = lru_cache(maxsize=8)(JobKind)  # An enumeration is slow to call.
 
 
 def spec_columns(
@@ -88,7 +89,7 @@ def spec_columns(
 def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
     """The specification from its columns. Raises Unreadable if they make no sense."""
     try:
-        kind = JobKind(columns["kind"])
+        kind = _job_kind(columns["kind"])
         job_text: str = columns["job"]
         return ScheduleSpec(
             name=columns["name"],
@@ -257,7 +258,7 @@ def _value(option: Option, column: Any) -> Any:
     return column
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _texts_in(column: str) -> tuple[str, ...]:
     return texts_of(json.loads(column))
 

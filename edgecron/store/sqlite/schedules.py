@@ -143,8 +143,11 @@ def find_schedules(
 
 
 def find_definitions(database: Database) -> list[Definition]:
-    """What documents say of all schedules, by name: three fifths of the time for the schedules."""
-    return _find(database, " WHERE deleted_at IS NULL ORDER BY name", {}, read=_read_definitions)
+    """What documents say of all schedules, by name: in half the time of `find_schedules`."""
+    # A scan of the table takes less time than reading it name by name.
+    where = " NOT INDEXED WHERE deleted_at IS NULL"
+    found = _find(database, where, {}, read=_read_definitions)
+    return sorted(found, key=lambda definition: definition.spec.name)
 
 
 def find_each_schedule(
