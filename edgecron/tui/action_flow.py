@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -11,7 +12,6 @@ from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.model.choices import Status
-from edgecron.tui import actions
 from edgecron.tui.action_dialogs import (
     TimeRange,
     backfill_dialog,
@@ -25,8 +25,8 @@ from edgecron.tui.action_dialogs import (
     removal_dialog,
     reschedule_dialog,
 )
-from edgecron.tui.actions import Progress, Report
-from edgecron.tui.dialogs import ShowCheck
+from edgecron.tui.actions import Actions, Report, act_on_each, names_of
+from edgecron.tui.dialogs import Dialog, ShowCheck
 from edgecron.tui.list_model import Targets
 from edgecron.tui.queries import QueryScreen
 from edgecron.views.phrases import count_words, error_words
@@ -70,18 +70,26 @@ def begin(
     flow = _Flow(screen, name, clear_marks)
     if name == "undo":
         flow.undo()
-        return
-    if targets is None:
+    elif targets is None:
         flow.warn(f"there is nothing here to {flow.words.verb}")
     elif name == "delete" and targets.run_ids:
         flow.warn("runs are not removed by hand: retention removes them when their time has come")
     elif name == "run":
-        flow.act(lambda client, progress: actions.run_now(client, targets, progress))
+        flow.act(lambda client: _names_to_run(client, targets), Actions.run_now)
     elif name == "resume":
-        zone = screen.app.zone
-        flow.act(lambda client, progress: actions.resume(client, targets, progress, zone=zone))
+        flow.act(lambda client: names_of(client, targets), Actions.resume)
     else:
-        screen.run_worker(_QUESTIONS[name](flow, targets))
+        screen.run_worker(flow.ask(_QUESTIONS[name], targets))
+
+
+def _names_to_run(client: Client, targets: Targets) -> Sequence[str]:
+    # A run that ended while no engine ran must not count as an overlap.
+    client.take_over()
+    return names_of(client, targets)
+
+
+class _Left(Exception):
+    """The user left the question, or it has no answer."""
 
 
 class _Flow:
@@ -91,62 +99,47 @@ class _Flow:
         self, screen: QueryScreen[Any], name: str, clear_marks: Callable[[], None]
     ) -> None:
         self.screen = screen
+        self.app = screen.app
         self.clear_marks = clear_marks
         self.words = _WORDS[name]
 
+    async def ask(
+        self, question: Callable[[_Flow, Targets], Awaitable[None]], targets: Targets
+    ) -> None:
+        """Ask a question, and act on its answer."""
+        with suppress(_Left):
+            await question(self, targets)
+
     async def pause(self, targets: Targets) -> None:
-        app = self.screen.app
-        names = await self._read(targets, actions.names_of)
-        if names is None:
-            return
-        until = await app.push_screen_wait(pause_dialog(names, zone=app.zone, now=app.now))
-        if until is not None:
-            self.act(
-                lambda client, progress: actions.pause(
-                    client, Targets(names), progress, until=until.at, zone=app.zone
-                )
-            )
+        app, names = self.app, await self._read(targets, names_of)
+        end = await self._answer(pause_dialog(names, zone=app.zone, now=app.now))
+        self.act(lambda _: names, lambda actions, name: actions.pause(name, until=end.at))
 
     async def reschedule(self, targets: Targets) -> None:
-        app = self.screen.app
-        found = await self._read(targets, partial(read_next_runs, zone=app.zone))
-        if found is None:
-            return
-        at = await app.push_screen_wait(reschedule_dialog(found, zone=app.zone, now=app.now))
-        if at is not None:
-            self.act(
-                lambda client, progress: actions.reschedule(
-                    client, Targets(found.names), progress, at=at, zone=app.zone
-                )
-            )
+        app, found = (
+            self.app,
+            await self._read(targets, partial(read_next_runs, zone=self.app.zone)),
+        )
+        at = await self._answer(reschedule_dialog(found, zone=app.zone, now=app.now))
+        self.act(lambda _: found.names, lambda actions, name: actions.reschedule(name, at=at))
 
     async def cancel(self, targets: Targets) -> None:
         found = await self._read(targets, read_cancellation)
-        if found is None:
-            return
         runs = found.active
         if not runs:
             self.warn(found.why_none)
             return
-        is_agreed: bool | None = True
         if any(run.status is Status.RUNNING for run in runs):
-            is_agreed = await self.screen.app.push_screen_wait(cancel_dialog(runs))
-        if is_agreed:
-            ids = [run.id for run in runs]
-            self.act(lambda client, progress: actions.cancel(client, ids, progress))
+            await self._answer(cancel_dialog(runs))
+        self.act(lambda _: [run.id for run in runs], Actions.cancel)
 
     async def delete(self, targets: Targets) -> None:
         found = await self._read(targets, read_removal)
-        if found is None:
-            return
-        if await self.screen.app.push_screen_wait(removal_dialog(found)):
-            self.act(lambda client, progress: actions.remove(client, found.names, progress))
+        await self._answer(removal_dialog(found))
+        self.act(lambda _: found.names, Actions.remove)
 
     async def backfill(self, targets: Targets) -> None:
-        app = self.screen.app
-        found = await self._read(targets, read_backfill)
-        if found is None:
-            return
+        app, found = self.app, await self._read(targets, read_backfill)
 
         def plan(span: TimeRange, show: ShowCheck[TimeRange]) -> None:
             app.ask(
@@ -156,45 +149,54 @@ class _Flow:
             )
 
         dialog = backfill_dialog(found, zone=app.zone, now=app.now, plan=plan)
-        span = await app.push_screen_wait(dialog)
-        if span is not None:
-            self.act(
-                lambda client, progress: actions.backfill(client, found.names, progress, span=span)
-            )
+        span = await self._answer(dialog)
+        self.act(lambda _: found.names, lambda actions, name: actions.backfill(name, span=span))
 
     def undo(self) -> None:
-        app = self.screen.app
-        names = app.removed
-        if not names:
+        names, self.app.removed = self.app.removed, ()
+        if names:
+            self.act(lambda _: names, Actions.restore)
+        else:
             self.warn("nothing was removed from here; edgecron undo restores earlier removals")
-            return
-        app.removed = ()
-        self.act(lambda client, progress: actions.restore(client, names, progress, zone=app.zone))
 
     def warn(self, words: str) -> None:
         """Say why the action is not done."""
-        self.screen.app.show_notice(words, severity="warning")
+        self.app.show_notice(words, severity="warning")
 
-    async def _read(self, targets: Targets, question: Callable[[Client, Targets], T]) -> T | None:
-        """Read what a question is about; None if this screen is no longer in front."""
-        screen = self.screen
+    async def _read(self, targets: Targets, question: Callable[[Client, Targets], T]) -> T:
+        """Read what a question is about. Raises _Left if this screen is no longer in front."""
         try:
-            found = await screen.answer_to(
+            found = await self.screen.answer_to(
                 f"to {self.words.verb}", lambda client: question(client, targets)
             )
         except NotFound as error:  # It was removed meanwhile.
-            screen.app.show_error(error)
-            return None
-        return found if screen.app.screen is screen else None
+            self.app.show_error(error)
+            raise _Left from error
+        if self.app.screen is not self.screen:
+            raise _Left
+        return found
 
-    def act(self, act: Callable[[Client, Progress], Report]) -> None:
-        """Run the action on the writer's thread; show its progress and its outcome."""
-        app = self.screen.app
+    async def _answer(self, dialog: Dialog[T]) -> T:
+        """Show a dialog, and return its answer. Raises _Left if there is none."""
+        answer = await self.app.push_screen_wait(dialog)
+        if not answer:
+            raise _Left
+        return answer
+
+    def act(
+        self, targets_of: Callable[[Client], Sequence[T]], act: Callable[[Actions, T], str]
+    ) -> None:
+        """Act on each target on the writer's thread; show the progress and the outcome."""
+        app = self.app
 
         def progress(done: int, total: int) -> None:
             if total >= _LEAST_WITH_PROGRESS and done % max(1, total // _STEPS) == 0:
                 words = f"{self.words.present} {done:,} of {total:,} ..."
                 app.deliver(partial(app.show_progress, words))
+
+        def write(client: Client) -> Report:
+            targets = targets_of(client)
+            return act_on_each(client, targets, act, zone=app.zone, progress=progress)
 
         def done(report: Report) -> None:
             app.show_progress("")
@@ -213,11 +215,10 @@ class _Flow:
             app.show_error(error)
 
         # A topic of its own: a later action must not replace this one.
-        topic = f"act {next(_numbers)}"
-        app.do(topic, lambda client: act(client, progress), done=done, refused=refused)
+        app.do(f"act {next(_numbers)}", write, done=done, refused=refused)
 
 
-_QUESTIONS: dict[str, Callable[[_Flow, Targets], Coroutine[Any, Any, None]]] = {
+_QUESTIONS = {
     "pause": _Flow.pause,
     "reschedule": _Flow.reschedule,
     "cancel": _Flow.cancel,

@@ -5,9 +5,9 @@ If an action fails for one target, the others are still done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from edgecron.base.errors import (
     Conflict,
@@ -96,161 +96,108 @@ def active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
     return tuple(run for run in runs if run.status in ACTIVE)
 
 
-def run_now(client: Client, targets: Targets, progress: Progress) -> Report:
-    """Start schedules manually."""
-    # A run that ended while no engine ran must not count as an overlap.
-    client.take_over()
-    queued: list[Schedule] = []
+class _Here(TypedDict):
+    zone: tzinfo
+    now: datetime
+    is_clock_trusted: bool
 
-    def fire(name: str) -> str:
-        runs = client.run_now(name)
+
+class Actions:
+    """What can be done to one schedule or run; each method returns a sentence on what it did.
+
+    `queued` are the schedules of the runs that were queued, `removed` names the schedules that can
+    be restored, and `backfilled` counts the runs of backfills.
+    """
+
+    def __init__(self, client: Client, zone: tzinfo) -> None:
+        self._client = client
+        self._zone = zone
+        self._is_clock_trusted = client.clock_state().is_trusted
+        self.queued: list[Schedule] = []
+        self.removed: list[str] = []
+        self.backfilled = 0
+
+    @property
+    def _here(self) -> _Here:
+        """The local zone and clock, for sentences."""
+        return _Here(
+            zone=self._zone, now=self._client.now(), is_clock_trusted=self._is_clock_trusted
+        )
+
+    def run_now(self, name: str) -> str:
+        """Start a schedule manually."""
+        runs = self._client.run_now(name)
         if any(run.status is Status.QUEUED for run in runs):
-            queued.append(client.schedule(name))
+            self.queued.append(self._client.schedule(name))
         elif runs and all(run.status is Status.SKIPPED for run in runs):
-            why = blocking_words(WordsFront(client), runs[0])
+            why = blocking_words(WordsFront(self._client), runs[0])
             raise Conflict(fired_words(runs[0]), hint=why)
         return "; ".join(fired_words(run) for run in runs)
 
-    report = _each(names_of(client, targets), fire, progress)
-    return report._replace(waiting=_waiting_words(client, queued))
+    def pause(self, name: str, *, until: datetime | None) -> str:
+        """Pause a schedule, without end or until an instant."""
+        paused = self._client.pause(name, until=until)
+        return paused_words(paused, until=until, **self._here)
 
-
-def _waiting_words(client: Client, schedules: Iterable[Schedule]) -> tuple[str, ...]:
-    """Say why no running engine takes these schedules' runs; '' for commands."""
-    waiting = set()
-    for one in schedules:
-        if not client.has_engine(one.spec.queue, offer=one.offer):
-            is_command = one.spec.queue == COMMAND_QUEUE
-            waiting.add("" if is_command else absence_words(client, one))
-    return tuple(sorted(waiting))
-
-
-def pause(
-    client: Client,
-    targets: Targets,
-    progress: Progress,
-    *,
-    until: datetime | None,
-    zone: tzinfo,
-) -> Report:
-    """Pause schedules, without end or until an instant."""
-    is_trusted = client.clock_state().is_trusted
-
-    def pause_one(name: str) -> str:
-        paused, now = client.pause(name, until=until), client.now()
-        return paused_words(paused, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)
-
-    return _each(names_of(client, targets), pause_one, progress)
-
-
-def resume(client: Client, targets: Targets, progress: Progress, *, zone: tzinfo) -> Report:
-    """Resume schedules; one that is not paused counts as failed."""
-    is_trusted = client.clock_state().is_trusted
-
-    def resume_one(name: str) -> str:
-        now = client.now()
-        if not is_held(client.schedule(name), now):
+    def resume(self, name: str) -> str:
+        """Resume a schedule. Raises Conflict if it is not paused."""
+        if not is_held(self._client.schedule(name), self._client.now()):
             raise Conflict(f"{name} is not paused")
-        resumed = client.resume(name)
-        return resumed_words(
-            resumed, was_held=True, zone=zone, now=now, is_clock_trusted=is_trusted
-        )
+        return resumed_words(self._client.resume(name), was_held=True, **self._here)
 
-    return _each(names_of(client, targets), resume_one, progress)
+    def reschedule(self, name: str, *, at: datetime) -> str:
+        """Move the next run of a schedule to an instant."""
+        before = self._client.schedule(name)
+        return rescheduled_words(before, self._client.reschedule(name, at), **self._here)
 
+    def cancel(self, run_id: int) -> str:
+        """Cancel a running or queued run."""
+        return cancelled_words(self._client.cancel(run_id))
 
-def reschedule(
-    client: Client, targets: Targets, progress: Progress, *, at: datetime, zone: tzinfo
-) -> Report:
-    """Move the next runs of schedules to an instant."""
-    is_trusted = client.clock_state().is_trusted
-
-    def move(name: str) -> str:
-        before = client.schedule(name)
-        after = client.reschedule(name, at)
-        return rescheduled_words(
-            before, after, zone=zone, now=client.now(), is_clock_trusted=is_trusted
-        )
-
-    return _each(names_of(client, targets), move, progress)
-
-
-def cancel(client: Client, run_ids: Sequence[int], progress: Progress) -> Report:
-    """Cancel running and queued runs."""
-    return _each(run_ids, lambda id_: cancelled_words(client.cancel(id_)), progress)
-
-
-def remove(client: Client, names: Sequence[str], progress: Progress) -> Report:
-    """Remove schedules, including unreadable ones."""
-    removed: list[str] = []
-
-    def remove_one(name: str) -> str:
+    def remove(self, name: str) -> str:
+        """Remove a schedule, even an unreadable one."""
         try:
-            client.remove(name)
-            removed.append(name)
+            self._client.remove(name)
         except Unreadable as error:
-            if not client.remove_unreadable(name):
+            if not self._client.remove_unreadable(name):
                 raise
             return f"removed {name} unread: {error.message}"
+        self.removed.append(name)
         return f"removed {name}; its history stays"
 
-    return _each(names, remove_one, progress)._replace(removed=tuple(removed))
+    def restore(self, name: str) -> str:
+        """Restore a removed schedule, with its history."""
+        [schedule] = self._client.undo_removal(name)
+        return f"restored {name}; {next_sentence(schedule, **self._here)}"
 
-
-def restore(client: Client, names: Sequence[str], progress: Progress, *, zone: tzinfo) -> Report:
-    """Restore removed schedules, with their history."""
-
-    def restore_one(name: str) -> str:
-        [schedule] = client.undo_removal(name)
-        when = next_sentence(
-            schedule,
-            zone=zone,
-            now=client.now(),
-            is_clock_trusted=client.clock_state().is_trusted,
-        )
-        return f"restored {name}; {when}"
-
-    return _each(names, restore_one, progress)
-
-
-def backfill(
-    client: Client,
-    names: Sequence[str],
-    progress: Progress,
-    *,
-    span: tuple[datetime, datetime],
-) -> Report:
-    """Queue runs for past times of schedules that have no success."""
-    first, last = span
-    count = 0
-    queued: list[Schedule] = []
-
-    def fill(name: str) -> str:
-        nonlocal count
-        ids = client.backfill(name, first, last)
+    def backfill(self, name: str, *, span: tuple[datetime, datetime]) -> str:
+        """Queue runs for past times of a schedule that have no success."""
+        ids = self._client.backfill(name, *span)
         if not ids:
             raise Conflict(f"nothing to backfill of {name}")
-        count += len(ids)
-        queued.append(client.schedule(name))
+        self.backfilled += len(ids)
+        self.queued.append(self._client.schedule(name))
         return queued_words(name, ids)
 
-    report = _each(names, fill, progress)
-    if report.done > 1:
-        runs, schedules = count_words(count, "run"), count_words(report.done, "schedule")
-        report = report._replace(message=f"queued {runs} of {schedules}", is_summed=True)
-    return report._replace(waiting=_waiting_words(client, queued))
 
+def act_on_each(
+    client: Client,
+    targets: Sequence[T],
+    act: Callable[[Actions, T], str],
+    *,
+    zone: tzinfo,
+    progress: Progress,
+) -> Report:
+    """Act on one target after the other, and report the outcome.
 
-def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> Report:
-    """Act on one target after the other. An unusable database ends the loop; if no target was done,
-    its error is raised."""
-    targets = tuple(targets)
-    message, done = "", 0
+    An unusable database ends the loop. If no target was done, its error is raised.
+    """
+    actions = Actions(client, zone)
+    message, done, failed = "", 0, 0
     errors: list[EdgecronError] = []
-    failed = 0
     for number, target in enumerate(targets, 1):
         try:
-            words = act(target)
+            words = act(actions, target)
         except QueryInterrupted:
             raise  # The dashboard ends: leave the remaining targets.
         except EdgecronError as error:
@@ -266,4 +213,26 @@ def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> 
             done += 1
             message = message or words
         progress(number, len(targets))
-    return Report(done=done, message=message, failed=failed, errors=tuple(errors))
+    is_summed = actions.backfilled > 0 and done > 1
+    if is_summed:
+        runs, schedules = count_words(actions.backfilled, "run"), count_words(done, "schedule")
+        message = f"queued {runs} of {schedules}"
+    return Report(
+        done=done,
+        message=message,
+        failed=failed,
+        errors=tuple(errors),
+        waiting=_waiting_words(client, actions.queued),
+        is_summed=is_summed,
+        removed=tuple(actions.removed),
+    )
+
+
+def _waiting_words(client: Client, schedules: Sequence[Schedule]) -> tuple[str, ...]:
+    """Say why no running engine takes these schedules' runs; '' for commands."""
+    waiting = set()
+    for one in schedules:
+        if not client.has_engine(one.spec.queue, offer=one.offer):
+            is_command = one.spec.queue == COMMAND_QUEUE
+            waiting.add("" if is_command else absence_words(client, one))
+    return tuple(sorted(waiting))

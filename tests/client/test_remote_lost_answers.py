@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,7 @@ from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector, Patience
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.model.choices import Overlap
-from edgecron.tui.actions import run_now
-from edgecron.tui.list_model import Targets
+from edgecron.tui.actions import Actions, act_on_each
 from tests.support.engines import Place
 from tests.support.http import Api, api_of, serving
 from tests.support.processes import BOUND_S
@@ -119,7 +119,7 @@ def test_the_dashboard_s_run_is_run_once(place: Place) -> None:
     api = api_of(place.daemon("--http", "127.0.0.1:0"))
     with LosingRelay(api.port, word=ASKED, times=1) as relay, client_of(relay.url) as client:
         # Its engine is quick: the run has ended, as a rule, before it is heard of.
-        report = run_now(client, Targets(names=("job",)), lambda *_: True)
+        report = act_on_each(client, ["job"], Actions.run_now, zone=UTC, progress=lambda *_: True)
 
     assert relay.lost == 1
     assert (report.done, report.failed) == (1, 0), report

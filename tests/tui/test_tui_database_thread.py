@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Event
@@ -15,7 +16,7 @@ from edgecron.client.protocol import Client as AnyClient
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.tui import actions
+from edgecron.tui.actions import Actions, act_on_each
 from edgecron.tui.database_thread import DatabaseThread
 
 BOUND_S = 20.0
@@ -238,7 +239,13 @@ def test_closing_does_not_wait_for_all_that_is_to_be_done_to_many(screen: Screen
     has_begun = Event()
 
     def act(client: AnyClient) -> object:
-        return actions.cancel(client, [1] * 1_000_000, lambda done, count: has_begun.set())
+        return act_on_each(
+            client,
+            [1] * 1_000_000,
+            Actions.cancel,
+            zone=UTC,
+            progress=lambda done, count: has_begun.set(),
+        )
 
     screen.ask("act", act)
     assert has_begun.wait(BOUND_S)
