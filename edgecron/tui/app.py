@@ -18,6 +18,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from edgecron.base.clock import Clock
+from edgecron.base.errors import EdgecronError
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.bindings import actions_of, bindings, find_action_node, keymap
@@ -236,10 +237,12 @@ class Dashboard(DatabaseApp):
 
     @property
     def engine_pid(self) -> int | None:
+        """The process id of the engine that this application runs; None without one."""
         return None if self._engine is None else self._engine.pid
 
     @property
     def engine_key(self) -> str:
+        """The key that starts an engine; empty if this application can't start one."""
         return "" if self.engine_call is None else self.label("engine")
 
     def action_engine(self) -> None:
@@ -256,21 +259,21 @@ class Dashboard(DatabaseApp):
     def start_engine(self) -> None:
         """Start an engine that ends with the dashboard."""
         # Loaded when needed: it imports the engine room.
-        from edgecron.tui import own_engine
+        from edgecron.tui.own_engine import start_engine
 
         call = self.engine_call
         if call is None:
             self.show_notice("no engine can be run from here", severity="warning")
             return
-        refusal = own_engine.find_refusal(call.database)
-        if refusal is not None:
-            self.show_error(refusal)
+        try:
+            self._engine = start_engine(
+                call.database,
+                config_path=call.config_path,
+                ended=lambda last: self.deliver(partial(self._engine_has_ended, last)),
+            )
+        except EdgecronError as error:
+            self.show_error(error)
             return
-        self._engine = own_engine.OwnEngine(
-            own_engine.engine_command(call.database, config_path=call.config_path),
-            environment=own_engine.engine_environment(),
-            ended=lambda last: self.deliver(partial(self._engine_has_ended, last)),
-        )
         self.show_notice("an engine runs from here, and ends with the dashboard")
 
     def close_engine(self) -> None:

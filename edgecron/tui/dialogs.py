@@ -191,9 +191,7 @@ class Lines(Dialog[T]):
     def compose_fields(self) -> ComposeResult:
         for number, field in enumerate(self._fields):
             with Horizontal(classes="field"):
-                label = TextLine(classes="label")
-                label.show([(field.label, "dim")])
-                yield label
+                yield TextLine([(field.label, "dim")], classes="label")
                 yield LineInput(
                     value=clean(field.text),
                     placeholder=field.example,

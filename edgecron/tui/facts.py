@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.geometry import Size
-from textual.strip import Strip
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
@@ -123,11 +122,9 @@ class Facts(TextLine):
             self._width = width
             self._lines = laid_out(self._rows, width)
 
-    def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.rich_style
-        self._lay_out(width)
-        spans = self._lines[y] if y < len(self._lines) else ()
-        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)
+    def lines(self) -> Sequence[tuple[Span, ...]]:
+        self._lay_out(self.size.width)
+        return self._lines
 
 
 class ScrolledLines(VerticalScroll):

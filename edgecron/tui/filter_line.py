@@ -50,9 +50,7 @@ class FilterLine(Horizontal):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        sign = TextLine(classes="sign")
-        sign.show([(" / ", "accent")])
-        yield sign
+        yield TextLine([(" / ", "accent")], classes="sign")
         yield LineInput(compact=True, select_on_focus=False)
         yield TextLine(classes="said")
 

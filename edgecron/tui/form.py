@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import Button
 
 from edgecron.base.errors import ChangedByOthers, EdgecronError
 from edgecron.base.safetext import clean
@@ -29,7 +30,7 @@ from edgecron.tui.form_fields import (
     texts_of,
     uneditable_fields,
 )
-from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormButton, Preview
+from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
 from edgecron.tui.list_model import Span, pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import TextLine, whole_parts
@@ -66,7 +67,9 @@ class ScheduleForm(QueryScreen[str | None]):
     ScheduleForm #message { background: $panel; }
     ScheduleForm .section { margin-top: 1; }
     ScheduleForm #section-0 { margin-top: 0; }
-    ScheduleForm #save { width: 8; margin: 1 0 1 17; background: $panel; color: $primary; }
+    ScheduleForm #save {
+        width: 8; min-width: 8; margin: 1 0 1 17; background: $panel; color: $primary;
+    }
     ScheduleForm #save:focus { background: $primary; color: $background; text-style: bold; }
     ScheduleForm.-low #preview { height: 3; }
     ScheduleForm.-low #hint { display: none; }
@@ -97,10 +100,10 @@ class ScheduleForm(QueryScreen[str | None]):
         yield TextLine(id="top")
         yield TextLine(id="message")
         with Container(id="form"):
-            with VerticalScroll(id="form-fields", can_focus=False):
+            with FormFields(id="form-fields"):
                 for number in range(len(SECTIONS)):
                     yield from self._section(number)
-                yield FormButton("Save", id="save")
+                yield Button("Save", id="save", compact=True)
             yield Preview()
         yield TextLine(id="hint")
         yield TextLine(id="keys")
@@ -267,7 +270,7 @@ class ScheduleForm(QueryScreen[str | None]):
 
     # Saving.
 
-    def on_form_button_pressed(self) -> None:
+    def on_button_pressed(self) -> None:
         self.action_save()
 
     def action_save(self) -> None:

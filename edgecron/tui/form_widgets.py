@@ -9,10 +9,9 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Grid
+from textual.containers import Grid, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
 from edgecron.base.safetext import clean
@@ -79,14 +78,22 @@ class FieldLines(TextArea):
         event.stop()
 
 
+class FormFields(VerticalScroll, can_focus=False):
+    """The fields; up and down go to the next one, where a field has no other use for them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+
+
 class Choice(TextLine, can_focus=True):
     """A choice among a few values, all visible; left and right change it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", show=False),
         Binding("right,l,space", "step(1)", show=False),
-        Binding("up", "app.focus_previous", show=False),
-        Binding("down,enter", "app.focus_next", show=False),
+        Binding("enter", "app.focus_next", show=False),
     ]
 
     class Changed(Message):
@@ -135,32 +142,6 @@ class Choice(TextLine, can_focus=True):
             style = ("accent" if self._is_focused else "bold") if is_chosen else "dim"
             spans.append((f"{'●' if is_chosen else '○'} {choice}  ", style))
         self.show(spans)
-
-
-class FormButton(TextLine, can_focus=True):
-    """A button, for enter, space or a click."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "press", show=False),
-        Binding("up", "app.focus_previous", show=False),
-        Binding("down", "app.focus_next", show=False),
-    ]
-
-    class Pressed(Message):
-        """The user pressed the button."""
-
-    def __init__(self, words: str, *, id: str) -> None:
-        super().__init__(id=id)
-        self._words = words
-
-    def on_mount(self) -> None:
-        self.show([(f" {self._words} ", "")])
-
-    def action_press(self) -> None:
-        self.post_message(self.Pressed())
-
-    def on_click(self) -> None:
-        self.action_press()
 
 
 Editor = FieldLine | FieldLines | Choice
@@ -331,10 +312,8 @@ class Preview(TextLine):
         self._found = found
         self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        width, base, app = self.size.width, self.rich_style, self.app
-        lines = preview_lines(
-            self._found, width=width, height=self.size.height, zone=app.zone, now=app.now()
+    def lines(self) -> Sequence[Spans]:
+        size, app = self.size, self.app
+        return preview_lines(
+            self._found, width=size.width, height=size.height, zone=app.zone, now=app.now()
         )
-        spans = lines[y] if y < len(lines) else ()
-        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)

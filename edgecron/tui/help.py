@@ -85,9 +85,8 @@ class Help(Overlay[None]):
             box.border_title = Content("Keys")
             box.border_subtitle = Content("esc back")
             with ScrolledLines():
-                lines = TextLine(id="help")
+                lines = TextLine(*self._lines, id="help")
                 lines.styles.height = len(self._lines)
-                lines.show(*self._lines)
                 yield lines
 
     def on_resize(self) -> None:

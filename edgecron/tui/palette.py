@@ -161,9 +161,7 @@ class Palette(Overlay[Item]):
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
             with Horizontal(id="asked"):
-                sign = TextLine(classes="sign")
-                sign.show([("> ", "accent")])
-                yield sign
+                yield TextLine([("> ", "accent")], classes="sign")
                 yield LineInput(placeholder="an action, or a schedule", compact=True)
             view = LineView(self._source, _COLUMNS, id="items", empty="nothing is called like that")
             view.can_focus = False

@@ -95,14 +95,13 @@ class RunScreen(ExportScreen):
                 yield TextLine(id="output-title")
                 yield OutputView(zone=self.app.zone, id="output")
         with Horizontal(id="search"):
-            yield TextLine(id="search-label")
+            yield TextLine([(" /", "accent")], id="search-label")
             yield LineInput(id="wanted", compact=True)
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
         self._read_again = ThrottledQuery[RunFacts | NotFound](self, "run")
         self.set_class(self._is_full, "-full")
-        self.query_one("#search-label", TextLine).show([(" /", "accent")])
         self.query_one(Banner).show_trouble()
         self.set_focus(self.view)
         self._read_run()

@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.strip import Strip
 from textual.timer import Timer
 
 from edgecron.base.safetext import clean
@@ -48,13 +47,11 @@ class TrendView(TextLine):
         self.display = bool(words)
         self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.rich_style
+    def lines(self) -> Sequence[Sequence[Span]]:
+        width = self.size.width
         title = Title("Durations", ((scale_words(self._recent), "dim"),))
         chart = trend_lines(self._recent, width=width - 1, height=self.size.height - 1)
-        lines = [*laid_out([title], width), *chart]
-        spans = lines[y] if y < len(lines) else ()
-        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)
+        return [*laid_out([title], width), *chart]
 
 
 class HistoryView(LineView):

@@ -14,9 +14,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from edgecron.base.safetext import clean
-from edgecron.tui.list_model import Span
+from edgecron.tui.list_model import Span, first_of
 from edgecron.tui.themes import TEXT_STYLES, TextStyle
-from edgecron.views.phrases import display_width, fit
+from edgecron.views.phrases import display_width
 
 _AUTO = "auto"  # black or white, whichever contrasts more with the background
 _GAP = "   "
@@ -93,9 +93,11 @@ class TextLine(StyledWidget):
 
     DEFAULT_CSS = "TextLine { height: 1; width: 1fr; }"
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(
+        self, *lines: Sequence[Span], id: str | None = None, classes: str | None = None
+    ) -> None:
         super().__init__(id=id, classes=classes)
-        self._left: tuple[tuple[Span, ...], ...] = ()
+        self._left = tuple(tuple(line) for line in lines)
         self._right: tuple[Span, ...] = ()
 
     def show(self, *left: Sequence[Span], right: Sequence[Span] = ()) -> None:
@@ -105,28 +107,25 @@ class TextLine(StyledWidget):
             self._left, self._right = lines, end
             self.refresh()
 
+    def lines(self) -> Sequence[Sequence[Span]]:
+        """Return the lines to draw; a subclass can lay them out for its size."""
+        return self._left
+
     def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.rich_style
-        spans = self._left[y] if y < len(self._left) else ()
+        width, base, lines = self.size.width, self.rich_style, self.lines()
+        spans = lines[y] if y < len(lines) else ()
         right = self._right if y == 0 else ()
         used = sum(display_width(text) for text, _ in spans)
         needed = sum(display_width(text) for text, _ in right)
-        segments = self.segments(spans, width, base)
+        segments = self._segments(spans, width, base)
         if right and used + needed + 2 <= width:
             segments.append(Segment(" " * (width - used - needed), base))
-            segments += self.segments(right, needed, base)
+            segments += self._segments(right, needed, base)
         return Strip(segments).adjust_cell_length(width, base)
 
-    def segments(self, spans: Sequence[Span], room: int, base: Style) -> list[Segment]:
-        """Return spans as styled segments, cut to `room` columns."""
-        segments = []
-        for text, style in spans:
-            if room <= 0:
-                break
-            shown = fit(text, room) if display_width(text) > room else text
-            segments.append(Segment(shown, base + self._span_style(style)))
-            room -= display_width(shown)
-        return segments
+    def _segments(self, spans: Sequence[Span], room: int, base: Style) -> list[Segment]:
+        shown = first_of(spans, room)
+        return [Segment(text, base + self._span_style(style)) for text, style in shown]
 
     def _span_style(self, name: str) -> Style:
         name, _, action = name.partition("@")
