@@ -72,6 +72,18 @@ def _read_input(text: str) -> str | None:
     return "".join(written) or None
 
 
+def read_command(text: str) -> tuple[str, str | None]:
+    """Read the command and stdin of a line of a user's own crontab.
+
+    Raises InvalidInput if the line is no entry or can't be imported.
+    """
+    [line] = split_lines(text.encode())
+    _check_line(line)
+    if read_assignment(text) is not None:
+        raise InvalidInput("cron would set a variable by its line")
+    return split_percent(split_timing(line.text or "").rest)
+
+
 _BOOT = "on boot"
 _BLANKS = re.compile(r"[ \t]+")
 

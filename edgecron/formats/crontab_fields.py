@@ -8,6 +8,7 @@ that every cron reads alike is refused here. Values and ranges are checked by th
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass
@@ -79,8 +80,7 @@ def split_timing(text: str) -> Timing:
             hint="write minute, hour, day of month, month, day of week and a command",
         )
     for field, part in zip(_FIELDS, parts, strict=False):
-        for element in part.split(","):
-            _check_element(field, element)
+        _check_part(field, part)
     return _check_rest(" ".join(parts[:5]), parts[5] if len(parts) == 6 else "")
 
 
@@ -102,6 +102,12 @@ def _check_rest(trigger: str, rest: str) -> Timing:
             hint="cron knows no seconds: write minute, hour, day of month, month, day of week",
         )
     return Timing(trigger=trigger, rest=rest)
+
+
+@lru_cache(maxsize=512)  # Ten thousand lines have few different parts.
+def _check_part(field: _Field, part: str) -> None:
+    for element in part.split(","):
+        _check_element(field, element)
 
 
 def _check_element(field: _Field, element: str) -> None:

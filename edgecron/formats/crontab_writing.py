@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from shlex import join, quote
 
-from edgecron.formats.crontab import read_crontab
+from edgecron.base.errors import InvalidInput
+from edgecron.formats.crontab import read_command
 from edgecron.formats.crontab_lines import (
     DEBIAN_COMMAND_MOST,
     DEFAULT_PATH,
@@ -20,6 +22,7 @@ from edgecron.formats.crontab_lines import (
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
 from edgecron.model.options import JOB_OPTIONS, Job, Policies
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
+from edgecron.triggers.gate import gate
 
 _BOOT = "on boot"
 _MACROS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
@@ -47,7 +50,8 @@ _LOST = {
     "priority": "priority",
 }
 
-_SAYABLE_OPTIONS = ("env", "cwd", "user", "stdin", "payload")  # the payload with a comment
+_SAYABLE = ("env", "cwd", "user", "stdin", "payload")  # the payload with a comment
+_UNSAYABLE_OPTIONS = tuple(option for option in JOB_OPTIONS if option.name not in _SAYABLE)
 
 
 class _Unsayable(Exception):
@@ -92,26 +96,28 @@ def _lines(spec: ScheduleSpec, owner: str) -> list[str]:
     rest = _escaped(command, spec.job)
     lines = [f"{_timing(spec, text)} {rest}" for text in spec.triggers]
     for line in lines:
-        _check(line, spec, command=command, owner=owner)
+        _check(line, spec, command=command)
     return lines
 
 
 def _need_sayable(spec: ScheduleSpec, owner: str) -> None:
-    bounds = (spec.from_at, spec.until_at, spec.max_runs)
-    options = (option for option in JOB_OPTIONS if option.name not in _SAYABLE_OPTIONS)
-    unknown = [option.name for option in options if option.value_of(spec) is not None]
-    names = [name for name in spec.job.env if _VARIABLE.fullmatch(name) is None]
-    for is_so, why in (
-        (spec.job.kind is JobKind.CALLABLE, "cron runs no function of a program"),
-        (spec.job.user not in (None, owner), f"it runs as user {spec.job.user}"),
-        (bool(unknown), f"cron knows no {', '.join(unknown)}"),
-        (any(bound is not None for bound in bounds), "cron knows no from, until and max_runs"),
-        (bool(spec.policies.needs), "cron waits for nothing that a run needs"),
-        (spec.scopes != (GLOBAL_SCOPE,), "cron knows no scopes"),
-        (bool(names), f"cron could not set {', '.join(names)}"),
-    ):
-        if is_so:
-            raise _Unsayable(why)
+    job = spec.job
+    if job.kind is JobKind.CALLABLE:
+        raise _Unsayable("cron runs no function of a program")
+    if job.user not in (None, owner):
+        raise _Unsayable(f"it runs as user {job.user}")
+    unknown = [one.name for one in _UNSAYABLE_OPTIONS if one.value_of(spec) is not None]
+    if unknown:
+        raise _Unsayable(f"cron knows no {', '.join(unknown)}")
+    if (spec.from_at, spec.until_at, spec.max_runs) != (None, None, None):
+        raise _Unsayable("cron knows no from, until and max_runs")
+    if spec.policies.needs:
+        raise _Unsayable("cron waits for nothing that a run needs")
+    if spec.scopes != (GLOBAL_SCOPE,):
+        raise _Unsayable("cron knows no scopes")
+    names = [name for name in job.env if _VARIABLE.fullmatch(name) is None]
+    if names:
+        raise _Unsayable(f"cron could not set {', '.join(names)}")
 
 
 def _timing(spec: ScheduleSpec, text: str) -> str:
@@ -129,13 +135,23 @@ def _timing(spec: ScheduleSpec, text: str) -> str:
     fields = text.split()
     if len(fields) == 6 and fields[0] == "0":
         del fields[0]
-    if len(fields) != 5 or not all(_is_plain(one) for one in fields):
+    if len(fields) != 5 or not all(_is_plain(*each) for each in enumerate(fields)):
         raise _Unsayable(f"{text!r} says more than every cron understands")
     return " ".join(fields)
 
 
-def _is_plain(field: str) -> bool:
-    return _FIELD.fullmatch(field) is not None and _LONE_STEP.search(field) is None
+@lru_cache(maxsize=512)  # Ten thousand times have few different fields.
+def _is_plain(place: int, field: str) -> bool:
+    """Whether every cron reads a field of the five alike. Raises _Unsayable if none reads it."""
+    if _FIELD.fullmatch(field) is None or _LONE_STEP.search(field) is not None:
+        return False
+    fields = ["*"] * 5
+    fields[place] = field
+    try:
+        gate(" ".join(fields))
+    except InvalidInput as error:
+        raise _Unsayable(error.message) from None
+    return True
 
 
 def _command(job: Job) -> str:
@@ -168,18 +184,15 @@ def _escaped(command: str, job: Job) -> str:
     return line
 
 
-def _check(line: str, spec: ScheduleSpec, *, command: str, owner: str) -> None:
+def _check(line: str, spec: ScheduleSpec, *, command: str) -> None:
     """Raise _Unsayable unless reading the line gives the same command and input."""
     if len(line) > DEBIAN_COMMAND_MOST:
         raise _Unsayable(f"its line would have {len(line)} characters, too many for cron")
-    read = read_crontab(
-        line, system=False, importer=owner, is_root=False, user_exists=lambda _: False
-    )
-    if read.problems or len(read.entries) != 1:
-        why = read.problems[0].message if read.problems else "cron would take its line otherwise"
-        raise _Unsayable(why)
-    job = read.entries[0].spec.job
-    if job.argv != (command,) or (job.stdin or "") != (spec.job.stdin or ""):
+    try:
+        found, stdin = read_command(line)
+    except InvalidInput as error:
+        raise _Unsayable(error.message) from None
+    if found != command or (stdin or "") != (spec.job.stdin or ""):
         raise _Unsayable("cron would take its command or its input otherwise")
 
 

@@ -114,6 +114,28 @@ def test_what_cron_can_t_do_is_left_out_and_told(changes: dict[str, Any], why: s
     assert all(line.startswith("#") for line in text.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (shell("= x", "on boot"), "cron would set a variable by its line"),
+        (shell("* x", "@daily"), "where cron expects a command"),
+        (shell("a\\%b", "@daily"), "its command or its input otherwise"),
+        (shell("cat", "@daily", stdin="a\r"), "its command or its input otherwise"),
+        (shell("cat", "@daily", stdin="a\0b\n"), "holds a NUL character"),
+        (shell("date", "99 2 * * *"), "minute is '99', expected 0-59"),
+        (shell("date", "0 2 * FOO *"), "month is 'FOO', expected 1-12 or JAN-DEC"),
+        (shell("date", "0 2 * *"), "says more than every cron understands"),
+    ],
+)
+def test_a_line_that_cron_reads_otherwise_is_left_out_and_told(
+    spec: ScheduleSpec, why: str
+) -> None:
+    text = write_crontab([Definition(spec, True, None)], owner="me")
+
+    assert why in text
+    assert all(line.startswith("#") for line in text.split("\n") if line)
+
+
 def test_a_paused_schedule_is_left_out() -> None:
     assert (
         written(shell("date"), paused=("x",))
