@@ -714,6 +714,24 @@ def test_of_many_schedules_doctor_reads_those_that_need_a_look(
     assert "2 schedules wait" in only(told, "engines")[1]
 
 
+def test_of_many_followers_doctor_reads_those_whose_upstream_is_gone(
+    edgecron: Edgecron, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_database, "MOST_READ", 2)
+    edgecron("add", "load", "--every", "1h", "--", "true")
+    edgecron("add", "sum", "--after", "load", "--", "true")
+    edgecron("add", "report", "--after", "sum", "--", "true")
+    # As an engine does that has looked at them: they have no times.
+    change(database, "UPDATE schedules SET done_revision = revision WHERE next_run_at IS NULL")
+    assert only(edgecron("doctor", "--json"), "schedules")[1].startswith("3; the 0 that need")
+    edgecron("add", "other", "--every", "1h", "--", "true")
+    edgecron("rm", "load")
+
+    told = edgecron("doctor", "--json")
+
+    assert only(told, "schedules")[1] == "sum comes after load, which is gone: nothing starts it"
+
+
 def test_what_is_well_is_dim_and_the_rest_stands_out(edgecron: Edgecron, backup: str) -> None:
     coloured = edgecron("doctor", "--color", "always").out
 

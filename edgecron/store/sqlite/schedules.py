@@ -50,7 +50,10 @@ _TO_CHECK = """
     UNION SELECT id FROM schedules INDEXED BY schedules_without_time
     WHERE next_run_at IS NULL AND enabled AND deleted_at IS NULL AND trigger_error IS NULL
         AND done_revision IS NOT revision
-    UNION SELECT * FROM (SELECT schedule_id FROM schedule_upstreams LIMIT :most)
+    UNION SELECT schedule_id FROM (
+        SELECT schedule_id, upstream FROM schedule_upstreams LIMIT :most) AS u
+    WHERE NOT EXISTS (
+        SELECT 1 FROM schedules AS x WHERE x.name = u.upstream AND x.deleted_at IS NULL)
     UNION SELECT * FROM (SELECT id FROM schedules
         INDEXED BY schedules_of_programs
         WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most)"""
@@ -156,7 +159,7 @@ def find_each_schedule(
     """Every readable schedule, by name, and (id, error) of every unreadable one.
 
     If there are more than `most`: at most so many of those that are broken, have vanished, miss
-    their next time, follow others, or belong to a program.
+    their next time, follow one that is gone, or belong to a program.
     """
     where = "WHERE deleted_at IS NULL"
     if most is not None and _count(database) > most:
