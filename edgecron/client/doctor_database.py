@@ -32,7 +32,7 @@ _LOCK_WAIT_S = 2.0  # engines hold the lock for less
 _MIB = 1 << 20
 _MOST_AILING = 5  # schedules named one by one
 _SMALL_BYTES = 4 * _MIB  # a smaller database is read as a whole
-_MOMENT_MS = 40
+_MOMENT_MS = 25
 MOST_READ = 1000  # schedules, of which each is read
 LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
 
