@@ -116,7 +116,7 @@ class _FrozenValue(_Value):
 def _dataclass(*, frozen: bool = False, slots: bool = True, kw_only: bool = False) -> Any:
     """Make a class one of values, with the fields that its body annotates."""
 
-    def make(cls: type) -> type:
+    def make(cls: type) -> Any:
         own = cls.__annotations__
         inherited: tuple[str, ...] = getattr(cls, "_names", ())
         names = tuple(dict.fromkeys((*inherited, *own)))
@@ -133,11 +133,12 @@ def _dataclass(*, frozen: bool = False, slots: bool = True, kw_only: bool = Fals
             # Values are keys of caches: a getter in C is four times as fast as a loop.
             "_key_of": attrgetter(*names) if names else bool,
         }
-        body["__init__"] = _compile_init(cls, names, defaults, frozen=frozen, kw_only=kw_only)
         bases = tuple(base for base in cls.__bases__ if base is not object)
         if not any(issubclass(base, _Value) for base in bases):
             bases = (*bases, _FrozenValue if frozen else _Value)
-        return type(cls)(cls.__name__, bases, body)
+        made: Any = type(cls)(cls.__name__, bases, body)
+        made.__init__ = _compile_init(made, names, defaults, frozen=frozen, kw_only=kw_only)
+        return made
 
     return make
 
@@ -145,7 +146,7 @@ def _dataclass(*, frozen: bool = False, slots: bool = True, kw_only: bool = Fals
 def _compile_init(
     cls: type, names: tuple[str, ...], defaults: dict[str, object], *, frozen: bool, kw_only: bool
 ) -> object:
-    known: dict[str, object] = {"_set": _set, "_absent": _ABSENT}
+    known: dict[str, object] = {"_absent": _ABSENT}
     given, lines = [], []
     for name in names:
         value = name
@@ -159,7 +160,10 @@ def _compile_init(
             given.append(f"{name}=_default_{name}")
         else:
             given.append(name)
-        lines.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        if frozen:
+            # The setter of the slot takes a quarter less time than `object.__setattr__`.
+            known[f"_set_{name}"] = getattr(cls, name).__set__
+        lines.append(f"_set_{name}(self, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     star = "*, " if kw_only and given else ""
