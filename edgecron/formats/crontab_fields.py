@@ -79,8 +79,8 @@ def split_timing(text: str) -> Timing:
             f"{text[:60]!a} is neither a variable (NAME = value) nor five time fields",
             hint="write minute, hour, day of month, month, day of week and a command",
         )
-    for field, part in zip(_FIELDS, parts, strict=False):
-        _check_part(field, part)
+    for place, part in enumerate(parts[:5]):
+        _check_part(place, part)
     return _check_rest(" ".join(parts[:5]), parts[5] if len(parts) == 6 else "")
 
 
@@ -105,9 +105,9 @@ def _check_rest(trigger: str, rest: str) -> Timing:
 
 
 @lru_cache(maxsize=512)  # Ten thousand lines have few different parts.
-def _check_part(field: _Field, part: str) -> None:
+def _check_part(place: int, part: str) -> None:
     for element in part.split(","):
-        _check_element(field, element)
+        _check_element(_FIELDS[place], element)
 
 
 def _check_element(field: _Field, element: str) -> None:
