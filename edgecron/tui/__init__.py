@@ -3,13 +3,13 @@
     app.py              the application: its first screen, its size, the engine it can run
     database_app.py     its base: clock, database threads, notices, keys typed ahead
     database_thread.py output_feed.py   threads that answer questions, and follow an output
-    queries.py          screens that read the database; questions at the rate they cost
+    queries.py          screens and lists that read the database, at the rate that questions cost
     themes.py text_line.py   text styles and themes; single lines of text and of input
     keys.py bindings.py key_line.py   keys: of the configuration, bound, named at the bottom
 
     home.py             the first screen: schedules, upcoming runs, past runs
-    list_view.py list_model.py list_source.py filter_line.py   lists: the window, their parts,
-                        where lines come from, their filter
+    list_view.py list_model.py filter_line.py   lists: the window and what it asks of a source,
+                        parts of lines, their filter
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
     timeline.py week.py   the next hours as a bar; how busy the coming week is
     status.py           status line, banner, details of the line under the cursor

@@ -18,9 +18,8 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.filter_line import FilterLine
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Span, Targets
-from edgecron.tui.list_source import DatabaseSource
 from edgecron.tui.list_view import LineView
-from edgecron.tui.queries import ThrottledQuery
+from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
     Engines,

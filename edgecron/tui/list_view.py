@@ -1,9 +1,11 @@
-"""A scrolling window on a list of any length; it renders only the visible lines."""
+"""A scrolling window on a list of any length; it reads and renders only the visible lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence, Set
+from math import inf
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -26,9 +28,70 @@ from edgecron.tui.list_model import (
     pace_of,
     share_out,
 )
-from edgecron.tui.list_source import Source
 from edgecron.tui.text_line import StyledWidget
 from edgecron.views.phrases import display_width, fit
+
+if TYPE_CHECKING:
+    from edgecron.model.filters import Filter
+
+
+class Source(ABC):
+    """The lines of a list. The list calls `line` while it draws, so it never waits.
+
+    `keys` are those of all lines, in order. `is_counted` says whether `count` is the whole number,
+    not only what was found so far.
+    """
+
+    keys: Sequence[int] = ()
+    filter: Filter | None = None
+
+    @property
+    def count(self) -> int:
+        """How many lines there are, as far as known."""
+        return len(self.keys)
+
+    @property
+    def is_counted(self) -> bool:
+        return True
+
+    @property
+    def trouble(self) -> str:
+        """What can't be shown, and why; empty if all can."""
+        return ""
+
+    @abstractmethod
+    def line(self, index: int) -> Line | None:
+        """Return a line; None if it is not read yet."""
+
+    def index_of(self, key: int) -> int | None:
+        """Return the index of a line; None if it is unknown or gone."""
+        try:
+            return self.keys.index(key)
+        except ValueError:
+            return None
+
+    def want(self, first: int, last: int) -> None:  # noqa: B027 - most lists have all lines
+        """Read what is missing of these visible lines."""
+
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        """Pass the keys of all lines to `take`, now or later."""
+        take(self.keys)
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """Return the keys whose lines no longer exist, as far as known."""
+        return keys - set(self.keys) if keys and self.filter is None else frozenset()
+
+    def nearest_s(self, first: int, last: int) -> float:
+        """Return the distance in seconds of the nearest time in these lines."""
+        return inf
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        """Show only lines that match a filter; None shows all."""
+        self.filter = wanted
+
+    def unused_keys(self, wanted: Filter) -> Sequence[str]:
+        """Return the keys of a filter that do not apply to these lines."""
+        return ()
 
 
 class LineView(StyledWidget, ScrollView, can_focus=True):

@@ -23,8 +23,7 @@ from edgecron.model.filters import rank_of
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Column, Line
-from edgecron.tui.list_source import Source
-from edgecron.tui.list_view import LineView
+from edgecron.tui.list_view import LineView, Source
 from edgecron.tui.text_line import LineInput, TextLine
 
 _MOST_NAMES = 24

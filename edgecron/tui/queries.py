@@ -1,19 +1,24 @@
-"""Screens that read the database by topic, and questions repeated at the rate of their cost."""
+"""Screens and lists that read the database by topic, at the rate that their questions cost."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from textual.screen import Screen, ScreenResultType
 
 from edgecron.base.errors import NotFound
 from edgecron.client.protocol import Client
 from edgecron.tui.database_app import DatabaseApp
+from edgecron.tui.list_model import Targets
+from edgecron.tui.list_view import Source
 
 if TYPE_CHECKING:
     from textual.timer import Timer
+
+    from edgecron.model.filters import Filter
 
 
 T = TypeVar("T")
@@ -88,10 +93,9 @@ class ThrottledQuery(Generic[T]):
     A question that comes too early waits; a newer one replaces it.
     """
 
-    def __init__(self, screen: QueryScreen[Any], topic: str, *, least_s: float = 0.0) -> None:
+    def __init__(self, screen: QueryScreen[Any], topic: str) -> None:
         self._screen = screen
         self._topic = topic
-        self._least_ms = least_s * 1000
         self._next_ms = 0.0
         self._timer: Timer | None = None
 
@@ -121,8 +125,46 @@ class ThrottledQuery(Generic[T]):
             return found, clock.monotonic_ms() - begun_ms
 
         def answered(found: tuple[T, int]) -> None:
-            pause_ms = max(self._least_ms, found[1] / _MOST_BUSY)
-            self._next_ms = clock.monotonic_ms() + pause_ms
+            self._next_ms = clock.monotonic_ms() + found[1] / _MOST_BUSY
             answer(found[0])
 
         self._screen.ask(self._topic, timed, answered)
+
+
+class DatabaseSource(Source, Generic[T]):
+    """Lines that are read from the database; calls `changed` when there is something new to show.
+
+    `topic` is that of its question.
+    """
+
+    topic: ClassVar[str]
+
+    def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
+        self._screen = screen
+        self._query: ThrottledQuery[T] = ThrottledQuery(screen, self.topic)
+        self._now = screen.app.now
+        self._zone = screen.app.zone
+        self._changed = changed
+        self.is_clock_trusted = True  # as far as known
+
+    @abstractmethod
+    def read(self) -> None:
+        """Read the lines again, at most at the rate that this costs."""
+
+    def read_at_once(self) -> None:
+        """Read the lines again immediately: the user waits for them."""
+        self._screen.interrupt(self.topic)
+        self._query.skip_wait()
+        self.read()
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        super().filter_by(wanted)
+        self.read_at_once()
+
+    @abstractmethod
+    def schedule_of(self, key: int) -> str | None:
+        """Return the schedule of a line; None if it is not read."""
+
+    @abstractmethod
+    def targets(self, keys: Sequence[int]) -> Targets | None:
+        """Return these lines as the targets of an action; None if they are not known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, tzinfo
 from enum import Enum
 
@@ -21,16 +22,14 @@ from edgecron.views.outlook import ActiveRun
 from edgecron.views.phrases import (
     display_width,
     fit,
-    flag_words,
     folded,
     job_words,
     percent_words,
-    range_words,
     status_words,
 )
-from edgecron.views.run_words import run_sentence
+from edgecron.views.run_words import run_lines, run_sentence
 from edgecron.views.schedule_words import waits_words
-from edgecron.views.times import full_time, local_time, near_time, short_duration
+from edgecron.views.times import full_time, near_time, short_duration
 
 _DONE, _LEFT = "━", "─"  # of the same height in every font
 _BAR = 20  # columns, among facts
@@ -40,9 +39,12 @@ HIDDEN = "(hidden: its name is that of a secret)"
 _CELL_LABEL = 9
 _CELL = 26  # columns of a fact in the summary
 _MOST_DOWN = 3
+# All other facts are the outcome.
+_BEGINNING = ("attempt", "cause", "trigger", "scope")
+_TIMES = ("plan", "missed", "due", "waiting", "started", "finished", "took")
 # If there is no room, the last ones are left out.
 _BY_WEIGHT = (
-    *("started", "took", "exit code", "attempt", "ended", "planned"),
+    *("started", "took", "exit code", "attempt", "finished", "plan"),
     *("cause", "engine", "scope"),
 )
 
@@ -178,19 +180,36 @@ def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
 
 def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
     """Return all facts that exist, in the order people ask for them."""
-    run = found.run
+    run, took = found.run, took_ms(found.run, now=now)
+    timezone = None if found.spec is None else found.spec.timezone
+    facts = dict(run_lines(run, zone=zone, now=now, mask=None)) | {
+        "plan": full_time(run.plan_at, timezone, zone=zone),
+        "took": "" if took is None else short_duration(took),
+        "waiting": wait_words(found, now=now, zone=zone).removeprefix("waits "),
+        "engine": _engine_words(found),
+        "supervisor": run.supervisor_id or "",
+        "progress": "",  # shown as a bar
+        "payload": "",  # shown with the job
+    }
+    if run.max_attempts > 1:
+        facts["attempt"] = _attempt_words(found)
+    styles = {
+        "error": "bad",
+        "took": _duration_style(run),
+        "status": STATUS_GLYPHS[run.status.value][1],
+    }
+
+    def section(labels: Iterable[str]) -> list[Fact]:
+        return [Fact(label, facts.get(label, ""), styles.get(label, "")) for label in labels]
+
     rows: list[Row] = [
         Fact("why", run_sentence(run, zone=zone, now=now, spec=found.spec)),
         *progress_rows(run),
-        Fact("attempt", _attempt_words(found)),
-        Fact("cause", _cause_words(run)),
-        Fact("scope", _scope_words(run)),
+        *section(_BEGINNING),
         Title("Times"),
-        *_times(found, now=now, zone=zone),
+        *section(_TIMES),
         Title("Outcome"),
-        *_ending(run, zone=zone),
-        Fact("engine", _engine_words(found)),
-        Fact("supervisor", run.supervisor_id or ""),
+        *section(label for label in facts if label not in (*_BEGINNING, *_TIMES)),
         Title("Job"),
         *_job(found),
     ]
@@ -207,9 +226,9 @@ def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
 
     exit_code = "-" if run.exit_code is None else str(run.exit_code)
     facts = [
-        Fact("planned", near(run.plan_at)),
+        Fact("plan", near(run.plan_at)),
         Fact("started", near(run.started_at)),
-        Fact("ended", near(run.finished_at)),
+        Fact("finished", near(run.finished_at)),
         Fact("took", "-" if took is None else short_duration(took), _duration_style(run)),
         Fact("attempt", f"{run.attempt} of {run.max_attempts}"),
         Fact("exit code", exit_code, "bad" if run.reason is Reason.EXIT else ""),
@@ -228,22 +247,6 @@ def _scope_words(run: Execution) -> str:
     return f"{run.scope_kind}:{run.scope_id}" if run.scope_id else run.scope_kind
 
 
-def _times(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
-    run = found.run
-    timezone = None if found.spec is None else found.spec.timezone
-    took = took_ms(run, now=now)
-    missed = range_words(run, zone=zone, now=now)
-    return [
-        Fact("planned", full_time(run.plan_at, timezone, zone=zone)),
-        Fact("missed", (missed or "").removeprefix("missed ")),
-        Fact("due", local_time(run.due_at, zone=zone)),
-        Fact("waits", wait_words(found, now=now, zone=zone).removeprefix("waits ")),
-        Fact("started", local_time(run.started_at, zone=zone, absent="")),
-        Fact("ended", local_time(run.finished_at, zone=zone, absent="")),
-        Fact("took", "" if took is None else short_duration(took), _duration_style(run)),
-    ]
-
-
 def _attempt_words(found: RunFacts) -> str:
     words = f"{found.run.attempt} of {found.run.max_attempts}"
     if found.attempt_before is not None:
@@ -251,24 +254,6 @@ def _attempt_words(found: RunFacts) -> str:
     if found.attempt_after is not None:
         words += f"; the next one is run {found.attempt_after}"
     return words
-
-
-def _cause_words(run: Execution) -> str:
-    cause = run.cause.value.replace("_", " ")
-    return cause if run.trigger_text is None else f"{cause}  ({run.trigger_text})"
-
-
-def _ending(run: Execution, *, zone: tzinfo) -> list[Fact]:
-    asked = run.cancel_requested_at
-    return [
-        Fact("status", run.status.value, STATUS_GLYPHS[run.status.value][1]),
-        Fact("exit code", "" if run.exit_code is None else str(run.exit_code)),
-        Fact("reason", "" if run.reason is None else run.reason.value),
-        Fact("error", run.error_msg or "", "bad"),
-        Fact("cancelled", "" if asked is None else f"asked for at {local_time(asked, zone=zone)}"),
-        Fact("notes", ", ".join(flag_words(run))),
-        Fact("result", run.result or ""),
-    ]
 
 
 def _engine_words(found: RunFacts) -> str:

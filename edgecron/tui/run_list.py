@@ -20,8 +20,7 @@ from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.filters import RunQuestion
 from edgecron.model.listing import RunBounds, RunPage
 from edgecron.tui.list_model import Column, Line, Span, Targets
-from edgecron.tui.list_source import DatabaseSource
-from edgecron.tui.queries import QueryScreen
+from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import note_words, percent_words, unreadable_words
 from edgecron.views.times import near_time, short_duration

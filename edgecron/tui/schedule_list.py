@@ -22,8 +22,7 @@ from edgecron.model.listing import (
 )
 from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
 from edgecron.tui.list_model import Column, Line, Span, Targets
-from edgecron.tui.list_source import DatabaseSource
-from edgecron.tui.queries import QueryScreen
+from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.views.phrases import is_overdue
 from edgecron.views.times import distance, near_time

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from edgecron.tui.list_model import GAP, Column, Line, first_of, last_of, share_out
-from edgecron.tui.list_source import Source
-from edgecron.tui.list_view import LineView
+from edgecron.tui.list_view import LineView, Source
 
 NAME = Column("NAME", 10, 20, share=1)
 COLUMNS = (Column("", 1, 1), NAME, Column("WHEN", 8, 12, drop=2), Column("NOTE", 6, 30, drop=1))
