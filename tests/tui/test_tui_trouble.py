@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.base.clock import SystemClock
+from edgecron.base.clock import Clock, SystemClock
 from edgecron.client import Client
 from edgecron.client.protocol import Client as AnyClient
 from edgecron.tui.database_app import DatabaseApp
@@ -33,9 +33,9 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
-def make(path: Path, *names: str) -> None:
+def make(path: Path, *names: str, clock: Clock | None = None) -> None:
     """A database in one file."""
-    with Client(path) as client:
+    with Client(path, clock=clock or SystemClock()) as client:
         client.add_all([make_spec(name, "0 2 * * *") for name in names])
 
 
@@ -197,10 +197,9 @@ def test_where_there_is_no_database_yet_the_screen_says_how_to_begin(tmp_path: P
     see(database, story, is_readable=False)
 
 
-def test_a_week_whose_counting_was_cut_off_is_counted_anew(database: Path) -> None:
-    aside = database.with_name("aside.db")
-    make(database, *(f"job-{number}" for number in range(299)))
-    clock = FakeClock()
+def test_a_week_whose_counting_was_cut_off_is_counted_anew(tmp_path: Path) -> None:
+    database, aside, clock = tmp_path / "edgecron.db", tmp_path / "aside.db", FakeClock()
+    make(database, *(f"job-{number}" for number in range(300)), clock=clock)
 
     async def story(seen: Seen) -> None:
         await seen.until(lambda: "300 /h" in seen.text())
@@ -211,7 +210,7 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(database: Path) -> No
         aside.rename(database)
         await seen.until(lambda: is_well(seen))
         await seen.settle()
-        make(database, "one-more")
+        make(database, "one-more", clock=clock)
         clock.advance_ms(60_000)
         await seen.until(lambda: "301 /h" in seen.text())
 
@@ -219,9 +218,10 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(database: Path) -> No
 
 
 def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_to(
-    database: Path,
+    tmp_path: Path,
 ) -> None:
-    clock = FakeClock()
+    database, clock = tmp_path / "edgecron.db", FakeClock()
+    make(database, "backup", clock=clock)
     with Client(database, clock=clock) as client:
         client.add(
             make_spec("often", "every 30s")
@@ -229,7 +229,7 @@ def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_
 
     async def story(seen: Seen) -> None:
         await seen.until(lambda: "░120 █121 /h" in seen.text())
-        make(database, "one-more")
+        make(database, "one-more", clock=clock)
         await seen.until(lambda: "one-more" in seen.text())
         assert "░120 █121 /h" in seen.text()
         clock.advance_ms(20_000)
