@@ -26,6 +26,7 @@ from edgecron.views.phrases import (
     job_words,
     percent_words,
     status_words,
+    took_ms,
 )
 from edgecron.views.run_words import run_lines, run_sentence
 from edgecron.views.schedule_words import waits_words
@@ -153,13 +154,6 @@ def changes_each_second(found: RunFacts) -> bool:
     return found.run.status is Status.RUNNING or is_held
 
 
-def took_ms(run: Execution, *, now: datetime) -> int | None:
-    """Return how long a run took, or has taken so far; None if it has not started."""
-    if run.status is Status.RUNNING and run.started_at is not None:
-        return max(0, round((now - run.started_at).total_seconds() * 1000))
-    return run.duration_ms
-
-
 def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
     """Return the title line: its schedule and status, and its number at the right end."""
     glyph, style = STATUS_GLYPHS[run.status.value]
@@ -180,11 +174,10 @@ def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
 
 def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
     """Return all facts that exist, in the order people ask for them."""
-    run, took = found.run, took_ms(found.run, now=now)
+    run = found.run
     timezone = None if found.spec is None else found.spec.timezone
     facts = dict(run_lines(run, zone=zone, now=now, mask=None)) | {
         "plan": full_time(run.plan_at, timezone, zone=zone),
-        "took": "" if took is None else short_duration(took),
         "waiting": wait_words(found, now=now, zone=zone).removeprefix("waits "),
         "engine": _engine_words(found),
         "supervisor": run.supervisor_id or "",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
-from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.choices import ACTIVE
 from edgecron.model.filters import RunQuestion
 from edgecron.model.listing import RunBounds, RunPage
 from edgecron.tui.list_model import Column, Line, Span, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.themes import STATUS_GLYPHS
-from edgecron.views.phrases import note_words, percent_words, unreadable_words
+from edgecron.views.phrases import note_words, percent_words, took_ms, unreadable_words
 from edgecron.views.times import near_time, short_duration
 
 if TYPE_CHECKING:
@@ -284,9 +284,7 @@ class RunSource(DatabaseSource["_Found"]):
         now, zone = self._now(), self._zone
         glyph, style = STATUS_GLYPHS[run.status.value]
         began = run.started_at or run.plan_at
-        took = run.duration_ms
-        if run.status is Status.RUNNING and run.started_at is not None:
-            took = max(0, round((now - run.started_at).total_seconds() * 1000))
+        took = took_ms(run, now=now)
         cells: tuple[tuple[Span, ...], ...] = (
             ((glyph, style),),
             ((run.status.value, style),),

@@ -22,8 +22,9 @@ from edgecron.tui.facts import Cells, Fact, Row, Title
 from edgecron.tui.list_model import Span
 from edgecron.tui.schedule_list import last_spans, next_spans
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
+from edgecron.tui.upcoming_list import far_span
 from edgecron.views.outlook import Outlook
-from edgecron.views.phrases import is_overdue, moved_words
+from edgecron.views.phrases import moved_words
 from edgecron.views.schedule_words import (
     bound_lines,
     job_lines,
@@ -31,7 +32,7 @@ from edgecron.views.schedule_words import (
     present_lines,
     record_lines,
 )
-from edgecron.views.times import distance, local_time, weekday_time
+from edgecron.views.times import local_time, weekday_time
 
 UPCOMING = 10
 _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
@@ -171,14 +172,11 @@ def _fire_row(
     fire: UpcomingFire, outlook: Outlook, *, zone: tzinfo, now: datetime, has_source: bool
 ) -> Cells:
     time = weekday_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
-    is_late = is_overdue(fire.due_at, now)
-    far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
-    is_late = is_late and outlook.is_clock_trusted
-    away: Span = ("overdue", "bad") if is_late else (far, "accent")
+    far, style = far_span(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
     notes = [clean(fire.source)] if has_source and fire.source else []
     if fire.is_moved:
         notes.append(moved_words(fire, zone=zone, now=now))
-    return Cells(((f"{away[0]:<{_AWAY}}  ", away[1]), (time, ""), (f"  {', '.join(notes)}", "dim")))
+    return Cells(((f"{far:<{_AWAY}}  ", style), (time, ""), (f"  {', '.join(notes)}", "dim")))
 
 
 def definition_rows(

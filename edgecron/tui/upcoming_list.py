@@ -164,13 +164,11 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
     def line(self, index: int) -> Line | None:
         fire = self.found.fires[index]
         now, zone = self._now(), self._zone
-        is_late = self.is_clock_trusted and is_overdue(fire.due_at, now)
-        far = distance(fire.due_at, now, is_clock_trusted=self.is_clock_trusted)
         note = moved_words(fire, zone=zone, now=now) if fire.is_moved else fire.source or ""
         return Line(
             key=_key(fire),
             cells=(
-                (("overdue", "bad") if is_late else (far, "accent"),),
+                (far_span(fire.due_at, now, is_clock_trusted=self.is_clock_trusted),),
                 ((near_time(fire.due_at, zone=zone, now=now), ""),),
                 ((clean(fire.schedule), "bold"),),
                 ((clean(note), "dim"),),
@@ -202,6 +200,13 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
             abs((fire.due_at - now).total_seconds()) for fire in self.found.fires[first:last]
         )
         return min(seconds, default=inf)
+
+
+def far_span(due_at: datetime, now: datetime, *, is_clock_trusted: bool) -> Span:
+    """Return how far away a fire is, or that it is overdue."""
+    if is_clock_trusted and is_overdue(due_at, now):
+        return "overdue", "bad"
+    return distance(due_at, now, is_clock_trusted=is_clock_trusted), "accent"
 
 
 def _find_next(client: Client, wanted: Filter | None) -> UpcomingFires:

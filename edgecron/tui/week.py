@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from math import ceil, log1p
@@ -44,21 +45,6 @@ def shade(count: int, least: int, most: int) -> int:
     return min(ceil(SHADES * log1p(count) / log1p(most)), SHADES)
 
 
-class _WeekCount:
-    """A week being counted, only on the reader's thread; it restarts with a new Client."""
-
-    def __init__(self) -> None:
-        self.spent_ms = 0
-        self._client: Client | None = None
-        self._slices: Iterator[WeekHeat | None] = iter(())
-
-    def next_slice(self, client: Client) -> WeekHeat | None:
-        """Count a slice; return the counts of the week, or None if more is to be counted."""
-        if client is not self._client:
-            self._client, self._slices = client, client.week_heat()
-        return next(self._slices)
-
-
 class WeekView(TextLine):
     """Show how busy seven days are; empty until they are counted.
 
@@ -74,7 +60,7 @@ class WeekView(TextLine):
         self._heat: WeekHeat | None = None
         self._is_counting = False
         self._is_behind = False  # did a change come while it could not be counted
-        self._next_ms = 0
+        self._next_ms = 0.0
         self._hour = 0  # since 1970, when it was counted
 
     def read(self) -> None:
@@ -83,7 +69,7 @@ class WeekView(TextLine):
             self._is_behind = True
             return
         self._is_counting, self._is_behind = True, False
-        self._count_next(_WeekCount())
+        self.run_worker(self._count())
 
     @property
     def is_outdated(self) -> bool:
@@ -91,36 +77,29 @@ class WeekView(TextLine):
         has_turned = self._hour != self._hour_now()
         return self._heat is not None and (self._is_behind or has_turned)
 
-    def _count_next(self, count: _WeekCount) -> None:
-        clock, spent_before_ms = self._query_screen.app.clock, count.spent_ms
+    async def _count(self) -> None:
+        slices: dict[Client, Iterator[WeekHeat | None]] = {}  # of the Client that counts
+        clock, spent_ms = self._query_screen.app.clock, 0
 
         def next_slice(client: Client) -> tuple[WeekHeat | None, int]:
+            """Count a slice; a new Client begins again."""
             begun_ms = clock.monotonic_ms()
-            found = count.next_slice(client)
-            count.spent_ms += clock.monotonic_ms() - begun_ms
-            return found, count.spent_ms
+            if client not in slices:
+                slices.clear()
+                slices[client] = client.week_heat()
+            return next(slices[client]), clock.monotonic_ms() - begun_ms
 
-        def take(found: tuple[WeekHeat | None, int]) -> None:
-            heat, spent_ms = found
-            pause_s = (spent_ms - spent_before_ms) / 1000 * (1 / _WHILE_COUNTING - 1)
-            if heat is not None:
-                self._take(heat, spent_ms)
-            elif pause_s > 0:
-                self.set_timer(pause_s, lambda: self._count_next(count))
-            else:
-                self._count_next(count)
-
-        self._query_screen.ask("week", next_slice, take, refused=self._give_up)
-
-    def _give_up(self) -> None:
-        self._is_counting = False
-
-    def _take(self, found: WeekHeat, spent_ms: int) -> None:
-        self._is_counting = False
-        pause_ms = max(_LEAST_S * 1000, spent_ms / _MOST_BUSY)
-        self._next_ms = self._query_screen.app.clock.monotonic_ms() + round(pause_ms)
-        self._heat = found
-        self._hour = self._hour_now()
+        heat = None
+        try:
+            while heat is None:
+                heat, slice_ms = await self._query_screen.answer_to("week", next_slice)
+                spent_ms += slice_ms
+                if heat is None:
+                    await asyncio.sleep(slice_ms / 1000 * (1 / _WHILE_COUNTING - 1))
+        finally:
+            self._is_counting = False
+        self._next_ms = clock.monotonic_ms() + max(_LEAST_S * 1000, spent_ms / _MOST_BUSY)
+        self._heat, self._hour = heat, self._hour_now()
         self._draw()
 
     def _hour_now(self) -> int:

@@ -137,6 +137,13 @@ def status_words(execution: Execution) -> str:
     return f"{execution.status.value}: {execution.reason}"
 
 
+def took_ms(execution: Execution, *, now: datetime) -> int | None:
+    """Return how long a run took, or has taken so far; None if it has not started."""
+    if execution.status is Status.RUNNING and execution.started_at is not None:
+        return max(0, round((now - execution.started_at).total_seconds() * 1000))
+    return execution.duration_ms
+
+
 def due_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     """Say when a queued run can start: `due at 14:05:10, in 10 s`."""
     due = near_time(execution.due_at, zone=zone, now=now)

@@ -17,6 +17,7 @@ from edgecron.views.phrases import (
     recorded_words,
     size_words,
     status_words,
+    took_ms,
     waiting_words,
 )
 from edgecron.views.times import local_time, near_time, short_duration
@@ -195,7 +196,8 @@ def run_lines(
     if execution.waiting_for is not None and execution.wait_until is not None:
         until = execution.wait_until
         waiting = waiting_words(execution.waiting_for, until, zone=zone, now=now)
-    took = "" if execution.duration_ms is None else short_duration(execution.duration_ms)
+    spent_ms = took_ms(execution, now=now)
+    took = "" if spent_ms is None else short_duration(spent_ms)
     late_ms = 0.0
     if execution.started_at is not None:
         late_ms = (execution.started_at - execution.due_at).total_seconds() * 1000
