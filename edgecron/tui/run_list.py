@@ -328,16 +328,11 @@ def _find(client: Client, page: _Page) -> RunPage:
 
 
 def _note(run: Execution, *, now: datetime, zone: tzinfo) -> tuple[Span, ...]:
-    text = clean(_note_words(run, now=now, zone=zone))
+    known = ("exit", "signal")  # The status and the exit code say so.
+    reason = "" if run.reason is None or run.reason.value in known else run.reason.value
+    notes = note_words(run, zone=zone, now=now)
+    text = clean(", ".join(filter(None, (reason, notes))))
     percent = "" if run.progress is None else percent_words(run.progress)
     if percent and text.startswith(percent):
         return (percent, "busy"), (text.removeprefix(percent), "dim")
     return ((text, "dim"),)
-
-
-def _note_words(run: Execution, *, now: datetime, zone: tzinfo) -> str:
-    reason = ""
-    if run.reason is not None and run.reason.value not in ("exit", "signal"):
-        reason = run.reason.value
-    notes = note_words(run, zone=zone, now=now)
-    return f"{reason}, {notes}" if reason and notes else reason or notes

@@ -26,6 +26,7 @@ from edgecron.tui.upcoming_list import far_span
 from edgecron.views.outlook import Outlook
 from edgecron.views.phrases import moved_words
 from edgecron.views.schedule_words import (
+    ALWAYS_SHOWN,
     bound_lines,
     job_lines,
     pause_lines,
@@ -36,8 +37,6 @@ from edgecron.views.times import local_time, weekday_time
 
 UPCOMING = 10
 _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
-# Policies that are shown even with their default.
-_ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
 _SHOWN_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
 # Conditions are shown with the bounds.
 _POLICIES = tuple(one.name for one in POLICIES if one.type is not OptionType.CONDITIONS)
@@ -225,7 +224,7 @@ def _rest_rows(table: Table) -> list[Row]:
 
 def _folded_row(table: Table) -> Fact:
     rest = [key for key in _POLICIES if key not in table]
-    shown = [f"{_label(key)} {_text(default_of(key))}" for key in _ALWAYS_SHOWN if key in rest]
+    shown = [f"{_label(key)} {_text(default_of(key))}" for key in ALWAYS_SHOWN if key in rest]
     more = len(rest) - len(shown)
     return Fact("by default", ", ".join([*shown, f"and {more} more"]), "dim")
 

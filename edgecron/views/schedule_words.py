@@ -78,7 +78,8 @@ def bound_lines(schedule: Schedule, *, zone: tzinfo) -> list[tuple[str, str]]:
     return [(label, text) for label, text in lines if text]
 
 
-_ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
+# Policies that are shown even with their default.
+ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
 
 
 def policy_words(policies: Policies) -> str:
@@ -86,7 +87,7 @@ def policy_words(policies: Policies) -> str:
     words = []
     for option in POLICIES:
         value = getattr(policies, option.field or "")
-        is_shown = option.name in _ALWAYS_SHOWN or value != option.default_value
+        is_shown = option.name in ALWAYS_SHOWN or value != option.default_value
         if is_shown and option.type is not OptionType.CONDITIONS:
             text = value_text(option, value)
             shown = ", ".join(map(str, text)) if isinstance(text, list) else str(text)

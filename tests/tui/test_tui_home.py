@@ -136,7 +136,7 @@ def test_with_no_engine_what_was_to_come_becomes_overdue_once_and_the_rest_moves
 
         async def story(seen: Seen) -> None:
             scene.clock.advance_ms(10 * 60_000)  # type: ignore[attr-defined]
-            seen.app.screen._tick()  # type: ignore[attr-defined]  # as its timer does, up to a minute later
+            await seen.pilot.resize_terminal(80, 41)  # Draws it anew, as its timer does later.
             await seen.settle()
             overdue = [line for line in seen.lines() if line.startswith(" overdue")]
             assert [line.split()[2] for line in overdue].count("poll-inverter") == 1
