@@ -68,7 +68,8 @@ class ScheduleForm(QueryScreen[str | None]):
     ScheduleForm .section { margin-top: 1; }
     ScheduleForm #section-0 { margin-top: 0; }
     ScheduleForm #save {
-        width: 8; min-width: 8; margin: 1 0 1 17; background: $panel; color: $primary;
+        width: 8; min-width: 8; margin: 1 0 1 17; text-align: left; content-align: left middle;
+        background: $panel; color: $primary;
     }
     ScheduleForm #save:focus { background: $primary; color: $background; text-style: bold; }
     ScheduleForm.-low #preview { height: 3; }
