@@ -223,8 +223,8 @@ class Supervisor:
             run = self._runs.by_token.get(token)
             if run is not None:
                 self._runs.end(run, cause)
-            else:
-                self._queue.cancel(token, cause)
+            # A fork that has just ended may wait to be started again.
+            self._queue.cancel(token, cause)
 
     def _phase(self, token: str) -> Phase:
         if token in self._runs.by_token:

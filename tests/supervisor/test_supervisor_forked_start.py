@@ -447,6 +447,29 @@ def test_a_start_that_waits_to_be_repeated_can_be_cancelled(bench: Bench) -> Non
     assert bench.ended(token).cause is EndCause.CANCELLED
 
 
+@as_root
+@pytest.mark.failure(40)
+def test_a_start_that_fails_while_it_is_cancelled_is_not_repeated(
+    bench: Bench, theirs: Path
+) -> None:
+    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
+    # The fork reads it for long enough to cancel the run in between.
+    variables = theirs.parent / "variables"
+    variables.write_text("A=1\n" * 200_000)
+    token = bench.start("/bin/true", identity=identity(), env_file=str(variables))
+    pid = bench.started(token).pid
+
+    # The supervisor reads the cancellation before it sees that the fork has ended.
+    os.kill(bench.link.pid, signal.SIGSTOP)
+    bench.link.cancel([token])
+    wait_gone(pid)
+    os.kill(bench.link.pid, signal.SIGCONT)
+
+    assert bench.ended(token).cause is EndCause.CANCELLED
+
+
 def test_a_report_that_is_cut_off_is_a_failed_start() -> None:
     read_fd, write_fd = os.pipe()
     os.write(write_fd, b'\n["command", 7, "argum')
