@@ -27,6 +27,11 @@ CONFIG = """
 [checks]
 positive_data_acceptance.expected-statuses = ["2XX", "304", "404", "409", "412", "422"]
 negative_data_rejection.expected-statuses = ["4XX"]
+
+# These two tell of schedules that were removed.
+[[operations]]
+include-path-regex = "/(removals|removed-at)$"
+checks.use_after_free.enabled = false
 """
 
 
