@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,22 @@ def test_many_objects_are_json_with_one_object_to_a_line(
     assert len(lines) == 2 + 201
     assert json.loads(lines[1].rstrip(","))["name"] == "job-000"
     assert len(said.json) == 201
+
+
+@pytest.mark.parametrize("command", ["list", "next"])
+def test_a_list_loads_no_code_that_writes(many: int, database: Path, command: str) -> None:
+    script = f"import sys; from edgecron.cli import run; run([{command!r}]); print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "EDGECRON_DB": str(database)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "job-007" in done.stdout
+    assert "edgecron.store.sqlite.reading_store" in loaded
+    assert not loaded & {"edgecron.store.sqlite.store", "edgecron.store.sqlite.claims"}
+    assert not loaded & {"hashlib", "ctypes", "difflib", "uuid"}
