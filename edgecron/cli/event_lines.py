@@ -28,6 +28,8 @@ _COMPONENTS = {
     "clock_": "clock",
     "local_zone_": "clock",
     "tzdata_": "clock",
+    "checking_times": "clock",
+    "times_checked": "clock",
     "retimed": "clock",
 }
 # By outcome, or else by kind; all others are "info".
@@ -276,6 +278,11 @@ def _notes_of_kind(event: Event, zone: tzinfo) -> list[str]:
             return ["nothing is held any more"]
         case EventKind.TZDATA_CHANGED | EventKind.LOCAL_ZONE_CHANGED:
             return [f"{details['was']}, now {details['now']}"]
+        case EventKind.CHECKING_TIMES:
+            done = details["checked_percent"]
+            return [f"by the clock and the zones: {done} % so far; runs continue meanwhile"]
+        case EventKind.TIMES_CHECKED:
+            return [f"{details['changed']:,} changed, in {_span(details['took_s'])}"]
         case EventKind.RETIMED:
             was, now = (_time(details.get(key), zone) for key in ("next_was_ms", "next_ms"))
             return [f"next {now}, was {was}"]

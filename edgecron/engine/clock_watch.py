@@ -14,7 +14,7 @@ from edgecron.base.values import dataclass, replace
 from edgecron.engine.claim import ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.presence import Presence
-from edgecron.engine.upkeep import Retiming
+from edgecron.engine.upkeep import Retiming, Visited
 from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
     LARGE_MS,
@@ -30,6 +30,7 @@ from edgecron.planning.corrections import (
     resolve_hold,
     resolve_mark_ms,
 )
+from edgecron.planning.times import find_outdated
 from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class ClockWatch:
         self._zone_stamp: tuple[object, ...] = ()
         self.local_timezone: str | None = None  # the mark of the local zone at the last look
         self._zone_look_at_ms = 0
+        self._swept_zones: tuple[str | None, ...] = ()  # by which the times are being checked
 
     @property
     def wake_ms(self) -> int | None:
@@ -132,7 +134,7 @@ class ClockWatch:
             return True
         if self._must_repair or self._must_rebase or self._must_repeat or self._must_settle:
             return True
-        if self._must_look_at_zone:
+        if self._must_look_at_zone or self._retiming.is_unfinished:
             return True
         reading, is_synchronised = self._read(), self._clock.is_synchronised()
         if self._is_news(reading) or local_zone_stamp() != self._zone_stamp:
@@ -153,6 +155,7 @@ class ClockWatch:
         `has_changed`: another process has committed since the last look.
         """
         reading = self._read()
+        self._retiming.begin_step()
         if self._marks is None:
             self._marks = self._store.find_clock_marks()
             self._mark_ms = resolve_mark_ms(self._marks.trusted_high_ms)
@@ -165,8 +168,7 @@ class ClockWatch:
             self._set_to_note = None
         if self._check_trust(reading):
             if self._has_stepped_back:
-                self._store.bring_back_successes(now_ms=reading.now_ms)
-                self._has_stepped_back = False
+                self._has_stepped_back = not self._bring_back_successes(reading.now_ms)
             if self._must_repair:
                 self._repair(reading.now_ms)
             if self._must_repeat:
@@ -278,6 +280,15 @@ class ClockWatch:
             self._marks = replace(self._marks, trusted_high_ms=stored_ms)
             self._mark_ms = resolve_mark_ms(stored_ms)
 
+    def _bring_back_successes(self, now_ms: int) -> bool:
+        """Let no success lie in the future; whether all schedules are done."""
+
+        def visit(ids: range) -> Visited:
+            changed = self._store.bring_back_successes(now_ms=now_ms, ids=ids)
+            return Visited(found=changed, changed=changed)
+
+        return self._retiming.walk("successes", visit)
+
     def _repair(self, now_ms: int) -> None:
         """Correct what a wrong clock has stored, now that the clock is right."""
         is_set_back = self._is_set_back
@@ -374,6 +385,9 @@ class ClockWatch:
         # None before the first engine: a shell with another TZ might have computed the times.
         is_new_local = before.local_timezone != wanted.local_timezone
         done = True
+        if wanted.zones != self._swept_zones:
+            self._retiming.forget("rezone")  # What is done was done by other rules.
+            self._swept_zones = wanted.zones
         if is_new_tzdata or is_new_local:
             has_begun = self._retiming.has_begun("rezone")
             if is_new_tzdata and not has_begun:
@@ -386,7 +400,9 @@ class ClockWatch:
                 )
             done = self._retiming.sweep(
                 "rezone",
-                lambda ids: self._store.find_zoned(only_local=not is_new_tzdata, ids=ids),
+                lambda ids: self._store.find_times(
+                    find_outdated(self._store.find_zoned(ids=ids), only_local=not is_new_tzdata)
+                ),
                 lambda timing, kept: (
                     None if timing is None else plan_rezone(timing, kept, now_ms=now_ms)
                 ),

@@ -53,6 +53,8 @@ class EventKind(StrEnum):
     CLOCK_TRUSTED = "clock_trusted"
     LOCAL_ZONE_CHANGED = "local_zone_changed"
     TZDATA_CHANGED = "tzdata_changed"
+    CHECKING_TIMES = "checking_times"  # because of one of these, which takes more than a second
+    TIMES_CHECKED = "times_checked"  # that has ended, with so many `changed`
     RETIMED = "retimed"  # a next time was computed anew, because of one of these
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import edgecron
 from edgecron.base.units import to_ms
-from edgecron.base.values import dataclass
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Hold, Reason
 from edgecron.planning.next_fire import (
     Missed,
@@ -67,6 +67,11 @@ class ClockMarks:
     local_timezone: str | None
     set_at_ms: int | None = None
     set_by_ms: int | None = None
+
+    @property
+    def zones(self) -> tuple[str | None, ...]:
+        """What decides about calendar times."""
+        return self.tzdata_version, self.local_timezone
 
 
 def resolve_mark_ms(stored_ms: int | None) -> int:
@@ -288,6 +293,21 @@ def plan_rebase(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed:
     )
 
 
+class ZonedTimes(NamedTuple):
+    """What shows whether the zones' rules still give a schedule's next time, and no more.
+
+    The stored next time is the first later than `after_ms`, unless `is_plain` is False: a pause, a
+    run or a clock that was set back decides about it, too.
+    """
+
+    schedule_id: int
+    compiled: str
+    after_ms: int
+    plan_ms: int
+    source: str
+    is_plain: bool
+
+
 def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | None:
     """The times to come by the new rules of the zone; None if nothing changes.
 
@@ -299,12 +319,14 @@ def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | No
     if not is_after_end and kept.next.due_ms != resolve_due_ms(timing, kept.next.plan_ms):
         return None
     decided_ms = kept.decided_until_ms
-    # Times that a pause holds are counted at its end, from its beginning.
-    if kept.paused_until_ms is None:
-        decided_ms = max(decided_ms, now_ms)
     following = _next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms)
-    if following == kept.next and decided_ms == kept.decided_until_ms:
+    if following == kept.next:
         return None
+    # Times that a pause holds are counted at its end, from its beginning. Of others, those that the
+    # new rules put before now are neither run nor missed.
+    if kept.paused_until_ms is None and decided_ms < now_ms:
+        decided_ms = now_ms
+        following = _next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms)
     return Retimed(kept=kept, next=following, decided_until_ms=decided_ms)
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
@@ -18,7 +19,7 @@ from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.next_fire import Timing
+from edgecron.planning.next_fire import PlanTimes, Timing
 from edgecron.triggers import (
     AfterEndTrigger,
     AfterTrigger,
@@ -29,6 +30,10 @@ from edgecron.triggers import (
     dump_trigger,
     load_trigger,
 )
+from edgecron.triggers.zones import LOCAL
+
+if TYPE_CHECKING:
+    from edgecron.planning.corrections import ZonedTimes
 
 _MOST_TRIGGERS = 64
 _MOST_INTERVALS = 12
@@ -178,6 +183,43 @@ def _after_end_ms(triggers: Sequence[Trigger]) -> int | None:
     """The shortest interval after the end, or None."""
     found = [t.interval_ms for t in triggers if isinstance(t, AfterEndTrigger)]
     return min(found, default=None)
+
+
+def find_outdated(found: Iterable[ZonedTimes], *, only_local: bool) -> list[int]:
+    """The schedules whose next time the zones' rules might not give any more.
+
+    Those of all zones but UTC, or only those in the machine's own zone. Of a million schedules that
+    have few different cron texts, each text is computed once.
+    """
+    outdated = []
+    kept: dict[tuple[str, int, str], int] = {}  # since when a next time is the first one
+    for one in found:
+        key = (one.compiled, one.plan_ms, one.source)
+        if one.is_plain and kept.get(key, one.plan_ms) <= one.after_ms < one.plan_ms:
+            continue
+        try:
+            times, zones = _zoned_times(one.compiled)
+            if not (LOCAL in zones if only_local else zones):
+                continue
+            if (
+                one.is_plain
+                and one.after_ms < one.plan_ms
+                and times.next_with_source(one.after_ms) == (one.plan_ms, one.source)
+            ):
+                kept[key] = one.after_ms
+                continue
+        except SENSELESS:
+            pass  # `plan_rezone` finds the same, and the schedule is stopped.
+        outdated.append(one.schedule_id)
+    return outdated
+
+
+@lru_cache(maxsize=256)
+def _zoned_times(compiled: str) -> tuple[PlanTimes, frozenset[str]]:
+    """The times of stored triggers, and the zones that their calendar times follow, but UTC."""
+    triggers = load_triggers(compiled)
+    zones = {one.timezone or "UTC" for one in triggers if one.kind is TriggerKind.CRON}
+    return combine(triggers), frozenset(zones - {"UTC"})
 
 
 def trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgecron.model.engine import EngineInfo, Offers
     from edgecron.model.run import Reported
     from edgecron.model.schedule import ScheduleSpec
-    from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed
+    from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed, ZonedTimes
     from edgecron.planning.next_fire import Due, Missed
     from edgecron.planning.retention import Limits, Removed
     from edgecron.store.contract import (
@@ -223,8 +223,11 @@ class Store(Protocol):
         With `has_stepped`, also those that followed it before it stepped.
         """
 
-    def find_zoned(self, *, only_local: bool, ids: range) -> list[KeptTimes]:
-        """The schedules with calendar times to come: all, or those in the machine's own zone."""
+    def find_zoned(self, *, ids: range) -> list[ZonedTimes]:
+        """What shows whether next times still hold, of the schedules with a cron trigger."""
+
+    def find_times(self, schedule_ids: Sequence[int]) -> list[KeptTimes]:
+        """The times of these schedules, if they have times to come."""
 
     def find_set_back(self, *, read_now: Callable[[], int], ids: range) -> list[KeptTimes]:
         """The schedules whose times are ahead because the clock was set back.
@@ -260,8 +263,8 @@ class Store(Protocol):
     def bring_back_queued(self, *, now_ms: int, ahead_ms: int) -> int:
         """Let rows that a clock queued that was ahead wait from now on; how many."""
 
-    def bring_back_successes(self, *, now_ms: int) -> int:
-        """Set last successes in the future to now; how many."""
+    def bring_back_successes(self, *, now_ms: int, ids: range) -> int:
+        """Set last successes of these schedules that are in the future to now; how many."""
 
     def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
         """Begin a retention pass; None if another engine began one within the hour.

@@ -825,11 +825,59 @@ def test_other_zone_data_has_all_calendar_times_computed_anew(story: Story) -> N
     assert query(story, "SELECT tzdata_version FROM meta") == [(tzdata_version(),)]
 
 
+def test_a_next_time_that_the_zone_still_gives_is_not_written_again(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("Europe/Berlin", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.add("same", "0 18 * * *", timezone="local")
+    story.add("utc", "0 18 * * *")
+    story.add("paused", "0 18 * * *", timezone="local")
+    story.after_s(0)
+    story.client.pause("paused", until=EIGHT + timedelta(hours=2))
+    columns = "SELECT name, next_plan_at, next_run_at, decided_until, revision FROM schedules"
+    before = query(story, columns)
+    write(story, "UPDATE meta SET tzdata_version = '2019a', local_timezone = NULL")
+
+    boot(story, NINE, synchronised=True)
+    story.after_s(0)
+
+    assert query(story, columns) == before
+    assert query(story, "SELECT tzdata_version, local_timezone FROM meta") == [
+        (tzdata_version(), "Europe/Berlin")
+    ]
+    assert told(story, EventKind.RETIMED) == []
+
+
+def test_times_of_the_new_zone_that_have_passed_are_not_missed_if_the_next_one_is_the_same(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("UTC", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.add("twice", "0 6,12 * * *", timezone="local")  # in six hours' distance
+    story.after_s(0)
+    before = story.client.schedule("twice").next_plan_at
+    story.after_s(2 * 3600)
+
+    moved_to("Etc/GMT-3", monkeypatch)  # 03:00Z and 09:00Z
+    story.after_s(31)
+    moved_to("UTC", monkeypatch)
+    story.after_s(31)
+    story.client.remove("twice")
+
+    assert before == EIGHT + timedelta(hours=4)
+    assert story.runs("twice") == []
+
+
 @pytest.mark.failure(9)
 def test_a_zone_that_is_gone_does_not_keep_the_others_from_being_computed_anew(
     story: Story,
 ) -> None:
-    for name, zone in (("first", "Europe/Berlin"), ("gone", "Europe/Paris"), ("last", "UTC")):
+    for name, zone in (
+        ("first", "Europe/Berlin"),
+        ("gone", "Europe/Paris"),
+        ("last", "Asia/Tokyo"),
+    ):
         story.add(name, "0 18 * * *", timezone=zone)
     write(story, "UPDATE meta SET tzdata_version = '2019a'")
     write(

@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 
 from edgecron.base.units import format_ms
-from edgecron.planning.corrections import KeptTimes, plan_rebase, plan_repair, plan_rezone
+from edgecron.planning.corrections import (
+    KeptTimes,
+    ZonedTimes,
+    plan_rebase,
+    plan_repair,
+    plan_rezone,
+)
 from edgecron.planning.next_fire import NextFire, Timing
+from edgecron.planning.times import find_outdated
+from edgecron.triggers import dump_trigger, parse_trigger
 from tests.support.specs import make_timing, ms
 
 NOW = ms("2026-11-20T08:30:00Z")
@@ -217,3 +225,22 @@ def test_what_is_decided_and_has_no_row_any_more_stays_decided() -> None:
     found = repaired(times, is_set_back=True)
 
     assert found == "2026-11-21T10:00:00Z 2026-11-21T11:00:00Z"
+
+
+def test_a_million_equal_next_times_are_checked_by_one_computation() -> None:
+    text = dump_trigger(parse_trigger("0 9 * * *", "Europe/Berlin"))
+    at_ms = ms("2026-03-09T08:00:00Z")
+    one = ZonedTimes(1, f"[{text}]", at_ms - 86_400_000, at_ms, "0 9 * * *", is_plain=True)
+    found = [
+        one,
+        one._replace(schedule_id=2, after_ms=at_ms - 1),
+        one._replace(schedule_id=3, after_ms=at_ms - 86_400_000 - 1),  # It has another time before.
+        one._replace(schedule_id=4, plan_ms=at_ms + 1),
+        one._replace(schedule_id=5, after_ms=at_ms),
+        one._replace(schedule_id=6, is_plain=False),
+        one._replace(schedule_id=7, source="0 9 * * 1"),
+        one._replace(schedule_id=8, compiled="[{}]"),
+    ]
+
+    assert find_outdated(found, only_local=False) == [3, 4, 5, 6, 7, 8]
+    assert find_outdated(found, only_local=True) == [8]

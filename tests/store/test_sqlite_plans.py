@@ -90,6 +90,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         store, 3, ("global", ""), from_ms=bench.now, to_ms=bench.now + 59_999
     ),
     "find_revision": lambda store, bench: find_revision(store, 3, at_ms=bench.now),
+    "find_times": lambda store, bench: store.find_times([1, 2, 3]),
     "has_queued": lambda store, bench: store.has_queued(),
     "find_running": lambda store, bench: store.find_running(),
     "finish": lambda store, bench: bench.end(*bench.fill().granted),
@@ -143,8 +144,7 @@ REPAIRS: dict[str, Callable[[SqliteStore, Bench], object]] = {
         now_ms=bench.now - 1, ahead_ms=bench.now - 1
     ),
     "find_intervals": lambda store, bench: store.find_intervals(now_ms=bench.now, has_stepped=True),
-    "find_zoned": lambda store, bench: store.find_zoned(only_local=True),
-    "find_zoned, all": lambda store, bench: store.find_zoned(only_local=False),
+    "find_zoned": lambda store, bench: store.find_zoned(),
     "bring_back_successes": lambda store, bench: store.bring_back_successes(now_ms=bench.now - 1),
 }
 

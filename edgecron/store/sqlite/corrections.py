@@ -5,11 +5,19 @@ The times of a schedule only change if they are as they were read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.corrections import FIRST_MS, LARGE_MS, ClockMarks, KeptTimes, Retimed
+from edgecron.planning.corrections import (
+    FIRST_MS,
+    LARGE_MS,
+    ClockMarks,
+    KeptTimes,
+    Retimed,
+    ZonedTimes,
+)
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.row_batches import record_missed
@@ -22,17 +30,14 @@ _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_
             SELECT 1 FROM schedule_revisions AS r
             WHERE r.schedule_id = schedules.id AND r.revision = schedules.revision)
     FROM schedules WHERE deleted_at IS NULL """
-_HAS_KIND = """EXISTS (SELECT 1 FROM json_each(compiled)
-    WHERE value ->> '$.kind' IN ({kinds}) {more})"""
-_CRON = _HAS_KIND.format(kinds="'cron'", more="")
-_LOCAL_CRON = _HAS_KIND.format(kinds="'cron'", more="AND value ->> '$.timezone' = 'local'")
 # The longest time that a queued row waits for its due time. Only a retry has one in the future.
 _MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
     (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
      WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
      ORDER BY r.revision DESC LIMIT 1),
     (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id)))"""
-_CALENDAR = _HAS_KIND.format(kinds="'cron', 'at'", more="")
+_CALENDAR = """EXISTS (SELECT 1 FROM json_each(compiled)
+    WHERE value ->> '$.kind' IN ('cron', 'at'))"""
 
 
 def find_last_id(database: Database) -> int:
@@ -116,13 +121,34 @@ def find_intervals(
     )
 
 
-def find_zoned(database: Database, *, only_local: bool, ids: range = ALL_IDS) -> list[KeptTimes]:
-    """The schedules with calendar times to come: all, or those in the machine's own zone."""
+def find_zoned(database: Database, *, ids: range = ALL_IDS) -> list[ZonedTimes]:
+    """What shows whether next times still hold, of the schedules with a cron trigger.
+
+    This reads no more than it must: a database can have a million of them.
+    """
+    return [
+        ZonedTimes(row[0], row[1], row[2], row[3], row[4] or "", bool(row[5]))
+        for row in database.rows(
+            """SELECT id, compiled, max(decided_until, coalesce(from_at, 0) - 1), next_plan_at,
+                   next_source,
+                   paused_until IS NULL AND after_end_ms IS NULL AND repeats_since IS NULL
+               FROM schedules
+               WHERE deleted_at IS NULL AND next_plan_at IS NOT NULL AND compiled LIKE '%cron%'
+                   AND id BETWEEN :first_id AND :last_id""",
+            {"first_id": ids.start, "last_id": ids.stop - 1},
+        )
+    ]
+
+
+def find_times(database: Database, schedule_ids: Sequence[int]) -> list[KeptTimes]:
+    """The times of these schedules, if they have times to come."""
+    if not schedule_ids:
+        return []
     return _kept(
         database,
-        f"AND next_plan_at IS NOT NULL AND {_LOCAL_CRON if only_local else _CRON}",
-        {},
-        ids=ids,
+        """AND next_plan_at IS NOT NULL
+           AND id IN (SELECT w.value FROM json_each(:wanted) AS w)""",
+        {"wanted": json.dumps(list(schedule_ids))},
     )
 
 
@@ -217,12 +243,22 @@ def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
         )
 
 
-def bring_back_successes(database: Database, *, now_ms: int) -> int:
+def bring_back_successes(database: Database, *, now_ms: int, ids: range = ALL_IDS) -> int:
     """Set last successes in the future to now; how many."""
+    span = {"now": now_ms, "first": ids.start, "last": ids.stop - 1}
+    # Nearly always there is none, which takes no lock.
+    found = database.rows(
+        """SELECT 1 FROM schedules
+           WHERE last_success_at > :now AND id BETWEEN :first AND :last LIMIT 1""",
+        span,
+    )
+    if not found:
+        return 0
     with database.transaction():
         return database.change(
-            "UPDATE schedules SET last_success_at = :now WHERE last_success_at > :now",
-            {"now": now_ms},
+            """UPDATE schedules SET last_success_at = :now
+               WHERE last_success_at > :now AND id BETWEEN :first AND :last""",
+            span,
         )
 
 

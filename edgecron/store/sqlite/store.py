@@ -149,6 +149,7 @@ class SqliteStore(ReadingStore):
     find_misdated = corrections.find_misdated
     find_intervals = corrections.find_intervals
     find_zoned = corrections.find_zoned
+    find_times = corrections.find_times
     find_set_back = corrections.find_set_back
     find_timeless = corrections.find_timeless
     settle_timeless = corrections.settle_timeless
