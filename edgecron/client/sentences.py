@@ -67,6 +67,7 @@ def prospect_sentences(
     """Return sentences: no engine runs it, if so; what is active; and what comes next."""
     lines = active_lines(outlook, zone=zone, now=now, mask=MASK)
     if outlook.upcoming:
+        lines += pause_lines(outlook, zone=zone, now=now)
         fire = outlook.upcoming[0]
         time = full_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
         by = "" if fire.source is None else f", by {fire.source!r}"

@@ -139,6 +139,20 @@ def test_the_words_are_those_of_a_person(edgecron: Edgecron, backup: str) -> Non
     assert "because run 1 had ended, which it comes after" in edgecron("why", "after-it").out
 
 
+def test_the_end_of_a_pause_is_told_before_what_comes_next(edgecron: Edgecron) -> None:
+    edgecron("add", "noon", "--cron", "0 12 * * *", "--", "true")
+    edgecron("pause", "noon", "--until", "2999-12-24 18:00")
+    paused = edgecron("why", "noon").out.splitlines()
+    edgecron("resume", "noon")
+    resumed = edgecron("why", "noon").out
+
+    [told] = [number for number, line in enumerate(paused) if line.startswith("Paused: until ")]
+    assert paused[told].startswith("Paused: until 2999-12-24 18:00:00")
+    assert "left out" in paused[told]
+    assert paused[told + 1].startswith("Next: ")
+    assert "Paused" not in resumed
+
+
 def test_the_fields_are_a_contract(edgecron: Edgecron, backup: str) -> None:
     found = edgecron("why", backup, "2021-03-28 02:30", "--json")
     now = edgecron("why", backup, "--json")
