@@ -79,7 +79,7 @@ def begin(
     elif name == "resume":
         flow.act(lambda client: names_of(client, targets), Actions.resume)
     else:
-        screen.run_worker(flow.ask(_QUESTIONS[name], targets))
+        screen.prepare(flow.ask(_QUESTIONS[name], targets))
 
 
 def _names_to_run(client: Client, targets: Targets) -> Sequence[str]:

@@ -88,7 +88,7 @@ class EditScreen(ActionScreen[ScreenResultType]):
             self._open_form(name)
 
     def _open_form(self, name: str | None) -> None:
-        self.run_worker(self._edit(name))
+        self.prepare(self._edit(name))
 
     async def _edit(self, name: str | None) -> None:
         # Loaded when needed: the first screen must not wait for the form.

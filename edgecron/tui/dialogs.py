@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
+from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.views.phrases import fit, folded
@@ -67,6 +68,8 @@ class Dialog(Overlay[T]):
 
     `words` can contain text of other people: it is cleaned and folded here.
     """
+
+    app: DatabaseApp
 
     DEFAULT_CSS = """
     Dialog { align: center middle; }
@@ -149,6 +152,10 @@ class ConfirmDialog(Dialog[bool]):
         super().__init__(title, words, is_danger=is_danger)
         self._yes = yes
 
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.app.drop_keys()  # Nobody agrees to a question that was not shown yet.
+
     def show_choices(self) -> None:
         self.query_one("#choices", TextLine).show(
             [
@@ -203,6 +210,7 @@ class Lines(Dialog[T]):
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#field0", Input).focus()
+        self.app.release_keys()
         self._check_texts()
 
     def show_choices(self) -> None:

@@ -128,6 +128,7 @@ class ScheduleForm(QueryScreen[str | None]):
         self.query_one("#message").display = False
         self._show_top()
         self._focus("name" if self._opened is None else "when")
+        self.app.release_keys()
         self._check()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from textual.screen import Screen, ScreenResultType
@@ -77,6 +77,21 @@ class QueryScreen(Screen[ScreenResultType]):
 
         self.ask(topic, find, take, refused=answer.cancel)
         return await answer
+
+    def prepare(self, question: Coroutine[Any, Any, None]) -> None:
+        """Run a worker that reads something and then opens a question.
+
+        Keys typed until the question is there do not act on this screen.
+        """
+        held = self.app.hold_keys()
+
+        async def ask() -> None:
+            try:
+                await question
+            finally:
+                self.app.drop_keys(held)
+
+        self.run_worker(ask())
 
     @property
     def _is_whole(self) -> bool:

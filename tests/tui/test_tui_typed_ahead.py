@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from edgecron.tui.dialogs import ConfirmDialog, Lines
 from edgecron.tui.form import ScheduleForm
+from edgecron.tui.help import Help
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.text_line import LineInput
@@ -69,5 +71,51 @@ def test_letters_after_a_tab_are_those_of_the_next_field(scene: Scene, key: str)
         assert found["name"] == "report"
         if key == "\t":  # Enter adds a line to the times.
             assert found == {"name": "report", "when": "5m", "timezone": "localUTC"}
+
+    watch(story, scene.path, scene.clock)
+
+
+@pytest.mark.parametrize("key", ["m", "p", "b"])
+def test_keys_after_one_that_opens_a_question_are_for_the_question(scene: Scene, key: str) -> None:
+    async def story(seen: Seen) -> None:
+        before = seen.app.screen
+        await type_ahead(seen, f"{key}ruq")
+        assert isinstance(seen.app.screen, Lines)
+        assert seen.app.screen.texts[0].endswith("ruq")
+        await seen.press("escape")
+        assert seen.app.screen is before
+        assert seen.told() == ""
+        await seen.press("r")
+        assert "started" in seen.told() or "queued" in seen.told()
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_a_removal_is_not_agreed_to_before_it_is_asked(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "dy\r")
+        assert isinstance(seen.app.screen, ConfirmDialog)
+        await seen.press("y")
+        assert "removed" in seen.told()
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_letters_after_the_key_of_the_form_are_those_of_its_first_field(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "areport\t5m")
+        assert isinstance(seen.app.screen, ScheduleForm)
+        texts = seen.app.screen.texts
+        assert (texts["name"], texts["when"]) == ("report", "5m")
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_keys_act_again_if_no_question_comes(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "xr")  # The first schedule has no active run.
+        assert seen.told() == "nothing of backup-home is queued or runs"
+        await seen.press("?")
+        assert isinstance(seen.app.screen, Help)
 
     watch(story, scene.path, scene.clock)
