@@ -13,7 +13,11 @@ Of what was decided in the last seven days, or since --since, a duration or a ti
 from due to started; what was caught up or backfilled is not counted in it. Times that were left out
 one after the other are one row: it counts whole, also where it began earlier. OK is the share of
 successes among the runs that succeeded, failed or were interrupted. At most the newest 100,000
-runs are looked at. With --json the last object, whose schedule is null, is all of them together.
+runs are looked at.
+
+A removed schedule counts under its name until another schedule takes the name. Then its runs count
+only in the line of all together; history NAME shows them. With --json the last object, whose
+schedule is null, is all of them together.
 """
 
 from __future__ import annotations

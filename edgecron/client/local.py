@@ -101,8 +101,9 @@ class Client(Outlooks, Backfills):
     ) -> Tallied:
         """Return what the runs since an instant amount to, per schedule and in total.
 
-        `after` and `limit` choose a page of schedules by name; only their runs are read. Removed
-        schedules are included. Raises NotFound.
+        `after` and `limit` choose a page of schedules by name; only their runs are read. A removed
+        schedule is included; if another schedule has its name, it counts only in the total. Raises
+        NotFound.
         """
         from edgecron.store.sqlite.statistics import (
             find_ended,
@@ -127,11 +128,11 @@ class Client(Outlooks, Backfills):
         grouped: dict[int, list[EndedRun]] = {}
         for run in runs:
             grouped.setdefault(run.schedule_id, []).append(run)
-        # Schedules of the same name count as one.
-        named: dict[str, list[EndedRun]] = {}
-        for each, ended in grouped.items():
-            if names[each] > (after or ""):
-                named.setdefault(names[each], []).extend(ended)
+        named = {
+            names[each]: ended
+            for each, ended in grouped.items()
+            if names.get(each, "") > (after or "")
+        }
         sizes = []
         if schedule_id is not None:
             sizes = find_output_sizes(database, schedule_id, since_ms=since_ms, limit=_MOST_OUTPUTS)

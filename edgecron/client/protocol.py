@@ -264,7 +264,8 @@ class Client(Reader, Protocol):
     ) -> Tallied:
         """Return what the runs since a time amount to, per schedule and in total.
 
-        `after` and `limit` choose a page of schedules by name. Raises NotFound.
+        `after` and `limit` choose a page of schedules by name. A removed schedule is included; if
+        another schedule has its name, it counts only in the total. Raises NotFound.
         """
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:

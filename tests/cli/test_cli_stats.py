@@ -261,3 +261,33 @@ def test_a_page_of_stats_behind_the_last_schedule_is_empty(edgecron: Edgecron) -
     edgecron("run", "a", "--wait")
 
     assert edgecron("stats", "--after", "z", "--json").json == []
+
+
+def test_an_earlier_schedule_of_a_name_counts_only_in_the_total(story: Story) -> None:
+    since = story.client.now() - DAY
+    for lasts in (3, 2, 1):  # runs of the first, the second and the last schedule of this name
+        story.add("poll", "@yearly")
+        for _ in range(lasts):
+            story.client.run_now("poll")
+            story.after_s(1)
+        if lasts > 1:
+            story.client.remove("poll")
+            story.after_s(1)
+    story.add("gone", "@yearly")
+    story.client.run_now("gone")
+    story.after_s(1)
+    story.client.remove("gone")
+
+    found = story.client.tallies(since=since)
+    page = story.client.tallies(since=since, limit=50)
+
+    assert {name: each.runs for name, each in found.by_name.items()} == {"gone": 1, "poll": 1}
+    assert page.by_name == found.by_name
+    assert story.client.tallies("poll", since=since).total.runs == 1
+    assert found.total.runs == 7
+    story.client.remove("poll")
+    for limit in (None, 50):
+        found = story.client.tallies(since=since, limit=limit)
+        assert {name: each.runs for name, each in found.by_name.items()} == {"gone": 1, "poll": 1}
+    assert list(story.client.tallies(since=since, after="gone", limit=50).by_name) == ["poll"]
+    assert list(story.client.tallies(since=since, after="gone").by_name) == ["poll"]

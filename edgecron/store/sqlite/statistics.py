@@ -121,6 +121,15 @@ def _counted(found: Mapping[str, object], steps_ms: Sequence[int], sum_ms: int) 
 _WRITTEN_AT = "coalesce(queued_at, claimed_at, finished_at)"
 _COLUMNS = """schedule_id, status, reason, cause, attempt, missed_count, duration_ms,
     started_at - due_at"""
+# The last schedule of each name.
+_LIVING = """SELECT name, id FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"""
+_LAST_REMOVED = """SELECT name, id FROM (
+        SELECT name, id, row_number() OVER (PARTITION BY name ORDER BY deleted_at DESC, id DESC)
+            AS place
+        FROM schedules INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL) AS r
+    WHERE place = 1 AND NOT EXISTS (
+        SELECT 1 FROM schedules AS living INDEXED BY schedules_by_name
+        WHERE living.deleted_at IS NULL AND living.name = r.name)"""
 # Only a row of skipped times that was once the newest of its scope can have grown. A schedule has
 # few scopes, so few of its older rows are read.
 _MOST_GROWN = 100
@@ -183,7 +192,7 @@ def find_ended(
 def find_named_page(
     database: Database, *, since_ms: int, after: str | None, limit: int
 ) -> dict[int, str]:
-    """The first schedules by name, removed ones included, with a row written or grown since then.
+    """The first schedules by name with a row written or grown since then, as `find_names_of`.
 
     Returns their names by id.
     """
@@ -194,20 +203,16 @@ def find_named_page(
         "limit": limit,
     }
     pages = []
-    for living in (
-        "INDEXED BY schedules_by_name WHERE deleted_at IS NULL",
-        "INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL",
-    ):
+    for named in (_LIVING, _LAST_REMOVED):
         pages += database.rows(
-            f"""SELECT name, id FROM schedules {living} AND name > :after AND (
+            f"""SELECT name, id FROM ({named}) AS s WHERE name > :after AND (
                     SELECT e.id >= :first OR coalesce(e.missed_to_at >= :since, FALSE)
                     FROM executions AS e INDEXED BY executions_by_schedule
-                    WHERE e.schedule_id = schedules.id ORDER BY e.id DESC LIMIT 1)
+                    WHERE e.schedule_id = s.id ORDER BY e.id DESC LIMIT 1)
                 ORDER BY name LIMIT :limit""",
             params,
         )
-    names = sorted({name for name, _ in pages})[:limit]
-    return {schedule_id: name for name, schedule_id in pages if name in names}
+    return {schedule_id: name for name, schedule_id in sorted(pages)[:limit]}
 
 
 def find_output_sizes(
@@ -228,9 +233,19 @@ def find_output_sizes(
 
 
 def find_names_of(database: Database, schedule_id: int | None) -> dict[int, str]:
-    """The name of one schedule, or of each, removed ones included, by its id."""
-    where = "" if schedule_id is None else "WHERE id = :id"
-    return dict(database.rows(f"SELECT id, name FROM schedules {where}", {"id": schedule_id}))
+    """The name of one schedule, or of the last schedule of each name, by its id.
+
+    A removed schedule has its name until another one takes it.
+    """
+    if schedule_id is not None:
+        return dict(
+            database.rows("SELECT id, name FROM schedules WHERE id = :id", {"id": schedule_id})
+        )
+    return dict(
+        database.rows(
+            f"SELECT id, name FROM ({_LIVING}) UNION ALL SELECT id, name FROM ({_LAST_REMOVED})"
+        )
+    )
 
 
 def _first_id(database: Database, *, since_ms: int) -> int:
