@@ -42,6 +42,22 @@ def is_there(path: Path) -> bool:
     return True
 
 
+def is_empty_file(path: Path) -> bool:
+    """Whether the path is a plain file without content, and SQLite has no log beside it."""
+    try:
+        found = path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_size == 0 and not _has_log(path)
+    except OSError:
+        return False
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return os.lstat(f"{path}-wal").st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def unreachable(path: Path, error: OSError) -> DatabaseUnusable:
     """Make the error for a database whose existence is unknown."""
     return DatabaseUnusable(

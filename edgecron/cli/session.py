@@ -10,7 +10,7 @@ from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError, NotFound
-from edgecron.base.paths import database_path, is_there
+from edgecron.base.paths import database_path, is_empty_file, is_there
 from edgecron.cli.output import Output
 from edgecron.formats.config import load
 from edgecron.triggers.zones import use_zone_of_engines
@@ -151,7 +151,7 @@ class Session(Output):
             if not must_exist:
                 self.check_folder()
             client = LocalClient(path, must_exist=must_exist, busy_wait_s=wait_s)
-            if is_there(path):  # Asking a new database would create it.
+            if self.has_database():  # Asking a new database would create it.
                 with suppress(EdgecronError):  # The command itself reports the error.
                     use_zone_of_engines(client.local_zone())
             return client
@@ -202,15 +202,22 @@ class Session(Output):
         return self.find_client(is_needed=is_needed)
 
     def has_database(self) -> bool:
-        """Return whether the database exists; a server of another machine counts as one."""
-        return self.remote_url() is not None or is_there(self.database_path())
+        """Return whether the database exists; a server of another machine counts as one.
+
+        An empty file is no database: a command that only reads leaves it as it is.
+        """
+        if self.remote_url() is not None:
+            return True
+        path = self.database_path()
+        return is_there(path) and not is_empty_file(path)
 
     def _no_database(self) -> EdgecronError:
         path, given = self.database_path(), self.config().find("database")
+        what = "is an empty file" if is_there(path) else "does not exist"
         if given is None:
-            return NotFound(f"database {path} does not exist", hint="edgecron add makes it")
+            return NotFound(f"database {path} {what}", hint="edgecron add makes it")
         return NotFound(
-            f"database {path} does not exist (named by {given.origin})",
+            f"database {path} {what} (named by {given.origin})",
             hint=f"check the path; to make it: edgecron --db {path} add",
         )
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.errors import NotFound
 from edgecron.base.paths import state_dir
 from edgecron.base.units import parse_instant
+from edgecron.client import Client
 from edgecron.triggers.zones import machine_zone_name
 from tests.support.cli import Edgecron
 
@@ -269,6 +271,43 @@ def test_a_wrong_path_is_the_same_error_whichever_command_meets_it(
     assert not typo.exists()
     if command != "doctor":
         assert said.out == ""
+
+
+@pytest.mark.parametrize("command", [*READING, "list --groups", "apply /dev/null --dry-run"])
+def test_a_command_that_reads_leaves_an_empty_file_as_it_is(
+    edgecron: Edgecron, database: Path, command: str
+) -> None:
+    database.touch()
+
+    said = edgecron(*command.split())
+
+    assert database.read_bytes() == b""
+    assert [each.name for each in database.parent.iterdir()] == [database.name]
+    if "--dry-run" not in command:
+        assert said.code == 3
+        expected = f"database {database} is an empty file (named by EDGECRON_DB)"
+        assert expected in said.out + said.err
+
+
+def test_a_command_that_creates_makes_a_database_of_an_empty_file(
+    edgecron: Edgecron, database: Path
+) -> None:
+    database.touch()
+
+    made = edgecron("add", "backup", "--every", "1h", "--", "true")
+
+    assert made.code == 0
+    assert f"created database {database}" in made.err
+    assert [one["name"] for one in edgecron("list", "--json").json] == ["backup"]
+
+
+def test_a_client_that_needs_a_database_refuses_an_empty_file(database: Path) -> None:
+    database.touch()
+
+    with pytest.raises(NotFound, match="is an empty file"):
+        Client(database, must_exist=True).count_schedules()
+    assert database.read_bytes() == b""
+    assert Client(database).count_schedules() == (0, 0, 0)
 
 
 def test_a_wrong_path_of_a_variable_is_named_with_the_variable(

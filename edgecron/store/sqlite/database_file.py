@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 
 from edgecron.base.errors import DatabaseDamaged, DatabaseUnusable, NotFound
-from edgecron.base.paths import make_folders, unreachable
+from edgecron.base.paths import is_empty_file, make_folders, unreachable
 
 _OCTAL = re.compile(r"\\([0-7]{3})")  # a blank or a backslash in the table of mounts
 _NETWORK_FS = frozenset(
@@ -83,6 +83,11 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
     _check_beside(path)
     if found.st_size == 0:
         _refuse_emptied(path)
+        if must_exist and is_empty_file(path):
+            raise NotFound(
+                f"database {path} is an empty file",
+                hint="edgecron add makes a database of it",
+            )
     _check_file_system(path, mounts)
     return False
 
