@@ -8,8 +8,9 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 
-from edgecron.base.errors import DatabaseUnusable, InvalidInput
+from edgecron.base.errors import DatabaseUnusable, InvalidInput, NotFound
 
 DATABASE_NAME = "edgecron.db"
 CONFIG_NAME = "config.toml"
@@ -96,6 +97,19 @@ def state_dir(database: Path) -> Path:
 
 def is_root() -> bool:
     return os.name == "posix" and os.geteuid() == 0
+
+
+def refuse_missing_folder(path: Path, *, origin: str = "") -> None:
+    """Raise NotFound if a new database has no folder: only the default folder is created.
+
+    A mistyped path must not become a database. `origin` says what named the path.
+    """
+    if path == database_path() or is_there(path.parent):
+        return
+    raise NotFound(
+        f"database {path} can't be created: its folder does not exist{origin}",
+        hint=f"check the path; to create the folder: mkdir -p {quote(str(path.parent))}",
+    )
 
 
 def make_folders(folder: Path, *, mode: int = 0o700) -> None:

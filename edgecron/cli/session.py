@@ -6,11 +6,16 @@ import os
 import pwd
 from collections.abc import Callable
 from contextlib import suppress
-from shlex import join, quote
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError, NotFound
-from edgecron.base.paths import database_path, is_empty_file, is_there
+from edgecron.base.paths import (
+    database_path,
+    is_empty_file,
+    is_there,
+    refuse_missing_folder,
+)
 from edgecron.cli.output import Output
 from edgecron.formats.config import load
 from edgecron.triggers.zones import use_zone_of_engines
@@ -222,19 +227,10 @@ class Session(Output):
         )
 
     def check_folder(self) -> None:
-        """Raise NotFound if the database was named and its folder does not exist.
-
-        A mistyped path must not become a new database: only the default folder is created.
-        """
-        path, given = self.database_path(), self.config().find("database")
-        if given is None or path == database_path() or is_there(path.parent):
-            return
-
-        raise NotFound(
-            f"database {path} can't be created: its folder does not exist"
-            f" (named by {given.origin})",
-            hint=f"check the path; to create the folder: mkdir -p {quote(str(path.parent))}",
-        )
+        """Raise NotFound if the database was named and its folder does not exist."""
+        given = self.config().find("database")
+        if given is not None:
+            refuse_missing_folder(self.database_path(), origin=f" (named by {given.origin})")
 
     def close(self) -> None:
         """Close the database; the next `client()` opens it again."""

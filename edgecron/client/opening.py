@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import Conflict
-from edgecron.base.paths import database_path, state_dir
+from edgecron.base.paths import database_path, refuse_missing_folder, state_dir
 from edgecron.base.units import from_ms
 from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, resolve_mark_ms
 from edgecron.store.sqlite.forks import loading
@@ -81,6 +81,8 @@ class OpenDatabase:
                 from edgecron.store.sqlite.reading_store import open_as
 
                 kind = self._load_store_kind()
+            if not self._must_exist:
+                refuse_missing_folder(self.path)
             self._open_store = open_as(
                 kind,
                 self.path,

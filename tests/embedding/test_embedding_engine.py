@@ -16,7 +16,7 @@ import pytest
 
 from edgecron import Run, RunContext, Scheduler
 from edgecron.base.clock import SystemClock
-from edgecron.base.errors import Cancelled, Conflict, DatabaseUnusable, EdgecronError
+from edgecron.base.errors import Cancelled, Conflict, DatabaseUnusable, EdgecronError, NotFound
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.engine.state_folder import ring_engines
@@ -205,6 +205,22 @@ class ClosingLoop(asyncio.SelectorEventLoop):
         if self.is_shut:
             raise RuntimeError("Event loop is closed")
         return super().call_soon_threadsafe(*args, **kwargs)
+
+
+def test_a_missing_folder_of_a_named_database_is_not_created(tmp_path: Path) -> None:
+    scheduler = Scheduler(tmp_path / "nope" / "app.db")
+
+    @scheduler.job("@daily")
+    def poll() -> None: ...
+
+    for attempt in (scheduler.start, poll.run_now):
+        with pytest.raises(NotFound, match="its folder does not exist") as refused:
+            attempt()
+        assert f"mkdir -p {tmp_path / 'nope'}" in str(refused.value.hint)
+    assert list(tmp_path.iterdir()) == []
+
+    (tmp_path / "nope").mkdir()
+    assert poll.run_now().status == "queued"
 
 
 def test_a_coroutine_is_told_to_await_what_it_would_hold_up(scheduler: Scheduler) -> None:
