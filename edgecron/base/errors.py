@@ -109,8 +109,11 @@ class InvalidDocument(InvalidFile):
     code = "invalid_document"
 
 
-class InvalidConfig(InvalidInput):
-    """A configuration file that can't be read or trusted, or an unknown setting."""
+class InvalidConfig(InvalidFile):
+    """A configuration file that can't be read or trusted, or wrong settings.
+
+    Each problem of a file has key, line, message and hint; the message begins with file and line.
+    """
 
     code = "invalid_config"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import suggest
-from edgecron.base.errors import AlreadyExists, InvalidInput, UsageError, os_words
+from edgecron.base.errors import AlreadyExists, InvalidConfig, InvalidInput, UsageError, os_words
 from edgecron.base.files import check_folder, write_new
 from edgecron.base.paths import make_folders, resolve_path
 from edgecron.base.safetext import clean
@@ -146,11 +146,14 @@ def _path(cli: Session, args: Namespace) -> None:
 
 def _check(cli: Session, args: Namespace) -> None:
     """Check a file, or all files and variables. Raises InvalidInput."""
-    if args.what is None:
-        config = cli.config()
-    else:
-        path = resolve_path(args.what, what="configuration path")
-        config = Config((read_file(path),), environ={})
+    try:
+        if args.what is None:
+            config = cli.config()
+        else:
+            path = resolve_path(args.what, what="configuration path")
+            config = Config((read_file(path),), environ={})
+    except InvalidConfig as error:
+        raise _report(cli, error) from None
     for key in SETTINGS:
         config.get(key)
     option_defaults(config)
@@ -164,6 +167,17 @@ def _check(cli: Session, args: Namespace) -> None:
         for file, each in zip(config.files, checked, strict=True):
             words = count_words(len(file.values), "setting")
             cli.put(clean(f"{each['path']}: all right, {words}"))
+
+
+def _report(cli: Session, error: InvalidConfig) -> InvalidConfig:
+    """Print several problems of a file on a line each; return the error to raise."""
+    count = len(error.problems)
+    if count < 2:
+        return error
+    for problem in () if cli.is_json else error.problems:
+        hint = f" ({problem['hint']})" if problem["hint"] else ""
+        cli.say(clean(f"{problem['message']}{hint}"))
+    return InvalidConfig(f"{count} things are wrong", problems=error.problems)
 
 
 def _check_dashboard(config: Config) -> None:

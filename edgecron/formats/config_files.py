@@ -8,6 +8,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from edgecron.base.checks import suggest
@@ -37,32 +38,61 @@ class ConfigFile(NamedTuple):
 
 
 def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
-    """Read the settings of a file. Raises InvalidConfig for the first thing that is wrong.
+    """Read the settings of a file. Raises InvalidConfig with everything that is wrong.
 
     Of [defaults] only the form is checked here.
     """
     content = _decode(path, _read_trusted(path, is_system=is_system))
     document = _parse(path, content)
     values: dict[str, tuple[Text, Any]] = {}
-    for key, value in _flatten(path, content, document):
+    problems: list[_Problem] = []
+    for key, value in _flatten(document, problems):
         setting = SETTINGS[key]
         try:
             text = setting.kind.text_of(value, key)
             setting.kind.read(text, key)
         except InvalidInput as error:
-            raise wrong(path, content, key, error) from None
-        values[key] = (text, value)
+            problems.append(_Problem(key, error.message, error.hint))
+        else:
+            values[key] = (text, value)
+    if problems:
+        raise _refuse(path, content, problems)
     return ConfigFile(path, values, content)
 
 
-def wrong(path: Path, content: str, key: str, error: InvalidInput) -> InvalidConfig:
-    """Add the file and the line to an error of a value."""
-    return InvalidConfig(f"{_at(path, content, key)}: {error.message}", hint=error.hint)
+class _Problem(NamedTuple):
+    key: str
+    message: str
+    hint: str | None
+
+
+def _refuse(path: Path, content: str, problems: list[_Problem]) -> InvalidConfig:
+    """Make the error that reports problems of a file in the order of their lines."""
+    lines = _lines_of(content)
+    told = []
+    for problem in problems:
+        line = _find_line(lines, problem.key)
+        place = str(path) if line is None else f"{path}:{line}"
+        message = f"{place}: {problem.message}"
+        told.append({"key": problem.key, "line": line, "message": message, "hint": problem.hint})
+    told.sort(key=lambda each: each["line"] or 0)
+    message, hint = str(told[0]["message"]), told[0]["hint"]
+    if len(told) > 1:
+        message += f" ({hint})" if hint else ""
+        hint = f"{len(told)} things are wrong; for all: edgecron config check {quote(str(path))}"
+    return InvalidConfig(message, hint=None if hint is None else str(hint), problems=told)
 
 
 def line_of(content: str, key: str) -> int | None:
     """Find the line where a key is set, or its section begins."""
-    lines = {".".join(names): number for names, number in find_lines(content).items()}
+    return _find_line(_lines_of(content), key)
+
+
+def _lines_of(content: str) -> dict[str, int]:
+    return {".".join(names): number for names, number in find_lines(content).items()}
+
+
+def _find_line(lines: Mapping[str, int], key: str) -> int | None:
     while key and key not in lines:
         key = key.rpartition(".")[0]  # an inline table, as in `limits = {burst = 5}`
     return lines.get(key)
@@ -157,21 +187,21 @@ def _parse(path: Path, content: str) -> dict[str, Any]:
 
 
 def _flatten(
-    path: Path, content: str, table: Mapping[str, Any], section: str = ""
+    table: Mapping[str, Any], problems: list[_Problem], section: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """List the settings of a table and of tables below. Raises InvalidConfig for unknown keys."""
+    """List the settings of a table and of tables below; add unknown keys to the problems."""
     names = _names_of(section)
     for name, value in table.items():
         full = f"{section}.{name}" if section else name
         if name not in names:
-            raise _unknown(path, content, section, name)
-        if full in SETTINGS:
+            problems.append(_unknown(section, name))
+        elif full in SETTINGS:
             yield full, value
         elif isinstance(value, dict):
-            yield from _flatten(path, content, value, full)
+            yield from _flatten(value, problems, full)
         else:
-            raise InvalidConfig(f"{_at(path, content, full)}: {full} is no table",
-                                hint=f"write [{full}], and its settings below")  # fmt: skip
+            hint = f"write [{full}], and its settings below"
+            problems.append(_Problem(full, f"{full} is no table", hint))
 
 
 def _names_of(section: str) -> list[str]:
@@ -185,13 +215,13 @@ def _names_of(section: str) -> list[str]:
     return settings + below
 
 
-def _unknown(path: Path, content: str, section: str, name: str) -> InvalidConfig:
+def _unknown(section: str, name: str) -> _Problem:
     shown = name if re.fullmatch(r"[\w\-]{1,60}", name) else ascii(name[:60])
     full = f"{section}.{shown}" if section else shown
     suggestion = _suggest(section, name)
     hint = f"did you mean {suggestion}?" if suggestion else "see: edgecron config show"
     key = f"{section}.{name}" if section else name
-    return InvalidConfig(f"{_at(path, content, key)}: {full} is not known", hint=hint)
+    return _Problem(key, f"{full} is not known", hint)
 
 
 def _suggest(section: str, name: str) -> str | None:
@@ -206,8 +236,3 @@ def _suggest(section: str, name: str) -> str | None:
     by_name = {setting.name: setting.key for setting in reversed(SETTINGS.values())}
     elsewhere = suggest(word, by_name, cutoff=0.65)
     return None if elsewhere is None else by_name[elsewhere]
-
-
-def _at(path: Path, content: str, key: str) -> str:
-    line = line_of(content, key)
-    return str(path) if line is None else f"{path}:{line}"

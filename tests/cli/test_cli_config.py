@@ -262,6 +262,43 @@ def test_check_reads_one_file_or_all_that_is_looked_at(
     assert "EDGECRON_LIMITS_OUTPUT is 'much', expected a size" in of_a_variable.err
 
 
+def test_check_reports_everything_that_is_wrong_with_a_file(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    settings.write_user(
+        'colour = "never"\n[limits]\nburts = 5\nburst = 0\nclock_wait = "10m"\n'
+        "[daemon.more]\nx = 1\n[retention]\noutput_age = 3\n"
+    )
+    path = settings.user_path
+    expected = [
+        (1, "colour is not known"),
+        (3, "limits.burts is not known"),
+        (4, "limits.burst is '0', expected a whole number from 1"),
+        (6, "daemon.more is not known"),
+        (9, "retention.output_age is 3, expected a duration"),
+    ]
+
+    said = edgecron("config", "check")
+    as_json = edgecron("config", "check", "--json")
+    elsewhere = edgecron("list")
+
+    assert (said.code, as_json.code, elsewhere.code) == (2, 2, 2)
+    *lines, last = said.err.splitlines()
+    assert [
+        line.startswith(f"{path}:{number}: ")
+        for line, (number, _) in zip(lines, expected, strict=True)
+    ] == [True] * 5
+    assert all(words in line for line, (_, words) in zip(lines, expected, strict=True))
+    assert "(did you mean color?)" in lines[0]
+    assert last == "edgecron: 5 things are wrong"
+    problems = as_json.error["problems"]
+    assert [each["line"] for each in problems] == [number for number, _ in expected]
+    assert problems[1]["hint"] == "did you mean limits.burst?"
+    assert len(elsewhere.err.splitlines()) == 1
+    assert f"edgecron: {path}:1: colour is not known" in elsewhere.err
+    assert f"5 things are wrong; for all: edgecron config check {path}" in elsewhere.err
+
+
 def test_check_refuses_what_the_dashboard_would_refuse(
     edgecron: Edgecron, settings: Settings
 ) -> None:
