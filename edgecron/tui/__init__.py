@@ -1,7 +1,8 @@
 """The dashboard on a terminal. It reads and writes through `client` only.
 
     app.py              the application: its first screen, its size, the engine it can run
-    database_app.py     its base: clock, database threads, notices, keys typed ahead
+    database_app.py     its base: clock, database threads, notices
+    typed_ahead.py      keys that were typed before the question that they are for
     database_thread.py output_feed.py   threads that answer questions, and follow an output
     queries.py          screens and lists that read the database, at the rate that questions cost
     themes.py text_line.py   text styles and themes; single lines of text and of input

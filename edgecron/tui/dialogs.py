@@ -15,9 +15,9 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
-from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
+from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import fit, folded
 
 _WIDTH = 64  # columns of the text
@@ -69,7 +69,7 @@ class Dialog(Overlay[T]):
     `words` can contain text of other people: it is cleaned and folded here.
     """
 
-    app: DatabaseApp
+    app: TypedAheadApp
 
     DEFAULT_CSS = """
     Dialog { align: center middle; }
