@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.cli.grammar import read_grammar
+from edgecron.cli.completion import read_grammar
 from edgecron.cli.topics import TOPICS, read_topic
 from tests.support.examples import Example, code_of, python_of
 from tests.support.tools import need_tools

@@ -9,7 +9,7 @@ with the examples in the second paragraph. Optional: `USAGE`; `TAKES_ARGV`, if a
     output.py               data, words, questions
     screen.py, terminal.py  tables and colours; width and broken streams
     help_.py, manual.py     help, and the manual page; topics/: longer texts
-    grammar.py              commands and options as values, for completion and the manual
+    files.py                files in and out; texts/: units, scripts and the manual
     schedule_arguments.py   options of add and edit
     editor.py, plans.py     edit NAME in an editor; changes of a document
     run_output.py           output of runs; run_waiting.py: run --wait

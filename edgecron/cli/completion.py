@@ -1,28 +1,31 @@
-"""The script that lets a shell complete verbs, options, choices, schedules and runs.
+"""Print a script with which a shell completes commands, options, choices, schedules and runs.
 
     edgecron completion bash | sudo tee /etc/bash_completion.d/edgecron
     edgecron completion zsh > "${fpath[1]}/_edgecron"
     edgecron completion fish > ~/.config/fish/completions/edgecron.fish
     eval "$(edgecron completion bash)"                 in this shell alone
 
-A shell that is started afterwards has it. For zsh take a folder of your own that fpath names before
-compinit is called. For bash a user's own place is ~/.local/share/bash-completion/completions, with
-the file named edgecron.
+New shells then complete edgecron. For zsh, take a folder of your own that fpath names before
+compinit is called. For bash, your own folder is ~/.local/share/bash-completion/completions; name
+the file edgecron there.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.files import read_text
-from edgecron.cli.grammar import CommandGrammar, Kind, Option, Words, read_command
+from edgecron.cli.parser import parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.topics import TOPICS
+from edgecron.model.choices import Status
 from edgecron.store.sqlite.completion import glance_at_active_runs, glance_at_names, glance_at_runs
 from edgecron.triggers.zones import zone_names
 
@@ -33,6 +36,125 @@ _MOST_RUNS = 50
 # `edgecron completion --words`, one per line. An answer is a word and its description; or what the
 # shell itself completes (:files).
 _SHELLS = ("bash", "zsh", "fish")
+_LITERAL = re.compile(r"[a-z][a-z0-9-]*")
+_EVERYWHERE = "everywhere"  # the group of the global options
+
+
+class Kind(StrEnum):
+    """What a shell looks up to complete a word."""
+
+    NAME = "names"  # of schedules
+    RUN = "runs"  # numbers of the newest runs
+    ACTIVE = "active"  # numbers of runs that have not ended
+    ZONE = "zones"
+    FILE = "files"
+    FOLDER = "folders"
+    USER = "users"
+
+
+class Words(NamedTuple):
+    """Values of an option or argument: choices, kinds to look up; neither means any text."""
+
+    choices: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+
+
+class Option(NamedTuple):
+    """An option; `value` None is a switch."""
+
+    names: tuple[str, ...]
+    help: str
+    value: Words | None
+    is_global: bool
+
+
+class CommandGrammar(NamedTuple):
+    """A command: its options and arguments; `is_last_repeated` says so of the last argument."""
+
+    name: str
+    options: tuple[Option, ...]
+    arguments: tuple[Words, ...]
+    is_last_repeated: bool
+
+
+# Exceptions to the metavar.
+_KINDS = {
+    ("add", "NAME"): (),  # a new one
+    ("cancel", "RUN"): (Kind.ACTIVE,),
+    ("check", "--name"): (),
+    ("--cwd", "PATH"): (Kind.FOLDER,),
+    ("--user", "NAME"): (Kind.USER,),
+    ("--group", "NAME[:N]"): (),
+}
+_KINDS_OF_PARTS = {
+    "NAME": Kind.NAME,
+    "RUN": Kind.RUN,
+    "ZONE": Kind.ZONE,
+    "PATH": Kind.FILE,
+    "FILE": Kind.FILE,
+    "FOLDER": Kind.FOLDER,
+}
+
+
+def read_grammar() -> list[CommandGrammar]:
+    """Read the command line from its parsers, in the order of help.
+
+    A metavar says what a word can be: `skip|allow` is a closed choice, `NAME` a schedule.
+    """
+    return [read_command(command) for command in COMMANDS]
+
+
+def read_command(command: str) -> CommandGrammar:
+    """Read one command from its parser."""
+    _, parser = parser_of(command)
+    options: list[Option] = []
+    arguments: list[Words] = []
+    is_last_repeated = False
+    for group in parser._action_groups:
+        for action in group._group_actions:
+            if action.help == argparse.SUPPRESS:
+                continue
+            if action.option_strings:
+                options.append(_option(command, action, is_global=group.title == _EVERYWHERE))
+            else:
+                arguments.append(_words(command, action, _metavar(action)))
+                is_last_repeated = action.nargs in ("+", "*")
+    return CommandGrammar(
+        name=command,
+        options=tuple(options),
+        arguments=tuple(arguments),
+        is_last_repeated=is_last_repeated,
+    )
+
+
+def _option(command: str, action: argparse.Action, *, is_global: bool) -> Option:
+    return Option(
+        names=tuple(action.option_strings),
+        help=(action.help or "").replace("%%", "%"),
+        value=None if action.nargs == 0 else _words(command, action, _metavar(action)),
+        is_global=is_global,
+    )
+
+
+def _metavar(action: argparse.Action) -> str:
+    return action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+
+
+def _words(command: str, action: argparse.Action, metavar: str) -> Words:
+    option = action.option_strings[-1] if action.option_strings else ""
+    choices = tuple(map(str, action.choices)) if action.choices is not None else ()
+    for key in ((command, option), (option, metavar), (command, metavar)):
+        if key in _KINDS:
+            return Words(choices, _KINDS[key])
+    if metavar == "STATUS":
+        return Words(tuple(Status))
+    # Drop optional parts in brackets: NAME[:success|failure|any].
+    parts = re.sub(r"\[.*?\]", "", metavar).split("|")
+    choices = choices or tuple(part for part in parts if _LITERAL.fullmatch(part))
+    kinds = tuple(_KINDS_OF_PARTS[part] for part in parts if part in _KINDS_OF_PARTS)
+    return Words(choices, kinds)
+
+
 _BY_SHELL = {
     Kind.FILE: ":files",
     Kind.FOLDER: ":folders",
@@ -82,19 +204,21 @@ def _complete(cli: Session, words: Sequence[str]) -> Iterator[str]:
         yield ":commands" if before[-1] == "--" else ":files"
         return
     line = _read_line(before)
+    summaries = {name: command.summary for name, command in COMMANDS.items()}
     cli.database = line.database or cli.database
     name, equals, value = current.partition("=")
     if current.startswith("-") and not equals and line.option is None:
-        yield from _begun({**_options_of(line.command), **_ALWAYS}, current)
+        options = _options_of(line.command)
+        names = {name: option.help for option in options for name in option.names}
+        yield from _begun({**names, **_ALWAYS}, current)
     elif current.startswith("-") and line.option is None:
-        yield from _values(cli, _find_value(line.command, name), value)
+        option = _find_option(line.command, name)
+        yield from _values(cli, None if option is None else option.value, value)
     elif line.option is not None:
         yield from _values(cli, line.option.value, "" if current == "=" else current)
     elif line.command is None:
-        summaries = {name: command.summary for name, command in COMMANDS.items()}
-        yield from _begun({**summaries, "help": "tell more of a verb or a topic"}, current)
+        yield from _begun({**summaries, "help": "explain a command or a topic"}, current)
     elif line.command == "help" and not line.arguments:
-        summaries = {name: command.summary for name, command in COMMANDS.items()}
         yield from _begun({**summaries, **TOPICS}, current)
     elif line.command in COMMANDS:
         yield from _values(cli, _argument(read_command(line.command), line.arguments), current)
@@ -110,7 +234,7 @@ def _read_line(words: Sequence[str]) -> _Line:
             line = line._replace(option=None, database=word if is_database else line.database)
         elif word.startswith("-"):
             name, equals, value = word.partition("=")
-            option = _grammar_option(line.command, name)
+            option = _find_option(line.command, name)
             if equals and name == "--db":
                 line = line._replace(database=value)
             elif option is not None and option.value is not None and not equals:
@@ -122,25 +246,15 @@ def _read_line(words: Sequence[str]) -> _Line:
     return line
 
 
-def _grammar_options(command: str | None) -> tuple[Option, ...]:
-    """The options of a command; before a command, those that can stand there."""
+def _options_of(command: str | None) -> tuple[Option, ...]:
+    """Return the options of a command; before a command, the global options."""
     if command in COMMANDS:
         return read_command(command).options
-    any_command = read_command("completion")
-    return tuple(option for option in any_command.options if option.is_global)
+    return tuple(option for option in read_command("completion").options if option.is_global)
 
 
-def _grammar_option(command: str | None, name: str) -> Option | None:
-    return next((each for each in _grammar_options(command) if name in each.names), None)
-
-
-def _options_of(command: str | None) -> dict[str, str]:
-    return {name: each.help for each in _grammar_options(command) for name in each.names}
-
-
-def _find_value(command: str | None, name: str) -> Words | None:
-    option = _grammar_option(command, name)
-    return None if option is None else option.value
+def _find_option(command: str | None, name: str) -> Option | None:
+    return next((each for each in _options_of(command) if name in each.names), None)
 
 
 def _argument(command: CommandGrammar, count: int) -> Words | None:

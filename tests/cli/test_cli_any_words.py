@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from edgecron.base.errors import EdgecronError
 from edgecron.cli import run
-from edgecron.cli.grammar import read_grammar
+from edgecron.cli.completion import read_grammar
 from edgecron.cli.parser import parse
 from edgecron.cli.session import Session
 from tests.support.fence import fenced

@@ -15,7 +15,7 @@ import pytest
 import edgecron as package
 from edgecron.cli import run
 from edgecron.cli.commands import COMMANDS
-from edgecron.cli.grammar import read_grammar
+from edgecron.cli.completion import read_grammar
 from tests.support.cli import Edgecron, Said
 from tests.support.shells import (
     complete_in_bash,

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from edgecron.cli.commands import COMMANDS
-from edgecron.cli.grammar import read_grammar
+from edgecron.cli.completion import read_grammar
 from tests.support.cli import Edgecron
 from tests.support.tools import need_tools
 
