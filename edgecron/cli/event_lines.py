@@ -83,6 +83,25 @@ _WAITING = {
     "replaced_run": "waits for the end of the run it replaces",
 }
 _COUNTED = ("created", "changed", "unchanged")
+# Of events whose details fill in one sentence.
+_SENTENCES = {
+    EventKind.STATE_RESTORED: "the state folder was deleted, and is made anew",
+    EventKind.DATABASE_COPIED: "pid {pid} runs a copy of this database, {copy}: each schedule fires"
+    " in both; stop one, and see edgecron doctor",
+    EventKind.ENGINE_STOPPING: "{on_shutdown}: {runs} running",
+    EventKind.RESUMED: "the machine was asleep for {asleep_s}",
+    EventKind.CLOCK_UNTRUSTED: "it is too far from {known_ms}, the last time known; what is planned"
+    " is held",
+    EventKind.CLOCK_WAIT_OVER: "intervals and boot jobs go by it as it is; cron and `at` times wait"
+    " on",
+    EventKind.CLOCK_TRUSTED: "nothing is held any more",
+    EventKind.TZDATA_CHANGED: "{was}, now {now}",
+    EventKind.LOCAL_ZONE_CHANGED: "{was}, now {now}",
+    EventKind.CHECKING_TIMES: "by the clock and the zones: {checked_percent} % so far; runs continue"
+    " meanwhile",
+    EventKind.TIMES_CHECKED: "{changed:,} changed, in {took_s}",
+    EventKind.RETIMED: "next {next_ms}, was {next_was_ms}",
+}
 _REASONS = {
     "overlap": "one still runs",
     "misfire": "missed",
@@ -253,49 +272,31 @@ def _notes_of_kind(event: Event, zone: tzinfo) -> list[str]:
             return _file_notes(details)
         case EventKind.PRUNED:
             return [_pruned_words(details)]
-        case EventKind.STATE_RESTORED:
-            return ["the state folder was deleted, and is made anew"]
-        case EventKind.DATABASE_COPIED:
-            copy = details["copy"] or "which is not seen here"
-            words = f"pid {details['pid']} runs a copy of this database, {copy}"
-            return [f"{words}: each schedule fires in both; stop one, and see edgecron doctor"]
-        case EventKind.ENGINE_STOPPING:
-            return [f"{details['on_shutdown']}: {details['runs']} running"]
         case EventKind.ENGINE_STOPPED:
             return [_left_words(details)]
-        case EventKind.RESUMED:
-            return [f"the machine was asleep for {_span(details['asleep_s'])}"]
         case EventKind.CLOCK_SET:
             by_s = details["by_s"]
             side = "back" if isinstance(by_s, (int, float)) and by_s < 0 else "forward"
             return [f"{side} by {_span(by_s)}"]
-        case EventKind.CLOCK_UNTRUSTED:
-            known = _time(details["known_ms"], zone)
-            return [f"it is too far from {known}, the last time known; what is planned is held"]
-        case EventKind.CLOCK_WAIT_OVER:
-            return ["intervals and boot jobs go by it as it is; cron and `at` times wait on"]
-        case EventKind.CLOCK_TRUSTED:
-            return ["nothing is held any more"]
-        case EventKind.TZDATA_CHANGED | EventKind.LOCAL_ZONE_CHANGED:
-            return [f"{details['was']}, now {details['now']}"]
-        case EventKind.CHECKING_TIMES:
-            done = details["checked_percent"]
-            return [f"by the clock and the zones: {done} % so far; runs continue meanwhile"]
-        case EventKind.TIMES_CHECKED:
-            return [f"{details['changed']:,} changed, in {_span(details['took_s'])}"]
-        case EventKind.RETIMED:
-            was, now = (_time(details.get(key), zone) for key in ("next_was_ms", "next_ms"))
-            return [f"next {now}, was {was}"]
-    return []
+    if event.kind not in _SENTENCES:
+        return []
+    shown: dict[str, object] = {
+        "next_ms": "none",
+        "next_was_ms": "none",
+        **details,
+        "copy": details.get("copy") or "which is not seen here",
+    }
+    for key, value in details.items():
+        if key.endswith("_ms") and isinstance(value, int):
+            shown[key] = local_time(from_ms(value), zone=zone)
+        elif key.endswith("_s"):
+            shown[key] = _span(value)
+    return [_SENTENCES[event.kind].format_map(shown)]
 
 
 def _span(seconds: object) -> str:
     assert isinstance(seconds, (int, float))
     return short_duration(round(abs(seconds) * 1000))
-
-
-def _time(ms: object, zone: tzinfo) -> str:
-    return local_time(from_ms(ms), zone=zone) if isinstance(ms, int) else "none"
 
 
 def _waiting_words(event: Event, zone: tzinfo) -> list[str]:

@@ -18,15 +18,12 @@ from edgecron.base.errors import (
 )
 from edgecron.base.safetext import StreamCleaner, clean
 from edgecron.base.units import format_instant, parse_instant
-from edgecron.base.values import NamedTuple, replace
+from edgecron.base.values import NamedTuple
 from edgecron.cli.logs import find_shown
 from edgecron.cli.parser import parser_of
 from edgecron.cli.session import Session
-from edgecron.formats.document import read_table
-from edgecron.formats.document_plan import Action, compare_one
-from edgecron.formats.document_values import Wanted, refuse
-from edgecron.http.answer_objects import document_of
-from edgecron.http.schedules import merge, table_of
+from edgecron.formats.document_plan import Action
+from edgecron.http.schedules import plan_new, plan_patch
 from edgecron.http.schema_check import misfits
 from edgecron.triggers import check_zone, local_zone_name, parse_when
 from edgecron.views.acts import kept_words
@@ -35,7 +32,6 @@ from edgecron.views.json_objects import execution_object, mask_values, schedule_
 if TYPE_CHECKING:
     from edgecron.client.json_forms import Shape
     from edgecron.client.protocol import Client
-    from edgecron.model.schedule import Schedule
 
 Arguments = Mapping[str, Any]
 MOST_SIZE = 64 * 1024  # letters of an answer, all of which an assistant reads
@@ -279,7 +275,7 @@ def read_output(session: ToolSession, arguments: Arguments) -> dict[str, Any]:
     }
 
 
-ORIGIN = "mcp"
+_ORIGIN = "mcp"
 
 
 def add_schedule(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
@@ -288,8 +284,8 @@ def add_schedule(session: ToolSession, arguments: Arguments) -> list[dict[str, A
     try:
         client.schedule(name)
     except NotFound:
-        wanted = _read(client, name, _keys(arguments), known=None)
-        [made] = client.apply((compare_one(wanted, None),), origin=ORIGIN)
+        step = plan_new(name, _keys(arguments), now=client.now())
+        [made] = client.apply((step,), origin=_ORIGIN)
         session.warn_without_engine(client, made)
         return [schedule_object(made)]
     raise AlreadyExists(f"schedule {name!r} exists already", hint="change it: edit")
@@ -299,15 +295,11 @@ def edit_schedule(session: ToolSession, arguments: Arguments) -> list[dict[str, 
     """Change keys of a schedule, null clearing one. Raises NotFound and InvalidDocument."""
     client = session.client()
     schedule = client.schedule(arguments["name"])
-    table = merge(document_of(schedule), _keys(arguments))
-    wanted = _read(client, schedule.name, table, known=schedule)
-    if wanted.enabled is None:
-        wanted = replace(wanted, enabled=True)  # Its default is not written.
-    step = compare_one(wanted, schedule)
+    step = plan_patch(schedule, _keys(arguments), now=client.now())
     if step.action is Action.KEEP:
         session.say(f"{schedule.name} says all of that already")
         return [schedule_object(schedule)]
-    [changed] = client.apply((step,), origin=ORIGIN)
+    [changed] = client.apply((step,), origin=_ORIGIN)
     words = kept_words(step.changes, forget=f"edgecron prune --forget {changed.name}")
     if words is not None:
         session.say(words)
@@ -316,17 +308,3 @@ def edit_schedule(session: ToolSession, arguments: Arguments) -> list[dict[str, 
 
 def _keys(arguments: Arguments) -> dict[str, Any]:
     return {key: value for key, value in arguments.items() if key != "name"}
-
-
-def _read(
-    client: Client, name: str, document: Mapping[str, Any], *, known: Schedule | None
-) -> Wanted:
-    wanted, problems = read_table(
-        name,
-        table_of(document),
-        now=client.now(),
-        known=() if known is None else known.spec.triggers,
-    )
-    if wanted is None:
-        raise refuse(problems, "")
-    return wanted

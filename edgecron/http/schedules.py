@@ -75,8 +75,7 @@ def post_schedule(client: Client, ask: Ask) -> Answer:
     """Make a schedule with the name in its document. Raises AlreadyExists."""
     document = dict(ask.content)
     name = document.pop("name")
-    wanted = _read_document(client, name, document, None)
-    [made] = client.apply((compare_one(wanted, None),), origin=ORIGIN)
+    [made] = client.apply((plan_new(name, document, now=client.now()),), origin=ORIGIN)
     return schedule_answer(client, made, status=201, location=f"{ask.root}{ask.path}/{name}")
 
 
@@ -90,7 +89,7 @@ def put_schedule(client: Client, ask: Ask) -> Answer:
     for _ in range(_TRIES):
         schedule = client.store.find_schedule(name)
         conditions.check(schedule)
-        wanted = _read_document(client, name, ask.content, schedule)
+        wanted = _read_document(name, ask.content, schedule, now=client.now())
         step = compare_one(wanted, schedule)
         if _is_applied(client, step, conditions):
             return _changed_answer(
@@ -109,11 +108,7 @@ def patch_schedule(client: Client, ask: Ask) -> Answer:
     for _ in range(_TRIES):
         schedule = client.schedule(name)
         conditions.check(schedule)
-        table = merge(document_of(schedule), ask.content)
-        wanted = _read_document(client, name, table, schedule)
-        if wanted.enabled is None:
-            wanted = replace(wanted, enabled=True)  # The key was cleared or missing.
-        step = compare_one(wanted, schedule)
+        step = plan_patch(schedule, ask.content, now=client.now())
         if _is_applied(client, step, conditions):
             return _changed_answer(client, step)
     raise _changed_by_others(name)
@@ -140,14 +135,28 @@ def delete_schedule(client: Client, ask: Ask) -> Answer:
     return Answer(status=204, media_type=None)
 
 
+def plan_new(name: str, document: Mapping[str, Any], *, now: datetime) -> Step:
+    """Plan a schedule with a new name. Raises UnknownTimezone and InvalidDocument."""
+    return compare_one(_read_document(name, document, None, now=now), None)
+
+
+def plan_patch(schedule: Schedule, patch: Mapping[str, Any], *, now: datetime) -> Step:
+    """Plan a change of the given keys; null clears a key. Raises as `plan_new`."""
+    table = merge(document_of(schedule), patch)
+    wanted = _read_document(schedule.name, table, schedule, now=now)
+    if wanted.enabled is None:
+        wanted = replace(wanted, enabled=True)  # The key was cleared or missing.
+    return compare_one(wanted, schedule)
+
+
 def _read_document(
-    client: Client, name: str, document: Mapping[str, Any], schedule: Schedule | None
+    name: str, document: Mapping[str, Any], schedule: Schedule | None, *, now: datetime
 ) -> Wanted:
     """Read a document. Raises UnknownTimezone, and InvalidDocument with all problems."""
     table = table_of(document)
     check_zone(table["timezone"])
     known = () if schedule is None else schedule.spec.triggers
-    wanted, problems = read_table(name, table, now=client.now(), known=known)
+    wanted, problems = read_table(name, table, now=now, known=known)
     if wanted is None:
         raise refuse(problems, "")
     return wanted
