@@ -99,6 +99,16 @@ def is_root() -> bool:
     return os.name == "posix" and os.geteuid() == 0
 
 
+def user_name() -> str:
+    """Return the name of this user; the number if it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
 def refuse_missing_folder(path: Path, *, origin: str = "") -> None:
     """Raise NotFound if a new database has no folder: only the default folder is created.
 

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
 
-USAGE = "FILE|- [--dry-run] [--prune] [--json]"
 _DRY = "nothing is written: this was a dry run"
 
 

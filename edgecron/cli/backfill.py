@@ -29,7 +29,6 @@ from edgecron.views.times import full_time
 if TYPE_CHECKING:
     from edgecron.planning.backfill import Backfill, PastFire
 
-USAGE = "NAME FROM TO [--dry-run] [--priority low|normal|high|N] [--yes] [--json]"
 _MOST_UNASKED = 100
 _SHOWN = 10  # first, and as many last
 _LEAST_STEPS = 4  # each queues 250 runs

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 LIVES_LONG = True
-USAGE = "FILE|FOLDER|- [--force] [--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from edgecron.base.errors import EdgecronError
     from edgecron.model.run import Execution
 
-USAGE = "RUN|NAME... [--json]"
 _PAGE = 500
 
 

@@ -39,7 +39,6 @@ from edgecron.views.times import distance
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
 
-USAGE = "TEXT [--tz ZONE] [-n N] [--from TIME] [--name NAME] [--json]"
 _MOST = 10_000
 _NOTES_AHEAD_MS = 366 * 86_400_000
 _MOST_NOTES = 6

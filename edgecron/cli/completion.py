@@ -22,14 +22,13 @@ from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.files import read_text
-from edgecron.cli.parser import parser_of
+from edgecron.cli.parser import EVERYWHERE, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.topics import TOPICS
 from edgecron.model.choices import Status
 from edgecron.store.sqlite.completion import glance_at_active_runs, glance_at_names, glance_at_runs
 from edgecron.triggers.zones import zone_names
 
-USAGE = "bash|zsh|fish [--json]"
 _MOST_RUNS = 50
 
 # Each script, `texts/completion.SHELL`, sends the words of the line up to the cursor to
@@ -37,7 +36,6 @@ _MOST_RUNS = 50
 # shell itself completes (:files).
 _SHELLS = ("bash", "zsh", "fish")
 _LITERAL = re.compile(r"[a-z][a-z0-9-]*")
-_EVERYWHERE = "everywhere"  # the group of the global options
 
 
 class Kind(StrEnum):
@@ -115,7 +113,7 @@ def read_command(command: str) -> CommandGrammar:
             if action.help == argparse.SUPPRESS:
                 continue
             if action.option_strings:
-                options.append(_option(command, action, is_global=group.title == _EVERYWHERE))
+                options.append(_option(command, action, is_global=group.title == EVERYWHERE))
             else:
                 arguments.append(_words(command, action, _metavar(action)))
                 is_last_repeated = action.nargs in ("+", "*")

@@ -88,11 +88,6 @@ if TYPE_CHECKING:
 
 
 LIVES_LONG = True
-USAGE = (
-    "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
-    " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"
-    " [--until-eof] [--schedules FILE] [--http [HOST:PORT|unix:PATH]] [--token-file FILE]"
-)
 _HTTP_PLACE = "127.0.0.1:8745"
 _STOPPING = {
     "leave": (

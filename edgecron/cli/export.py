@@ -18,6 +18,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
+from edgecron.base.paths import user_name
 from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
 from edgecron.formats.document_writing import schedule_table, write_document
@@ -26,8 +27,6 @@ from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Definition
-
-USAGE = "[NAME...] [-o FILE] [--crontab|--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -47,11 +46,10 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(objects)
         return 0
     if args.crontab:
-        # They load the reader of crontabs: an eighth of the time of a small export.
-        from edgecron.cli.crontab_lines import own_name
+        # It loads the reader of crontabs: an eighth of the time of a small export.
         from edgecron.formats.crontab_writing import write_crontab
 
-        text = write_crontab(schedules, owner=own_name())
+        text = write_crontab(schedules, owner=user_name())
     else:
         text = write_document(schedules)
     _warn_of_secrets(cli, schedules)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
 
-USAGE = "[NAME] [--status STATUS] [--cause CAUSE] [-n N] [--before RUN] [--json]"
 _MOST = 10_000
 
 

@@ -20,19 +20,22 @@ from __future__ import annotations
 import os
 import pwd
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.base.errors import InvalidCrontab, InvalidInput, UsageError
+from edgecron.base.files import write_whole
+from edgecron.base.paths import user_name
 from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.apply import need_consent
-from edgecron.cli.crontab_lines import MOST_BYTES, own_name, part_from_cron, refuse_comment_out
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import put_changes
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import (
+    comment_out,
     find_gone,
     find_new,
     imprint_of,
@@ -53,12 +56,9 @@ if TYPE_CHECKING:
     from edgecron.model.options import Policies
     from edgecron.model.schedule import Schedule, ScheduleSpec
 
-USAGE = (
-    "crontab|anacrontab FILE|- [--system|--user-format] [--take crontab|edgecron] [--again]"
-    " [--prune] [--comment-out] [--json]"
-)
 _FORMATS = ("crontab", "anacrontab")
 _SIDES = ("crontab", "edgecron")
+_MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.take not in (None, *_SIDES):
         raise UsageError(f"--take is {args.take!r}, expected crontab or edgecron")
     if args.comment_out:
-        refuse_comment_out(args.file)
+        _refuse_comment_out(args.file)
     content = _read(args.file)
     crontab = _parse(args, content)
     if crontab.problems:
@@ -108,7 +108,7 @@ def run(cli: Session, args: Namespace) -> int:
         _put(cli, done)
     entries = tuple(one for one in crontab.entries if one.line not in done.left_out)
     if entries:
-        part_from_cron(cli, args, content, entries)
+        _part_from_cron(cli, args, content, entries)
     if done.added:
         cli.warn_without_engine(cli.client())
     return 0
@@ -144,8 +144,8 @@ def _shown(line: str) -> str:
 
 
 def _read(file: str) -> bytes:
-    content = read_file(file, most_bytes=MOST_BYTES)
-    if len(content) > MOST_BYTES:
+    content = read_file(file, most_bytes=_MOST_BYTES)
+    if len(content) > _MOST_BYTES:
         raise InvalidInput(f"file {file!r} is larger than 16 MiB, expected a crontab")
     return content
 
@@ -164,7 +164,7 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
     return read_crontab(
         content,
         system=system,
-        importer=own_name(),
+        importer=user_name(),
         is_root=os.geteuid() == 0,
         user_exists=_user_exists,
         owner=owner,
@@ -245,7 +245,7 @@ def _source_of(file: str) -> str:
 
     It is the same for a spooled crontab and for `crontab -l`.
     """
-    owner = own_name() if file == STDIN else find_spool_owner(file)
+    owner = user_name() if file == STDIN else find_spool_owner(file)
     return os.path.realpath(file) if owner is None else f"crontab of {owner}"
 
 
@@ -371,3 +371,57 @@ def _user_exists(name: str) -> bool:
     except (KeyError, ValueError):
         return False
     return True
+
+
+def _part_from_cron(
+    cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
+) -> None:
+    """Say that cron still runs the lines, and comment them out if wanted."""
+    lines = [entry.line for entry in entries]
+    shown = count_words(len(lines), "line")
+    which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
+    if args.comment_out:
+        _comment_out(args.file, content, lines)
+        cli.say(f"{shown} of {args.file} commented out: cron no longer runs {them}")
+        return
+    cli.say(f"cron still runs {which}, too")
+    why_not = _why_not_writable(args.file)
+    if why_not is not None:
+        cli.say(f"comment {them} out: {why_not}")
+    elif cli.can_ask():
+        if cli.ask(f"comment {shown} of {args.file} out?"):
+            _comment_out(args.file, content, lines)
+            cli.say(f"done: cron no longer runs {them}")
+    else:
+        cli.say(f"comment {them} out: repeat with --comment-out")
+
+
+def _refuse_comment_out(file: str) -> None:
+    why_not = _why_not_writable(file)
+    if why_not is not None:
+        raise UsageError(f"--comment-out can't change {file!r}", hint=why_not)
+
+
+def _why_not_writable(file: str) -> str | None:
+    """Say what to do instead if a file can't be changed in place; None if it can."""
+    if file == STDIN:
+        return "crontab -e"
+    owner = find_spool_owner(file)
+    if owner is not None:
+        # cron does not notice that another program changes a spool file.
+        return "crontab -e" if owner == user_name() else f"crontab -u {owner} -e"
+    folder = os.path.dirname(os.path.realpath(file))
+    if os.path.exists(file) and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK)):
+        return "you may not write it; repeat as its owner with --comment-out"
+    return None
+
+
+def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
+    """Replace the file atomically, with its mode and owner, if it has not changed since."""
+    path = os.path.realpath(file)
+    with open(path, "rb") as crontab:
+        if crontab.read(_MOST_BYTES + 1) != content:
+            raise InvalidInput(f"file {file!r} was changed meanwhile, and is left as it is")
+        seen = os.fstat(crontab.fileno())
+    # cron ignores file names with a dot, so it never runs the temporary file.
+    write_whole(Path(path), [comment_out(content, lines)], owner=seen.st_uid)

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 
 LIVES_LONG = True
-USAGE = "RUN|NAME [-f] [-n LINES] [--stream stdout|stderr] [--times] [--result] [--json]"
 _STREAMS = ("stdout", "stderr")
 
 

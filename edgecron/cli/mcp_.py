@@ -22,7 +22,6 @@ from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.session import Session
 
-USAGE = "[--allow-changes] [--reveal]"
 LIVES_LONG = True
 
 

@@ -35,7 +35,6 @@ from edgecron.cli.session import Session
 from edgecron.client.metrics import OPENMETRICS, exposition_parts, find_families, read_families
 from edgecron.client.resources import read_error
 
-USAGE = "[--per-schedule] [-o FILE | --json]"
 _PER_SCHEDULE = b"# TYPE scheduler_claim_lock_failures"  # only in answers by schedule
 _FILE_MODE = (
     0o644  # A collector is another user: it is to read this file, and nothing else of ours.

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Reader
     from edgecron.planning.forecast import UpcomingFire
 
-USAGE = "[NAME] [-n N] [--json]"
 _MOST = 10_000
 
 

@@ -14,6 +14,7 @@ from edgecron.cli.commands import COMMANDS, OTHER_WORDS, USAGE, load_command
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.cli.terminal import find_unfit, terminal_columns
 
+EVERYWHERE = "everywhere"  # the group of the global options
 _COLORS = ("auto", "always", "never")
 _PREFIX, _COLUMNS = "usage: ", 80
 # Global options with a value, and where the session keeps it.
@@ -80,15 +81,21 @@ class Parser(argparse.ArgumentParser):
         """Put the description and its examples before the usage and the options."""
         formatter = self._get_formatter()
         formatter.add_text(self.description)
-        formatter.add_usage(
-            _wrapped_usage(self.usage), self._actions, self._mutually_exclusive_groups
-        )
+        usage = self.usage or f"{self.prog} {self._usage_words()}"
+        formatter.add_usage(_wrapped_usage(usage), self._actions, self._mutually_exclusive_groups)
         for group in self._action_groups:
             formatter.start_section(group.title)
             formatter.add_text(group.description)
             formatter.add_arguments(group._group_actions)
             formatter.end_section()
         return formatter.format_help()
+
+    def _usage_words(self) -> str:
+        """Return the arguments of a command, then its own options."""
+        groups = (group for group in self._action_groups if group.title != EVERYWHERE)
+        actions = [action for group in groups for action in group._group_actions]
+        shown = [one for one in actions if one.dest != "help" and one.help != argparse.SUPPRESS]
+        return " ".join(map(_usage_word, sorted(shown, key=lambda one: bool(one.option_strings))))
 
     def parse_all(self, argv: list[str]) -> argparse.Namespace:
         """Parse all of argv. Raises UsageError, with a suggestion for an unknown option."""
@@ -145,10 +152,18 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
     return module, args
 
 
-def _wrapped_usage(usage: str | None) -> str | None:
+def _usage_word(action: argparse.Action) -> str:
+    """Return how an argument or an option is given: `NAME...`, `[-n N]`."""
+    value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+    value += "..." if action.nargs in ("*", "+") else ""
+    if not action.option_strings:
+        return f"[{value}]" if action.nargs in ("*", "?") else value
+    value = f"[{value}]" if action.nargs == "?" else value
+    return f"[{' '.join([action.option_strings[0], value]).rstrip()}]"
+
+
+def _wrapped_usage(usage: str) -> str:
     """Break a usage into lines of 80 columns, only between options and arguments."""
-    if usage is None:
-        return None
     words: list[str] = []
     for part in usage.split():
         if words and words[-1].count("[") > words[-1].count("]"):
@@ -241,7 +256,7 @@ def _take_globals(session: Session, argv: list[str]) -> list[str]:
 
 
 def _describe_globals(parser: Parser) -> None:
-    group = parser.add_argument_group("everywhere")
+    group = parser.add_argument_group(EVERYWHERE)
     group.add_argument("--db", metavar="PATH", help="the database file (or EDGECRON_DB)")
     group.add_argument(
         "--url", metavar="URL", help="the server of another machine instead (or EDGECRON_URL)"

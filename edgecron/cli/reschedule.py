@@ -19,8 +19,6 @@ from edgecron.formats.option_texts import read_time
 from edgecron.views.acts import rescheduled_words
 from edgecron.views.json_objects import schedule_object
 
-USAGE = "NAME TIME [--json]"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")

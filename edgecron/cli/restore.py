@@ -28,17 +28,16 @@ from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.base.paths import user_name
 from edgecron.base.safetext import clean
 from edgecron.cli.backup import contents_words
 from edgecron.cli.session import Session
-from edgecron.client.backup import own_name
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.client.restore import Restoration, Restored
     from edgecron.store.sqlite.copies import StoredCommand
 
-USAGE = "FILE [--skip-missed] [--take-over] [--yes] [--json]"
 _MOST_NAMED = 5
 
 
@@ -81,7 +80,9 @@ def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) 
         more = f" with {', '.join(one.variables)}" if one.variables else ""
         lines.append(clean(f"{one.schedule}{who}: {_words_of(one)}{more}"))
     if not cli.is_json:
-        would = f"the commands of the backup {'will' if take_over else 'would'} run as {own_name()}"
+        would = (
+            f"the commands of the backup {'will' if take_over else 'would'} run as {user_name()}"
+        )
         cli.say(f"edgecron: {restoration.opening}: {would}:")
         for line in lines:
             cli.say(f"  {line}")
@@ -89,7 +90,7 @@ def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) 
         shown = f" ({'; '.join(lines)})" if cli.is_json else ""
         raise EdgecronError(
             f"backup {restoration.source} could be another user's: {restoration.opening};"
-            f" its commands would run as {own_name()}{shown}",
+            f" its commands would run as {user_name()}{shown}",
             hint="if they are to run so, repeat with --take-over",
         )
 

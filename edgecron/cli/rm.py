@@ -16,8 +16,6 @@ from edgecron.cli.session import Session
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.schedule_words import reverting_words
 
-USAGE = "NAME... [--yes] [--json]"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME")

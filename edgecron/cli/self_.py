@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from edgecron.base.bundle import Bundle
     from edgecron.base.bundle_folders import Folder
 
-USAGE = "[show|clean|remove] [--yes] [--json]"
 _PACKAGE_LIST = "/var/lib/dpkg/info/edgecron.list"
 
 

@@ -68,11 +68,6 @@ from edgecron.cli.service_plan import (
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_choice
 
-USAGE = (
-    "install|uninstall|status|print [--user|--system] [--name NAME] [--program PATH]"
-    " [--http [HOST:PORT|unix:PATH]] [--linger] [--strict] [--for systemd|launchd|openrc|procd]"
-    " [--root FOLDER] [--dry-run] [--force] [--json]"
-)
 _HTTP_PLACE = "127.0.0.1:8745"
 
 

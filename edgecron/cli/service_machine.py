@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from edgecron.base.bundle import find_bundle
 from edgecron.base.errors import EdgecronError, InvalidInput, NotSupported, os_words
 from edgecron.base.files import check_folder, find_weakness, read_token, write_whole
-from edgecron.base.paths import is_root, make_folders, resolve_path, user_config_path
+from edgecron.base.paths import is_root, make_folders, resolve_path, user_config_path, user_name
 from edgecron.base.values import dataclass
 from edgecron.cli.service_files import Manager, Scope, Service, launchd_label, launchd_plist
 from edgecron.cli.service_plan import (
@@ -296,10 +295,6 @@ def places_of(args: Namespace) -> Places:
 def lingers(args: Namespace) -> bool:
     """Whether this user's services run without a login."""
     return places_of(args).linger_mark(user_name()).exists()
-
-
-def user_name() -> str:
-    return pwd.getpwuid(os.getuid()).pw_name
 
 
 def wanted_service(cli: Session, args: Namespace) -> Service:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError
-from edgecron.base.paths import database_path, is_there
+from edgecron.base.paths import database_path, is_there, user_name
 from edgecron.cli.screen import paint
 from edgecron.cli.service_files import (
     Manager,
@@ -74,8 +73,7 @@ def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
     texts = read_texts([places.unit(service), *places.packaged_units(service)])
     facts["drop_ins"] = sorted(str(path) for path in places.drop_ins(service).glob("*.conf"))
     if service.scope is Scope.USER:
-        user = pwd.getpwuid(os.getuid()).pw_name
-        facts["linger"] = places.linger_mark(user).exists()
+        facts["linger"] = places.linger_mark(user_name()).exists()
     for path, text in texts.items():
         facts |= {"file": str(path), "changed": was_ours(text) and not is_ours(text)}
         lines = [line for line in text.splitlines() if line.startswith("ExecStart=")]

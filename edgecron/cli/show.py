@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Client
     from edgecron.views.outlook import Outlook
 
-USAGE = "NAME|RUN [--reveal] [--json]"
 _UPCOMING = 5
 
 

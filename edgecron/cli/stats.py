@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
     from edgecron.views.statistics import Spread, Tallied, Tally
 
-USAGE = "[NAME] [--since DURATION|TIME] [-n N|all] [--after NAME] [--json]"
 _SINCE = "7d"
 
 

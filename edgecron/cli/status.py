@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
     from edgecron.planning.forecast import UpcomingFire
 
-USAGE = "[--json]"
 _MOST_RUNS = 20
 
 

@@ -16,8 +16,6 @@ from argparse import ArgumentParser, Namespace
 from edgecron.cli.session import Session
 from edgecron.views.json_objects import schedule_object
 
-USAGE = "[NAME...] [--json]"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="removed schedules (the last)")

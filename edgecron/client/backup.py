@@ -278,16 +278,6 @@ def find_opening(source: Path) -> str | None:
     return None if weakness is None else weakness.words
 
 
-def own_name() -> str:
-    """Return the name of our user."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return f"user {os.geteuid()}"
-
-
 _CHUNK_BYTES = 1024 * 1024
 
 

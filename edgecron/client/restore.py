@@ -23,14 +23,13 @@ from edgecron.base.errors import (
     InvalidInput,
     NotFound,
 )
-from edgecron.base.paths import make_folders, state_dir
+from edgecron.base.paths import make_folders, state_dir, user_name
 from edgecron.base.units import format_instant, from_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.client.backup import (
     date_words,
     exchange,
     find_opening,
-    own_name,
     partial_file,
     refuse_in_use,
     rename_to_new,
@@ -131,7 +130,7 @@ class Restoration:
         if self.opening is not None and not take_over:
             raise EdgecronError(
                 f"backup {self.source} could be another user's: {self.opening};"
-                f" its commands would run as {own_name()}",
+                f" its commands would run as {user_name()}",
                 hint="look at its commands, and repeat with --take-over if they are to run so",
             )
         refuse_alive(self.database)
