@@ -2,8 +2,8 @@
 
 A command module has `add_arguments(parser)` and `run(cli, args) -> int`. Its docstring is its help,
 with the examples in the second paragraph. Optional: `USAGE`, if arguments have alternatives;
-`TAKES_ARGV`, if a command follows `--`; `LIVES_LONG`, if it can run for longer than seconds (garbage
-is then collected).
+`TAKES_ARGV`, if a command follows `--`; `LIVES_LONG`, if it can run for longer than seconds
+(garbage is then collected).
 
     commands.py, parser.py  the table of commands, their parsers
     session.py, server.py   settings and database of a command, here or by --url
