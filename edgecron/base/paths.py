@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 
 from edgecron.base.errors import DatabaseUnusable, InvalidInput, NotFound
 
@@ -116,6 +115,8 @@ def refuse_missing_folder(path: Path, *, origin: str = "") -> None:
     """
     if path == database_path() or is_there(path.parent):
         return
+    from shlex import quote  # Rarely needed, and engines import this module.
+
     raise NotFound(
         f"database {path} can't be created: its folder does not exist{origin}",
         hint=f"check the path; to create the folder: mkdir -p {quote(str(path.parent))}",
