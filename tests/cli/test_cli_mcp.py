@@ -405,7 +405,7 @@ def test_secrets_that_are_hidden_stay_when_something_else_is_changed(
     ("keys", "code", "words"),
     [
         ({"timezone": "UTC", "cron": "61 * * * *"}, "invalid_document", "minute"),
-        ({"timezone": "Mars/Olympus", "every": "1h"}, "invalid_document", "Mars/Olympus"),
+        ({"timezone": "Mars/Olympus", "every": "1h"}, "unknown_timezone", "Mars/Olympus"),
         ({"every": "1h"}, "invalid", "timezone is missing"),
         ({"timezone": "UTC", "evry": "1h"}, "invalid", "did you mean every?"),
         ({"timezone": "UTC"}, "invalid_document", "it has no time to run at"),
