@@ -28,6 +28,7 @@ FORKED.set_forkserver_preload(["tests.support.killing"])
 
 def make_database(folder: Path) -> Path:
     """A database with a schedule that is due, and a run by hand that waits."""
+    folder.mkdir()
     database = folder / "edge.db"
     with Client(database) as client:
         for name, trigger in zip(NAMES, ("every 1h", "@yearly"), strict=True):
