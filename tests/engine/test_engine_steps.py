@@ -15,7 +15,7 @@ from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import SqliteStore
-from tests.support.clock import FakeClock
+from tests.support.clock import PacedClock
 from tests.support.story import START_MS, Story
 
 MINUTE_MS = 60_000
@@ -474,21 +474,14 @@ def test_however_late_an_engine_is_the_skipped_times_of_one_span_share_a_row(
     assert skipped.missed_count == 12 * step_s + 18
 
 
-class _SlowMachineClock(FakeClock):
-    """A clock by which 20 ms pass between two looks at it."""
-
-    def monotonic_ms(self) -> int:
-        self.advance_ms(20)
-        return super().monotonic_ms()
-
-
 def test_a_step_ends_in_time_however_many_fires_are_due(tmp_path: Path) -> None:
-    story = Story(tmp_path / "story.db", max_running=2, clock=_SlowMachineClock(START_MS))
+    clock = PacedClock(START_MS)
+    clock.pace_ms = 20
+    story = Story(tmp_path / "story.db", max_running=2, clock=clock)
     for number in range(300):
         story.add(f"s{number}", "* * * * *", lasts_s=30)
     for _ in range(5):  # An engine first checks stored times, 64 at least in a step.
         story.engine.step()
-    clock = story.world.clock
     clock.advance_to(START_MS + MINUTE_MS)
 
     began_ms = clock.now_ms()
@@ -503,18 +496,8 @@ def test_a_step_ends_in_time_however_many_fires_are_due(tmp_path: Path) -> None:
     assert step.decided + sum(one.decided for one in later) == 300
 
 
-class _PacedClock(FakeClock):
-    """A clock by which `pace_ms` pass between two looks at it."""
-
-    pace_ms = 0
-
-    def monotonic_ms(self) -> int:
-        self.advance_ms(self.pace_ms)
-        return super().monotonic_ms()
-
-
 def test_after_a_long_step_other_fires_wait_for_a_second_at_most(tmp_path: Path) -> None:
-    clock = _PacedClock(START_MS)
+    clock = PacedClock(START_MS)
     story = Story(tmp_path / "story.db", max_running=2, clock=clock)
     for number in range(40):
         story.add(f"s{number}", f"at {format_ms(START_MS + MINUTE_MS)}", lasts_s=30)

@@ -12,7 +12,7 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import JobKind, Overlap, Status
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
-from tests.support.clock import FakeClock
+from tests.support.clock import PacedClock
 from tests.support.story import START_MS, Story
 
 DAY_MS = 86_400_000
@@ -67,21 +67,11 @@ def test_an_engine_serves_runs_while_it_puts_many_schedules_right(story: Story) 
     assert story.client.history("many7") == []
 
 
-class SlowClock(FakeClock):
-    """A clock by which each look at elapsed time takes a while, as on a busy machine."""
-
-    look_ms = 0
-
-    def monotonic_ms(self) -> int:
-        self.advance_ms(self.look_ms)
-        return super().monotonic_ms()
-
-
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
     """A slow engine in Berlin beside many local schedules, which then moves to Tokyo."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    clock = SlowClock(START_MS)
+    clock = PacedClock(START_MS)
     found = Story(tmp_path / "slow.db", clock=clock)
     job = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
     found.client.add_all(
@@ -91,7 +81,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
         ]
     )
     found.after_s(0)
-    clock.look_ms = 20
+    clock.pace_ms = 20
     clock.advance_ms(31_000)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     return found

@@ -4,4 +4,14 @@ from __future__ import annotations
 
 from edgecron.embedding.fake_clock import START, FakeClock
 
-__all__ = ["START", "FakeClock"]
+__all__ = ["START", "FakeClock", "PacedClock"]
+
+
+class PacedClock(FakeClock):
+    """A clock by which each look at elapsed time takes `pace_ms`, as on a busy machine."""
+
+    pace_ms = 0
+
+    def monotonic_ms(self) -> int:
+        self.advance_ms(self.pace_ms)
+        return super().monotonic_ms()
