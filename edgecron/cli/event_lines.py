@@ -97,8 +97,7 @@ _SENTENCES = {
     EventKind.CLOCK_TRUSTED: "nothing is held any more",
     EventKind.TZDATA_CHANGED: "{was}, now {now}",
     EventKind.LOCAL_ZONE_CHANGED: "{was}, now {now}",
-    EventKind.CHECKING_TIMES: "by the clock and the zones: {checked_percent} % so far; runs"
-    " continue meanwhile",
+    EventKind.CHECKING_TIMES: "by the clock and the zones: {checked_percent} % so far",
     EventKind.TIMES_CHECKED: "{changed:,} changed, in {took_s}",
     EventKind.RETIMED: "next {next_ms}, was {next_was_ms}",
 }

@@ -128,6 +128,16 @@ def test_a_line_for_people_is_local_and_says_why() -> None:
     assert "missed 14 times" in skipped
 
 
+def test_a_long_check_of_stored_times_is_told_at_its_begin_and_end() -> None:
+    line = readable(zone=UTC, is_colored=False)
+
+    begun = line(event(EventKind.CHECKING_TIMES, checked_percent=12))
+    ended = line(event(EventKind.TIMES_CHECKED, changed=12_345, took_s=5.7))
+
+    assert begun.endswith("by the clock and the zones: 12 % so far")
+    assert ended.endswith("12,345 changed, in 5.7 s")
+
+
 def test_a_line_for_logs_has_ids_first() -> None:
     line = logfmt(event(EventKind.ENDED, outcome="failed", reason="timeout", duration_ms=30_000))
 
