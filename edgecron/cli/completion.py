@@ -58,7 +58,7 @@ class Words(NamedTuple):
 
 
 class Option(NamedTuple):
-    """An option; `value` None is a switch."""
+    """An option. `value` is None if it takes no value."""
 
     names: tuple[str, ...]
     help: str
@@ -78,7 +78,8 @@ class CommandGrammar(NamedTuple):
 # Exceptions to the metavar.
 _KINDS = {
     ("add", "NAME"): (),  # a new one
-    ("cancel", "RUN"): (Kind.ACTIVE,),
+    ("undo", "NAME"): (),  # a removed one
+    ("cancel", "RUN|NAME"): (Kind.ACTIVE, Kind.NAME),
     ("check", "--name"): (),
     ("--cwd", "PATH"): (Kind.FOLDER,),
     ("--user", "NAME"): (Kind.USER,),

@@ -87,11 +87,15 @@ def test_schedules_are_offered_where_their_names_belong(complete: Complete) -> N
     assert set(complete("edgecron show ")) >= {"1", "backup", "big", "report"}
     assert set(complete("edgecron rm backup b")) >= {"big"}
     assert not {"backup", "big"} & set(complete("edgecron add b"))
+    assert complete("edgecron undo b") == []
 
 
 def test_runs_and_schedules_are_offered_for_logs(complete: Complete) -> None:
     assert {"1", "backup", "report"} <= set(complete("edgecron logs "))
-    assert "1" in complete("edgecron cancel ")
+    assert {"1", "backup", "report"} <= set(complete("edgecron cancel "))
+    run(("cancel", "1"))
+    assert "1" not in complete("edgecron cancel ")
+    assert "1" in complete("edgecron logs ")
 
 
 def test_zones_are_offered(complete: Complete) -> None:
