@@ -154,7 +154,7 @@ class ConfirmDialog(Dialog[bool]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.app.drop_keys()  # Nobody agrees to a question that was not shown yet.
+        self.app.drop_keys()  # A key typed before the question was shown must not answer it.
 
     def show_choices(self) -> None:
         self.query_one("#choices", TextLine).show(
