@@ -101,13 +101,11 @@ def read_cancellation(client: Client, targets: Targets) -> Cancellation:
     if len(targets.run_ids) == 1:
         run = client.execution(targets.run_ids[0])
         return Cancellation(
-            (), f"run {run.id} of {run.schedule} has ended already: {status_words(run)}"
+            (), f"run {run.id} of {run.schedule} has already ended: {status_words(run)}"
         )
     if targets.run_ids:
-        return Cancellation((), f"all {len(targets.run_ids):,} runs have ended already")
-    return Cancellation(
-        (), f"nothing of {names_words(names_of(client, targets))} is queued or runs"
-    )
+        return Cancellation((), f"all {len(targets.run_ids):,} runs have already ended")
+    return Cancellation((), f"{names_words(names_of(client, targets))}: no active runs")
 
 
 def read_backfill(client: Client, targets: Targets) -> BackfillRange:
@@ -123,7 +121,7 @@ def read_backfill(client: Client, targets: Targets) -> BackfillRange:
 def check_backfill(
     client: Client, names: Sequence[str], span: TimeRange, *, zone: tzinfo
 ) -> CheckResult[TimeRange]:
-    """Say how many runs a backfill would queue, and what it would leave out."""
+    """Say how many runs a backfill would queue, and what it would skip."""
     try:
         plans = [client.plan_backfill(name, *span) for name in names]
     except InvalidInput as error:
@@ -132,7 +130,7 @@ def check_backfill(
     lines = left_lines(WordsFront(client).command, plans[0], zone=zone) if len(plans) == 1 else []
     left = "".join(f"; {line}" for line in lines)
     if not count:
-        return CheckResult(f"nothing to backfill of {names_words(names)}{left}")
+        return CheckResult(f"nothing to backfill for {names_words(names)}{left}")
     times = [fire.plan_at for plan in plans for fire in (plan.wanted[:1] + plan.wanted[-1:])]
     first, last = local_time(min(times), zone=zone), local_time(max(times), zone=zone)
     return CheckResult(f"queues {count_words(count, 'run')}, {first} to {last}{left}", span)
@@ -146,7 +144,7 @@ def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[Paus
 
     def check(texts: tuple[str, ...], show: ShowCheck[PauseEnd]) -> None:
         if not texts[0]:
-            show(CheckResult("without end: until you resume it", PauseEnd(None)))
+            show(CheckResult("until you resume it", PauseEnd(None)))
             return
         found = _check_time(texts[0], zone=zone, now=now())
         if found.value is None:
@@ -156,7 +154,7 @@ def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[Paus
 
     return Lines(
         f"Pause {names_words(names)}",
-        ["Nothing of it starts until then. What runs already goes on."],
+        ["Stops scheduled runs until then. Active runs continue."],
         fields=[Field("until", example=_EXAMPLE)],
         check=check,
         yes="pause",
@@ -172,7 +170,7 @@ def reschedule_dialog(next_runs: NextRuns, *, zone: tzinfo, now: Now) -> Dialog[
     words = [next_runs.words] if next_runs.words else []
     return Lines(
         f"Move the next run of {names_words(next_runs.names)}",
-        [*words, "It is moved once: the run after it follows its trigger."],
+        [*words, "Only this run moves. The run after it follows the trigger."],
         fields=[Field("to", example=_EXAMPLE)],
         check=check,
         yes="move",
@@ -184,9 +182,11 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
     names = removal.names
     title = f"Remove {names_words(names)}?"
     what = "it" if len(names) == 1 else "them"
-    words = [_active_words(removal.active, what)]
+    words = [_active_words(removal.active)]
     if removal.dependents:
-        words.append(f"These wait for {what} in vain then: {_first_names(removal.dependents)}.")
+        words.append(
+            f"Schedules after {what} will not run again: {_first_names(removal.dependents)}."
+        )
     if len(names) == 1:
         return ConfirmDialog(title, words, yes="remove", is_danger=True)
     number = str(len(names))
@@ -211,9 +211,9 @@ def _first_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
-def _active_words(active: Sequence[Execution] | None, what: str) -> str:
+def _active_words(active: Sequence[Execution] | None) -> str:
     if active is None:
-        return "What is queued is cancelled, what runs finishes, the history stays."
+        return "Queued runs are cancelled, running ones finish, the history stays."
     queued = sum(run.status is Status.QUEUED for run in active)
     running = len(active) - queued
     parts = []
@@ -223,7 +223,7 @@ def _active_words(active: Sequence[Execution] | None, what: str) -> str:
     if running:
         verb = "finishes" if running == 1 else "finish"
         parts.append(f"{count_words(running, 'running run')} {verb}")
-    parts = parts or [f"nothing of {what} is queued or runs"]
+    parts = parts or ["no active runs"]
     words = ", ".join([*parts, "the history stays"])
     return f"{words[0].upper()}{words[1:]}."
 
@@ -232,17 +232,17 @@ def cancel_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
     """Ask whether to cancel running runs."""
     running = [run for run in runs if run.status is Status.RUNNING]
     if len(runs) == 1:
-        title = f"End run {runs[0].id} of {runs[0].schedule}?"
+        title = f"Cancel run {runs[0].id} of {runs[0].schedule}?"
     else:
-        title = f"End {count_words(len(runs), 'run')}?"
-    words = ["It gets TERM, and KILL after its grace, with all that it has started."]
+        title = f"Cancel {count_words(len(runs), 'run')}?"
+    words = ["All its processes get TERM, and KILL after the kill grace."]
     if len(running) > 1:
-        words = ["They get TERM, and KILL after their grace, with all that they have started."]
+        words = ["All their processes get TERM, and KILL after the kill grace."]
     if len(running) < len(runs):
         waiting = len(runs) - len(running)
-        words.append(f"{count_words(waiting, 'run')} that wait to start will not start.")
+        words.append(f"{count_words(waiting, 'queued run')} will not start.")
     return ConfirmDialog(
-        title, words, yes="end it" if len(runs) == 1 else "end them", is_danger=True
+        title, words, yes="cancel it" if len(runs) == 1 else "cancel them", is_danger=True
     )
 
 
@@ -274,13 +274,13 @@ def backfill_dialog(
 
     return Lines(
         f"Backfill {names_words(gap.names)}",
-        ["Times of its triggers that have no success get a run each, one after the other."],
+        ["Queues a run for each plan time without a successful run."],
         fields=[
             Field("from", begins, "2026-11-01, or with a time: 2026-11-01 06:00"),
-            Field("to", ends, "likewise, itself included; or now"),
+            Field("to", ends, "the last time, included; or now"),
         ],
         check=check,
-        yes="queue them",
+        yes="queue runs",
     )
 
 

@@ -52,7 +52,7 @@ _WORDS = {
     "pause": ActionWords("pause", "pausing", "paused"),
     "resume": ActionWords("resume", "resuming", "resumed"),
     "reschedule": ActionWords("move", "moving", "moved the next run of"),
-    "cancel": ActionWords("end", "ending", "ended or withdrew", "run"),
+    "cancel": ActionWords("cancel", "cancelling", "cancelled", "run"),
     "delete": ActionWords("remove", "removing", "removed"),
     "undo": ActionWords("restore", "restoring", "restored"),
     "backfill": ActionWords("backfill", "backfilling", "backfilled"),
@@ -71,9 +71,9 @@ def begin(
     if name == "undo":
         flow.undo()
     elif targets is None:
-        flow.warn(f"there is nothing here to {flow.words.verb}")
+        flow.warn(f"select a line first: nothing here to {flow.words.verb}")
     elif name == "delete" and targets.run_ids:
-        flow.warn("runs are not removed by hand: retention removes them when their time has come")
+        flow.warn("you can't remove single runs: retention removes old runs")
     elif name == "run":
         flow.act(lambda client: _names_to_run(client, targets), Actions.run_now)
     elif name == "resume":
@@ -157,7 +157,9 @@ class _Flow:
         if names:
             self.act(lambda _: names, Actions.restore)
         else:
-            self.warn("nothing was removed from here; edgecron undo restores earlier removals")
+            self.warn(
+                "you removed nothing in this dashboard; `edgecron undo` restores earlier removals"
+            )
 
     def warn(self, words: str) -> None:
         """Say why the action is not done."""
@@ -240,7 +242,7 @@ def report_words(
         them = "it" if len(report.removed) == 1 else "them"
         parts[-1] += f"; {undo_key} restores {them}"
     if report.done and report.failed:
-        parts.append(f"{report.failed:,} could not be:")
+        parts.append(f"{report.failed:,} failed:")
     parts += [error_words(error) for error in report.errors]
     more = report.failed - len(report.errors)
     if more > 0:
@@ -249,7 +251,9 @@ def report_words(
         if words:
             parts.append(words)
         elif engine_key:
-            parts.append(f"no engine is alive: it waits; {engine_key} runs one from here")
+            parts.append(
+                f"no engine is running: the run waits; press {engine_key} to start an engine"
+            )
         else:
-            parts.append("no engine is alive: it waits until one is")
+            parts.append("no engine is running: the run waits until you start one")
     return "\n".join(parts)

@@ -83,7 +83,9 @@ class EditScreen(ActionScreen[ScreenResultType]):
     def action_edit(self) -> None:
         name = self.current_schedule()
         if name is None:
-            self.app.show_notice("there is no schedule here to change", severity="warning")
+            self.app.show_notice(
+                "select a schedule first: nothing here to edit", severity="warning"
+            )
         else:
             self._open_form(name)
 

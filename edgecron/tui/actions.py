@@ -161,7 +161,7 @@ class Actions:
         except Unreadable as error:
             if not self._client.remove_unreadable(name):
                 raise
-            return f"removed {name} unread: {error.message}"
+            return f"removed {name} without reading it: {error.message}"
         self.removed.append(name)
         return f"removed {name}; its history stays"
 
@@ -174,7 +174,7 @@ class Actions:
         """Queue runs for past times of a schedule that have no success."""
         ids = self._client.backfill(name, *span)
         if not ids:
-            raise Conflict(f"nothing to backfill of {name}")
+            raise Conflict(f"nothing to backfill for {name}")
         self.backfilled += len(ids)
         self.queued.append(self._client.schedule(name))
         return queued_words(name, ids)

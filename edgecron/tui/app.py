@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
 _ALLOWED_IF_TOO_SMALL = ("quit", "suspend_process")
-_STOPPING = ("What runs goes on, and the next engine takes it over.",)
+_STOPPING = ("Running jobs continue, and the next engine takes them over.",)
 _TERMINAL_COLORS = {
     "muted": "ansi_bright_black",
     "faint": "ansi_bright_black",
@@ -253,7 +253,7 @@ class Dashboard(DatabaseApp):
             # Loaded when needed: the first screen shows no dialog.
             from edgecron.tui.dialogs import ConfirmDialog
 
-            question = "Stop the engine that runs from here?"
+            question = "Stop this dashboard's engine?"
             self.push_screen(ConfirmDialog(question, _STOPPING, yes="stop it"), self._stop_engine)
 
     def start_engine(self) -> None:
@@ -263,7 +263,10 @@ class Dashboard(DatabaseApp):
 
         call = self.engine_call
         if call is None:
-            self.show_notice("no engine can be run from here", severity="warning")
+            self.show_notice(
+                "this dashboard can't start an engine: the database is on another machine",
+                severity="warning",
+            )
             return
         try:
             self._engine = start_engine(
@@ -274,7 +277,7 @@ class Dashboard(DatabaseApp):
         except EdgecronError as error:
             self.show_error(error)
             return
-        self.show_notice("an engine runs from here, and ends with the dashboard")
+        self.show_notice("started an engine; it stops when you leave the dashboard")
 
     def close_engine(self) -> None:
         """Stop the engine, and wait until it has ended."""
@@ -289,10 +292,10 @@ class Dashboard(DatabaseApp):
     def _engine_has_ended(self, last: str | None) -> None:
         self.close_engine()
         if last is None:
-            self.show_notice("the engine from here has ended; what runs goes on")
+            self.show_notice("the dashboard's engine stopped; running jobs continue")
         else:
             said = last.removeprefix("edgecron: ")
-            self.show_notice(f"the engine from here has ended: {said}", severity="error")
+            self.show_notice(f"the dashboard's engine stopped: {said}", severity="error")
         self.post_changed()
 
 

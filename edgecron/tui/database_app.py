@@ -27,7 +27,7 @@ T = TypeVar("T")
 _NOTICE_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 _LOCK_POLL_S = 1.0
 _LOCKED = DatabaseBusy(
-    "another program is writing to the database: what you asked for waits until it lets go"
+    "another program holds the database lock: your change waits until it is released"
 )
 
 
@@ -217,8 +217,8 @@ class DatabaseApp(TypedAheadApp):
 
     def _note_read_trouble(self, error: EdgecronError | None) -> None:
         if isinstance(error, NotFound) and self._reader.was_open:
-            hint = "put it back, or restore a backup: edgecron restore"
-            error = DatabaseGone(f"{error.message} any more", hint=hint)
+            hint = "put the file back, or restore a backup: edgecron restore BACKUP"
+            error = DatabaseGone(f"{error.message}: the file was removed or emptied", hint=hint)
         self._read_trouble = error
         self.post_changed()
 
@@ -272,7 +272,7 @@ class DatabaseApp(TypedAheadApp):
                 self.exit()
 
         self._is_leaving = True
-        words = (clean(unfinished), "What is not done yet may be left undone.")
+        words = (clean(unfinished), "Changes that are not done yet may be lost.")
         self.push_screen(ConfirmDialog("Leave now?", words, yes="leave", is_danger=True), answered)
 
     # Crashes.

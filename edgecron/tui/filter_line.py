@@ -113,7 +113,7 @@ class FilterLine(Horizontal):
         unused = self._source.unused_keys(wanted)
         spans: list[Span] = []
         if unused:
-            spans.append((f" ! {', '.join(unused)} says nothing here ", "warn"))
+            spans.append((f" ! {', '.join(unused)} has no effect here ", "warn"))
         if self._is_searching:
             return [*spans, (" searching ... ", "dim")]
         count = self._source.count

@@ -41,7 +41,7 @@ _KEYS = (
     ("^s", "save", "screen.save"),
     ("esc", "back", "screen.back"),
     ("tab ↓", "next field", "app.focus_next"),
-    ("⇧tab ↑", "field before", "app.focus_previous"),
+    ("⇧tab ↑", "previous field", "app.focus_previous"),
 )
 
 
@@ -265,9 +265,9 @@ class ScheduleForm(QueryScreen[str | None]):
             if is_dropped:
                 leave()
 
-        words = ("What you have written is not saved, and would be lost.",)
+        words = ("Your changes are not saved.",)
         self.app.push_screen(
-            ConfirmDialog("Leave the form?", words, yes="drop it", is_danger=True), answered
+            ConfirmDialog("Leave the form?", words, yes="discard changes", is_danger=True), answered
         )
 
     # Saving.
@@ -294,9 +294,9 @@ class ScheduleForm(QueryScreen[str | None]):
         """Say how many fields are wrong, and focus the first one."""
         count = len(found.problems)
         first = next((key for key in FIELDS if key in found.problems), None)
-        many = "1 field can't be taken as it is"
+        many = "1 field has a problem"
         if count > 1:
-            many = f"{count} fields can't be taken as they are"
+            many = f"{count} fields have problems"
         more = found.problems.get("", many)
         self._refusal = f"not saved: {more}"
         self._take(found)
@@ -312,7 +312,7 @@ class ScheduleForm(QueryScreen[str | None]):
         elif saved.changed:
             words = f"changed {schedule.name}: {', '.join(saved.changed)}; {when}"
         else:
-            words = f"nothing is changed in schedule {schedule.name}"
+            words = f"nothing changed in schedule {schedule.name}"
         self.app.show_notice(words)
         if saved.note is not None:
             self.app.show_notice(saved.note, severity="warning")
@@ -322,7 +322,7 @@ class ScheduleForm(QueryScreen[str | None]):
         self._is_saving = False
         self._refusal = f"not saved: {error_words(error)}"
         if isinstance(error, ChangedByOthers):
-            self._refusal = f"not saved: {error.message}; ^s again puts your changes over theirs"
+            self._refusal = f"not saved: {error.message}; press ^s again to overwrite their changes"
         self._show_message(self._refusal)
         if not isinstance(error, ChangedByOthers):
             return

@@ -165,7 +165,7 @@ def _changes_by_others(client: Client, opened: Schedule | None) -> str:
         return ""
     changes = find_changes(schedule_table(opened), schedule_table(current))
     keys = ", ".join(change.key for change in changes)
-    return f"others have changed it meanwhile: {keys}" if keys else ""
+    return f"others changed this schedule meanwhile: {keys}" if keys else ""
 
 
 def _problems_by_field(draft: Draft, found: list[Problem]) -> dict[str, str]:

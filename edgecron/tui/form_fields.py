@@ -24,13 +24,13 @@ _KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
 # Hints that differ from the help of the option, because the form has fields.
 _OWN_HINTS = {
     "timezone": "an IANA name such as Europe/Berlin, or local",
-    "env": "variables of the job, KEY=VALUE, one per line",
+    "env": "environment variables, KEY=VALUE, one per line",
     "needs": "success:NAME:8h, one per line",
     "scope": "KIND:ID, one per line: fire once for each",
 }
 _TITLES = {
     Group.MISSED: "Missed times and overlapping runs",
-    Group.END: "The end of a run, and retries",
+    Group.END: "End of a run, and retries",
     Group.WAIT: "Waiting and order",
     Group.MORE: "More",
 }
@@ -98,7 +98,11 @@ def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
         ),
         first[0],
         FormField(
-            "kind", "run a", "a command is started without a shell", FieldKind.CHOICE, _KINDS
+            "kind",
+            "run a",
+            "command: starts a program directly; shell: runs a line in /bin/sh",
+            FieldKind.CHOICE,
+            _KINDS,
         ),
         FormField("job", "job", "the command and its arguments, or the line", FieldKind.LINES),
         *first[1:],

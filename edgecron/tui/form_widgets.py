@@ -239,9 +239,9 @@ def preview_lines(
     if "timezone" in found.problems:
         words = list(_marked("✗ ", "bad", found.problems["timezone"], "bad", width))
     elif not words:
-        words = [((" no time yet: write one above", "dim"),)]
+        words = [((" no times yet: fill in 'when'", "dim"),)]
     if times.lines and not times.fires and not times.is_wrong:
-        words.append(((" it has no times that can be told ahead", "dim"),))
+        words.append(((" the next time depends on another event", "dim"),))
     # Leave room for some times and their notes.
     words = words[: max(1, height - 1 - min(3, len(times.fires)) - min(1, len(notes)))]
     room = height - 1 - len(words)

@@ -22,22 +22,22 @@ from edgecron.views.phrases import display_width, fit
 
 # The actions of each place, in the order of the help screen.
 _PLACES: dict[str, tuple[str, ...]] = {
-    "Moving": ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back"),
-    "Looking": ("schedules", "upcoming", "runs", "filter", "sort", "mark", "mark_all"),
-    "Doing, on the line or on all marked ones": (
+    "Move": ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back"),
+    "Views": ("schedules", "upcoming", "runs", "filter", "sort", "mark", "mark_all"),
+    "Act on the selected line, or on all marked lines": (
         *("run", "pause", "resume", "reschedule", "cancel"),
         *("add", "edit", "delete", "undo", "backfill"),
     ),
-    "In the details of a schedule": ("fields",),
-    "In the output of a run": tuple(action for action in ACTIONS if action in IN_OUTPUT),
+    "In a schedule's details": ("fields",),
+    "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),
     "Everywhere": ("palette", "help", "engine", "quit"),
 }
 _FILTERS = (
-    ("backup", "what has these letters in its name, in their order"),
-    ("status:failed", "by status, of schedules the last one; commas: any"),
+    ("backup", "names that contain these letters in order"),
+    ("status:failed", "by status (schedules: of the last run); a,b: either"),
     ("job: group: state:", "name, group; active, paused, broken, vanished, done"),
-    ("cause: reason:", "why a run was started, and why it did not succeed"),
-    ("!status:success", "what is not so; of several terms all must hold"),
+    ("cause: reason:", "why a run exists, and why it did not succeed"),
+    ("!status:success", "everything else; with several terms, all must match"),
 )
 _LEAST_KEYS = 10
 _GAP = "  "
@@ -53,7 +53,7 @@ def help_lines(labels: Mapping[str, tuple[str, ...]]) -> list[list[Span]]:
         for action in actions:
             keys = "  ".join(labels[action])
             lines.append([_key(keys or "no key", width), (_GAP, ""), (ACTIONS[action].help, "")])
-    lines += [[], [("What a filter may say", "bold")]]
+    lines += [[], [("Filters", "bold")]]
     lines += [[_key(text, example_width), (_GAP, ""), (words, "")] for text, words in _FILTERS]
     return lines[1:]
 

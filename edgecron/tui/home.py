@@ -40,9 +40,9 @@ _PAUSE_S = 0.08  # after the cursor stopped, before details of its line are read
 _NARROW = 50  # columns; below, the tabs replace the name of the program
 # The columns of each list, and what an empty one says.
 _LISTS = {
-    "schedules": (schedule_list.COLUMNS, "no schedules yet: a makes one"),
-    "upcoming": (upcoming_list.COLUMNS, "nothing to come"),
-    "runs": (run_list.COLUMNS, "nothing has run yet"),
+    "schedules": (schedule_list.COLUMNS, "no schedules yet: press a to add one"),
+    "upcoming": (upcoming_list.COLUMNS, "no upcoming runs"),
+    "runs": (run_list.COLUMNS, "no runs yet"),
 }
 _PANES = tuple(_LISTS)
 
@@ -315,14 +315,14 @@ class HomeScreen(EditScreen[None]):
             self.filter_line_of(view.id).show()
         if view.id == "runs" and len(view.marked) == run_list.MOST_MARKED:
             self.app.show_notice(
-                f"marked the newest {run_list.MOST_MARKED:,}; a filter names fewer"
+                f"marked the newest {run_list.MOST_MARKED:,}; use a filter to mark fewer"
             )
 
     # The order of schedules.
 
     def action_sort(self) -> None:
         if self.current_view().source is not self.schedules:
-            self.app.show_notice("only schedules can be sorted: these are in the order of time")
+            self.app.show_notice("only schedules can be sorted: this list is in time order")
             return
         sorts = list(schedule_list.SORTS)
         following = sorts[(sorts.index(self.schedules.sort) + 1) % len(sorts)]

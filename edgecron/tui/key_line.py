@@ -13,7 +13,7 @@ from edgecron.views.phrases import display_width
 if TYPE_CHECKING:
     from edgecron.tui.database_app import DatabaseApp
 
-# The actions of each place, and their short names. If there is no room, the last ones are left out.
+# The actions of each place, and their short names. If there is no room, the last ones are omitted.
 _ALWAYS = ("help", "keys")
 _EVERYWHERE = (("quit", "quit"), ("palette", "all actions"))
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -36,7 +36,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     "runs": (
         ("open", "output"),
         ("run", "run again"),
-        ("cancel", "end"),
+        ("cancel", "cancel"),
         ("filter", "filter"),
     ),
     "schedule": (
@@ -58,7 +58,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("timestamps", "times"),
         ("pager", "pager"),
         ("run", "run again"),
-        ("cancel", "end"),
+        ("cancel", "cancel"),
     ),
 }
 _GLYPHS = {"enter": "⏎", "space": "␣"}

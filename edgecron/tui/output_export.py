@@ -73,14 +73,14 @@ def _target(client: Client, given: str, *, name: str, may_replace: bool) -> Path
     if not stat.S_ISREG(mode):
         raise InvalidInput(f"{path} is not a regular file")
     if not may_replace:
-        raise AlreadyExists(f"{path} exists already")
+        raise AlreadyExists(f"{path} already exists")
     return path
 
 
 def _contents(pieces: Iterable[Piece]) -> Iterator[bytes]:
     for skipped, chunk in pieces:
         if skipped:
-            yield f"\n[... {skipped:,} bytes were not kept ...]\n".encode()
+            yield f"\n[... {skipped:,} bytes dropped ...]\n".encode()
         yield chunk.content
 
 
@@ -146,7 +146,9 @@ class ExportScreen(ActionScreen[None]):
     def action_copy(self) -> None:
         selection, text = self.view.selection, self.view.selected_text()
         if selection is None or not text:
-            self.app.show_notice("nothing is selected: drag with the mouse, or space and j or k")
+            self.app.show_notice(
+                "nothing selected: drag with the mouse, or press space, then j or k"
+            )
             return
         what = count_words(selection.line_count, "line")
         self.view.clear_selection()
@@ -158,12 +160,13 @@ class ExportScreen(ActionScreen[None]):
     async def _copy_with_program(self, text: str, what: str, *, is_short: bool) -> None:
         command = clipboard_command(os.environ)
         if command is not None and await asyncio.to_thread(copy_with, command, text):
-            self.app.show_notice(f"copied {what}, by {command[0]}")
+            self.app.show_notice(f"copied {what} with {command[0]}")
         elif is_short:
-            self.app.show_notice(f"copied {what}, to the terminal's clipboard")
+            self.app.show_notice(f"copied {what} to the terminal's clipboard")
         else:
             self.app.show_notice(
-                f"{what} are more than a terminal takes: save them instead", severity="error"
+                f"{what} are too many for the terminal's clipboard: save the output instead",
+                severity="error",
             )
 
     # To a file.

@@ -242,7 +242,7 @@ class OutputText:
             self._take(stream, cleaner.end(), at_ms)
         self._open_lines.clear()
         total_bytes = self._skipped_bytes + skipped_bytes
-        text = f"… {size_words(total_bytes)} {'was' if total_bytes == 1 else 'were'} not kept …"
+        text = f"… {size_words(total_bytes)} dropped …"
         if self._skipped_bytes:
             self._replace(self._lines[-1], text)
         else:

@@ -443,7 +443,7 @@ def output_title(
     if printed_bytes:
         left.append((f", {size_words(printed_bytes)}", "dim"))
     if view.printed.first and width >= 80:
-        left.append((f", the {view.printed.first:,} before are not kept here", "dim"))
+        left.append((f", the {view.printed.first:,} before them are not loaded", "dim"))
     if view.has_errors:
         left += [(f"   {ERROR_MARK}", "warn"), (" stderr", "dim")]
     if view.left:

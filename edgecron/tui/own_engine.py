@@ -124,7 +124,7 @@ class OwnEngine:
         try:
             code = self._follow()
         except OSError as error:
-            last = f"no engine can be started: {error.strerror or error}"
+            last = f"can't start an engine: {error.strerror or error}"
         else:
             last = self._end_reason(code)
         finally:
@@ -133,7 +133,7 @@ class OwnEngine:
     def _end_reason(self, code: int) -> str:
         """Return why the engine ended: its own message, not its last log line."""
         if code < 0:
-            return f"it was ended by signal {-code}"
+            return f"killed by signal {-code}"
         said = (line for line in reversed(self._lines) if line.startswith(_MESSAGE_PREFIX))
         return next(said, f"exit code {code}")
 

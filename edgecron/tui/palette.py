@@ -162,7 +162,7 @@ class Palette(Overlay[Item]):
             with Horizontal(id="asked"):
                 yield TextLine([("> ", "accent")], classes="sign")
                 yield LineInput(placeholder="an action, or a schedule", compact=True)
-            view = LineView(self._source, _COLUMNS, id="items", empty="nothing is called like that")
+            view = LineView(self._source, _COLUMNS, id="items", empty="no match")
             view.can_focus = False
             yield view
 

@@ -36,7 +36,7 @@ _DONE, _LEFT = "━", "─"  # of the same height in every font
 _BAR = 20  # columns, among facts
 _WIDEST = 40
 _RUN_STYLES = {Status.RUNNING: "busy", Status.SUCCESS: "good"}
-HIDDEN = "(hidden: its name is that of a secret)"
+HIDDEN = "(hidden: the name looks like a secret)"
 _CELL_LABEL = 9
 _CELL = 26  # columns of a fact in the summary
 _MOST_DOWN = 3
@@ -243,9 +243,9 @@ def _scope_words(run: Execution) -> str:
 def _attempt_words(found: RunFacts) -> str:
     words = f"{found.run.attempt} of {found.run.max_attempts}"
     if found.attempt_before is not None:
-        words += f"; the one before was run {found.attempt_before}"
+        words += f"; previous: run {found.attempt_before}"
     if found.attempt_after is not None:
-        words += f"; the next one is run {found.attempt_after}"
+        words += f"; next: run {found.attempt_after}"
     return words
 
 
@@ -259,7 +259,7 @@ def _engine_words(found: RunFacts) -> str:
 def _job(found: RunFacts) -> list[Fact]:
     """Return its job, and what the job was given."""
     if found.spec is None:
-        return [Fact("job", "what its schedule said then can't be read any more", "dim")]
+        return [Fact("job", "this revision of the schedule is unreadable", "dim")]
     job = found.spec.job
     facts = [
         Fact("job", f"{job_words(found.spec)}  ({job.kind})"),

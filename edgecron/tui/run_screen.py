@@ -253,10 +253,10 @@ class RunScreen(ExportScreen):
         self._close_search()
 
     def action_older_run(self) -> None:
-        self._go_to(Neighbor.OLDER, "it has no run before this one")
+        self._go_to(Neighbor.OLDER, "this is the schedule's oldest run")
 
     def action_newer_run(self) -> None:
-        self._go_to(Neighbor.NEWER, "it has no run after this one")
+        self._go_to(Neighbor.NEWER, "this is the schedule's newest run")
 
     def _go_to(self, beside: Neighbor, why_none: str) -> None:
         execution_id, is_full = self.execution_id, self._is_full

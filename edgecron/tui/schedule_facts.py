@@ -186,12 +186,12 @@ def definition_rows(
     table = schedule_table(schedule)
     rows: list[Row] = [Title("Job")]
     rows += [Fact(label, text) for label, text in job_lines(schedule)]
-    toggle = "only what matters" if is_full else "all fields"
+    toggle = "main fields" if is_full else "all fields"
     rows.append(Title("Policies", (("f ", "accent@screen.fields"), (toggle, "dim@screen.fields"))))
     rows += [Fact(label, text) for label, text in bound_lines(schedule, zone=zone)]
     rows += [Fact(_label(key), _text(table[key])) for key in _POLICIES if key in table]
     rows += _rest_rows(table) if is_full else [_folded_row(table)]
-    rows.append(Title("So far"))
+    rows.append(Title("History"))
     rows += [
         Fact(label, text, "bad" if label == "last error" else "")
         for label, text in record_lines(schedule, zone=zone, now=now)
@@ -226,7 +226,7 @@ def _folded_row(table: Table) -> Fact:
     rest = [key for key in _POLICIES if key not in table]
     shown = [f"{_label(key)} {_text(default_of(key))}" for key in ALWAYS_SHOWN if key in rest]
     more = len(rest) - len(shown)
-    return Fact("by default", ", ".join([*shown, f"and {more} more"]), "dim")
+    return Fact("defaults", ", ".join([*shown, f"and {more} more"]), "dim")
 
 
 def _kept_rows(schedule: Schedule, *, zone: tzinfo) -> list[Row]:

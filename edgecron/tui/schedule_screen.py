@@ -137,7 +137,7 @@ class ScheduleScreen(EditScreen[None]):
     def _take(self, found: ScheduleDetail | None) -> None:
         self._is_gone = found is None
         if found is None:
-            words = f"there is no schedule {self.schedule_name!r} any more"
+            words = f"there is no schedule {self.schedule_name!r}: it was removed"
             self.query_one("#ahead", Facts).show_rows([Cells(((f" {clean(words)}", "warn"),))])
             for name in ("#about", "#past"):
                 self.query_one(name).display = False
@@ -153,7 +153,7 @@ class ScheduleScreen(EditScreen[None]):
     def _begin_history(self, schedule_id: int) -> None:
         self.history = run_list.RunSource(self, changed=self._show_history, schedule_id=schedule_id)
         view = HistoryView(
-            self.history, run_list.HISTORY_COLUMNS, id="history", empty="it has not run yet"
+            self.history, run_list.HISTORY_COLUMNS, id="history", empty="no runs yet"
         )
         self.query_one("#history-room").mount(view)
         self.history.read()

@@ -109,7 +109,7 @@ def status_parts(
         ((f"{waiting} queued", "wait" if waiting else "dim"),),
     ]
     if found.owed:
-        parts.append(((f"{found.owed} owed", "warn"),))
+        parts.append(((f"{found.owed} waiting", "warn"),))
     if found.broken:
         parts.append(((f"✗ {found.broken} broken", "bad"),))
     if found.vanished:
@@ -132,10 +132,12 @@ def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> li
         words: Part = (("● ", "good"), (count_words(count, "engine"), ""))
         is_ours = own_pid in found.alive
         parts.append(
-            (*words, (", ours" if count == 1 else ", one ours", "good")) if is_ours else words
+            (*words, (", this dashboard's" if count == 1 else ", one this dashboard's", "good"))
+            if is_ours
+            else words
         )
     else:
-        offer: Part = ((f": {engine_key} runs one", "dim"),) if engine_key else ()
+        offer: Part = ((f": {engine_key} starts one", "dim"),) if engine_key else ()
         parts.append((("○ no engine", "bad"), *offer))
     if found.stalled:
         parts.append(((f"! {found.stalled} stalled", "warn"),))
@@ -170,7 +172,7 @@ class Banner(TextLine):
         words = f"! {error_words(error)}"
         if is_calm:
             key = self.app.label("add")
-            words = f"{error.message} yet: {key} makes it, with a first schedule"
+            words = f"{error.message} yet: press {key} to create it with a first schedule"
         lines = list(folded(clean(words), max(1, self.screen.size.width - 2)))[:_MOST_LINES]
         self.styles.height = len(lines)
         self.show(*([(f" {line}", "bold")] for line in lines))

@@ -192,7 +192,7 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         if following is fire:
             return None
         when = near_time(following.due_at, zone=self._zone, now=self._now())
-        return f"only the next run of {fire.schedule} can be moved: the one at {when}"
+        return f"you can move only the next run of {fire.schedule}, at {when}"
 
     def nearest_s(self, first: int, last: int) -> float:
         now = self._now()

@@ -111,8 +111,8 @@ def check_served(address: WebAddress, *, has_token: bool) -> None:
     """Raise UsageError for an address that other machines reach, if there is no token."""
     if not address.is_local and not has_token:
         raise UsageError(
-            f"{address.url} can be reached from other machines, and whoever reaches the dashboard"
-            " could run commands as you",
+            f"{address.url} is reachable from other machines,"
+            " and the dashboard runs commands as you",
             hint=f"make a token, {MAKE}, and give --token-file FILE; or serve 127.0.0.1",
         )
 
@@ -154,9 +154,11 @@ def serve(
 
     async def guarded(request: Any, handler: Callable[[Any], Any]) -> Any:
         if not is_request_allowed(address, host=request.host, origin=request.headers.get("Origin")):
-            raise web.HTTPForbidden(text="edgecron: not from this place\n")
+            raise web.HTTPForbidden(text="edgecron: this page can't be opened from another site\n")
         if users is not None and _user_of(request) not in users:
-            raise web.HTTPForbidden(text="edgecron: not for this user of the machine\n")
+            raise web.HTTPForbidden(
+                text="edgecron: this dashboard belongs to another user of this machine\n"
+            )
         if login is not None and not login.is_open_to(
             request.cookies, request.headers.get("Authorization", "")
         ):

@@ -43,7 +43,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "filter-wrong": (("slash",), "stat:x", "✗ "),
     "palette": (("colon",), "", "ACTION"),
     "palette-backup": (("colon",), "back", "verify-backup"),
-    "help": (("question_mark",), "", "Moving"),
+    "help": (("question_mark",), "", "Move"),
 }
 
 
@@ -66,9 +66,9 @@ def test_what_is_asked_is_seen_as_a_whole(scene: Scene, name: str, size: tuple[i
 @pytest.mark.parametrize(
     ("key", "parts"),
     [
-        ("p", ("until", "without end", "⏎ pause", "esc leave it")),
+        ("p", ("until", "until you resume it", "⏎ pause", "esc leave it")),
         ("m", ("next", "to  ", "⏎ move")),
-        ("b", ("from", "to  ", "⏎ queue them")),
+        ("b", ("from", "to  ", "⏎ queue runs")),
         ("d", ("Remove", "y remove")),
         ("colon", ("ACTION", "KEYS")),
     ],
@@ -92,7 +92,7 @@ def test_before_a_running_run_is_ended_it_is_asked(scene: Scene) -> None:
         await seen.write("status:running")
         await seen.until(lambda: "1 match\n" in seen.text())
         await seen.press("enter", "x")
-        assert "End run 1673 of backup-photos?" in seen.text()
+        assert "Cancel run 1673 of backup-photos?" in seen.text()
         assert isinstance(seen.app.screen, Dialog)
         assert seen.app.screen.has_class("-danger")
         await seen.press("n")

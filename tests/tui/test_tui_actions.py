@@ -45,7 +45,7 @@ def test_run_queues_a_fire_and_says_that_no_engine_is_alive(
         await seen.press("j", "r")
 
         assert "run 1 of report: queued" in seen.told()
-        assert "no engine is alive: it waits; S runs one from here" in seen.told()
+        assert "no engine is running: the run waits; press S to start an engine" in seen.told()
 
     watch(story, client.path, clock)
 
@@ -80,7 +80,7 @@ def test_a_pause_without_a_time_lasts_until_it_is_resumed(client: Client, clock:
     async def story(seen: Seen) -> None:
         await seen.press("p")
         assert "Pause backup" in seen.text()
-        assert "→ without end: until you resume it" in seen.text()
+        assert "→ until you resume it" in seen.text()
         await seen.press("enter")
 
         assert seen.told() == "paused backup"
@@ -193,14 +193,14 @@ def test_delete_asks_and_says_what_becomes_of_its_runs(client: Client, clock: Fa
 def test_what_was_removed_from_here_is_restored_by_a_key(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("U")
-        assert "nothing was removed from here; edgecron undo restores" in seen.told()
+        assert "you removed nothing in this dashboard; `edgecron undo` restores" in seen.told()
         await seen.press("d", "y")
         await seen.press("U")
 
         assert "restored backup; next 2026-" in seen.told()
         assert "backup" in seen.text()
         await seen.press("U")
-        assert "nothing was removed from here" in seen.told()
+        assert "you removed nothing in this dashboard" in seen.told()
 
     watch(story, client.path, clock)
 
@@ -245,7 +245,7 @@ def test_what_would_wait_in_vain_is_said_before_its_upstream_is_removed(
     async def story(seen: Seen) -> None:
         await seen.press("d")
 
-        assert "These wait for it in vain then: upload, verify." in seen.text()
+        assert "Schedules after it will not run again: upload, verify." in seen.text()
 
     watch(story, client.path, clock)
 
@@ -320,10 +320,10 @@ def test_cancel_withdraws_a_queued_run_at_once_from_either_list(
         assert seen.told() == "withdrew run 2 of report"
 
         await seen.press("x")
-        assert seen.told() == "run 2 of report has ended already: cancelled: request"
+        assert seen.told() == "run 2 of report has already ended: cancelled: request"
 
         await seen.press("1", "x")
-        assert seen.told() == "nothing of backup is queued or runs"
+        assert seen.told() == "backup: no active runs"
 
     watch(story, client.path, clock)
 
@@ -340,7 +340,7 @@ def test_an_action_is_done_to_all_that_is_marked(client: Client, clock: FakeCloc
 
         told = seen.told().splitlines()
         assert told[0].startswith("resumed report; next ")
-        assert told[1:] == ["2 could not be:", "backup is not paused", "sync is not paused"]
+        assert told[1:] == ["2 failed:", "backup is not paused", "sync is not paused"]
         assert "marked" not in seen.text()
 
     watch(story, client.path, clock)
@@ -364,9 +364,9 @@ def test_where_nothing_is_there_nothing_is_done_and_that_is_said(
         assert client.schedules() == []
 
     async def story(seen: Seen) -> None:
-        for key, verb in (("r", "run"), ("p", "pause"), ("d", "remove"), ("x", "end")):
+        for key, verb in (("r", "run"), ("p", "pause"), ("d", "remove"), ("x", "cancel")):
             await seen.press(key)
-            assert seen.told() == f"there is nothing here to {verb}"
+            assert seen.told() == f"select a line first: nothing here to {verb}"
 
     watch(story, tmp_path / "empty.db", clock)
 
@@ -377,7 +377,7 @@ def test_runs_are_not_removed_by_hand(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("3", "delete")
 
-        assert seen.told().startswith("runs are not removed by hand")
+        assert seen.told().startswith("you can't remove single runs")
         assert "Remove" not in seen.text()
 
     watch(story, client.path, clock)
@@ -439,6 +439,6 @@ def test_only_the_next_run_of_a_schedule_can_be_moved(client: Client, clock: Fak
     async def story(seen: Seen) -> None:
         await seen.press("2", "j", "j", "j", "m")
 
-        assert seen.told() == "only the next run of backup can be moved: the one at Nov 21 03:00"
+        assert seen.told() == "you can move only the next run of backup, at Nov 21 03:00"
 
     watch(story, client.path, clock)

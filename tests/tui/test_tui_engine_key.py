@@ -31,18 +31,18 @@ def shown(database: Path, *, starts_at_once: bool = False) -> dict[str, object]:
 
 def test_it_runs_one_which_is_shown_as_ours_and_stops_it_after_a_question(database: Path) -> None:
     async def story(seen: Seen) -> None:
-        assert "○ no engine: S runs one" in seen.text()
+        assert "○ no engine: S starts one" in seen.text()
         await seen.press("S")
         told = seen.told()
-        await seen.until(lambda: "● 1 engine, ours" in seen.text())
+        await seen.until(lambda: "● 1 engine, this dashboard's" in seen.text())
         await seen.press("S")
         asked = seen.text()
         await seen.press("n", "S", "y")
-        await seen.until(lambda: "the engine from here has ended" in seen.told())
+        await seen.until(lambda: "the dashboard's engine stopped" in seen.told())
         await seen.until(lambda: "○ no engine" in seen.text())
 
-        assert "an engine runs from here" in told
-        assert "Stop the engine that runs from here?" in asked
+        assert "started an engine; it stops when you leave" in told
+        assert "Stop this dashboard's engine?" in asked
 
     watch(story, database, SystemClock(), **shown(database))
 
@@ -53,7 +53,7 @@ def test_it_is_run_at_once_where_that_is_asked_for_and_ends_with_the_dashboard(
     pids: list[int] = []
 
     async def story(seen: Seen) -> None:
-        await seen.until(lambda: "● 1 engine, ours" in seen.text())
+        await seen.until(lambda: "● 1 engine, this dashboard's" in seen.text())
         assert seen.app.engine_pid is not None
         pids.append(os.pidfd_open(seen.app.engine_pid))
 
@@ -68,10 +68,10 @@ def test_it_is_run_at_once_where_that_is_asked_for_and_ends_with_the_dashboard(
 def test_one_that_ends_by_itself_is_told_with_what_it_said_last(database: Path) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("S")
-        await seen.until(lambda: "● 1 engine, ours" in seen.text())
+        await seen.until(lambda: "● 1 engine, this dashboard's" in seen.text())
         assert seen.app.engine_pid is not None
         os.kill(seen.app.engine_pid, signal.SIGKILL)
-        await seen.until(lambda: "the engine from here has ended: " in seen.told())
+        await seen.until(lambda: "the dashboard's engine stopped: " in seen.told())
         await seen.until(lambda: "✗ 1 gone" in seen.text())
 
     watch(story, database, SystemClock(), **shown(database))
@@ -94,6 +94,9 @@ def test_where_none_can_be_run_it_says_so(database: Path) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("S")
 
-        assert "no engine can be run from here" in seen.told()
+        assert (
+            "this dashboard can't start an engine: the database is on another machine"
+            in seen.told()
+        )
 
     watch(story, database, SystemClock())

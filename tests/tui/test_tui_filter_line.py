@@ -126,7 +126,7 @@ def test_a_key_that_says_nothing_of_a_list_is_named(client: Client, clock: FakeC
     async def story(seen: Seen) -> None:
         await filtered(seen, "cause:manual")
 
-        assert "! cause says nothing here" in seen.text()
+        assert "! cause has no effect here" in seen.text()
 
     watch(story, client.path, clock)
 
@@ -195,7 +195,7 @@ def test_s_sorts_by_the_next_column(client: Client, clock: FakeClock) -> None:
         assert "LAST ▾" in seen.text(), "the latest come first"
 
         await seen.press("3", "s")
-        assert seen.told() == "only schedules can be sorted: these are in the order of time"
+        assert seen.told() == "only schedules can be sorted: this list is in time order"
 
     watch(story, client.path, clock)
 

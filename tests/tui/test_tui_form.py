@@ -275,7 +275,7 @@ def test_saving_what_was_not_changed_changes_nothing(scene: Scene) -> None:
 
     async def tale(seen: Seen) -> None:
         await seen.press("ctrl+s")
-        assert seen.told() == "nothing is changed in schedule weather"
+        assert seen.told() == "nothing changed in schedule weather"
 
     edit(scene, "weather", tale)
 
@@ -340,7 +340,7 @@ def test_a_command_that_can_not_be_split_is_one_wrong_field(scene: Scene) -> Non
         await fill(seen, "when", "@daily")
         await fill(seen, "job", "echo 'a")
         await seen.press("ctrl+s")
-        assert "✗ not saved: 1 field can't be taken as it is" in seen.lines()[1]
+        assert "✗ not saved: 1 field has a problem" in seen.lines()[1]
         assert told(seen, "job").startswith("✗ the command can't be split into words")
 
     add(scene, tale)
@@ -354,7 +354,7 @@ def test_what_is_wrong_is_not_saved(scene: Scene) -> None:
         await fill(seen, "retries", "many")
         await fill(seen, "priority", "top")
         await seen.press("ctrl+s")
-        assert "✗ not saved: 2 fields can't be taken as they are" in seen.lines()[1]
+        assert "✗ not saved: 2 fields have problems" in seen.lines()[1]
         assert seen.app.screen.query_one("#row-retries").has_class("-focused")
 
     add(scene, tale)
@@ -367,7 +367,7 @@ def test_what_was_not_reached_yet_is_not_called_wrong_before_it_is_saved(scene: 
     async def tale(seen: Seen) -> None:
         assert "✗" not in seen.text()
         await seen.press("ctrl+s")
-        assert "✗ not saved: 3 fields can't be taken as they are" in seen.lines()[1]
+        assert "✗ not saved: 3 fields have problems" in seen.lines()[1]
         assert told(seen, "when").startswith("✗ it has no time to run at")
         assert seen.app.screen.query_one("#row-name").has_class("-focused")
 
@@ -443,7 +443,7 @@ def test_what_others_changed_meanwhile_is_told_and_not_overwritten(scene: Scene)
         assert isinstance(seen.app.screen, ScheduleForm)
         said = " ".join(line.strip() for line in seen.lines()[1:4])
         assert "was changed by others since it was opened: timeout, retries;" in said
-        assert "^s again puts your changes over theirs" in said
+        assert "press ^s again to overwrite their changes" in said
         assert schedule(scene, "weather").spec.policies.timeout_s == 60
 
     edit(scene, "weather", tale, size=SMALL)
@@ -467,7 +467,7 @@ def test_that_others_change_it_is_told_as_soon_as_it_is_known(scene: Scene) -> N
         change_meanwhile(scene, retries=3)
         seen.app.post_changed()
         await seen.settle()
-        assert "! others have changed it meanwhile: retries" in seen.lines()[1]
+        assert "! others changed this schedule meanwhile: retries" in seen.lines()[1]
 
     edit(scene, "weather", tale)
 

@@ -87,7 +87,7 @@ def test_a_file_gets_the_very_bytes_and_a_word_on_those_that_were_not_kept(
     assert path == tmp_path / "job-1.log"
     assert len(content) == size_bytes
     assert content.startswith(b"a\x1b[1m\xff\n\0\0")
-    assert content.count(b"bytes were not kept ...]\n") == 1
+    assert content.count(b"bytes dropped ...]\n") == 1
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["job-1.log"]
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_there_is_replaced_only_where_that_was_said(
     path = tmp_path / "mine"
     path.write_text("mine", encoding="utf-8")
 
-    with pytest.raises(AlreadyExists, match="exists already"):
+    with pytest.raises(AlreadyExists, match="already exists"):
         save_output(client, run_id, str(path), name="x")
     assert path.read_text(encoding="utf-8") == "mine"
 

@@ -75,7 +75,7 @@ def test_half_a_letter_at_the_end_is_shown_when_nothing_follows() -> None:
 def test_what_was_not_kept_is_one_line_and_ends_the_lines_before_it() -> None:
     made = printed(piece("begin"), piece("half", ERR), piece("end\n", skipped=40 * 1024, at_ms=3))
 
-    assert texts(made) == ["begin", "half", "… 40 KiB were not kept …", "end"]
+    assert texts(made) == ["begin", "half", "… 40 KiB dropped …", "end"]
     assert made.line(2).stream is None
     assert made.line(2).at_ms == 3
 
@@ -85,7 +85,7 @@ def test_two_gaps_with_nothing_between_are_one_line() -> None:
         piece("a\n"), piece("", skipped=1), piece("b", skipped=1023), piece("c", skipped=1)
     )
 
-    assert texts(made) == ["a", "… 1 KiB were not kept …", "b", "… 1 byte was not kept …", "c"]
+    assert texts(made) == ["a", "… 1 KiB dropped …", "b", "… 1 byte dropped …", "c"]
 
 
 def test_a_line_without_end_goes_on_in_lines_of_its_own() -> None:

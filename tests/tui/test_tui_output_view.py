@@ -205,7 +205,7 @@ def test_what_was_not_kept_is_said_in_its_place() -> None:
     async def story(seen: Story) -> None:
         await seen.take(out("head\n"), out("tail\n", skipped=5000))
 
-        assert seen.lines[:3] == ["  head", "  … 5 KiB were not kept …", "  tail"]
+        assert seen.lines[:3] == ["  head", "  … 5 KiB dropped …", "  tail"]
 
     play(story)
 
@@ -378,7 +378,7 @@ def test_what_is_forgotten_at_the_beginning_moves_nothing() -> None:
 
         assert seen.view.printed.first > 0
         assert seen.lines == before
-        assert "before are not kept here" in seen.title
+        assert "before them are not loaded" in seen.title
 
     play(story)
 

@@ -149,7 +149,7 @@ def test_an_engine_that_is_ended_by_others_is_told_of(database: Path) -> None:
     told = ended.wait()
     engine.close()
 
-    assert told == "it was ended by signal 9"
+    assert told == "killed by signal 9"
 
 
 def test_what_can_t_be_started_is_told(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_what_can_t_be_started_is_told(tmp_path: Path) -> None:
     told = ended.wait()
     engine.close()
 
-    assert told == "no engine can be started: No such file or directory"
+    assert told == "can't start an engine: No such file or directory"
 
 
 def test_no_engine_is_held_up_by_a_log_that_nobody_reads(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The palette, help, and the line of keys: every action by its name and its key."""
+"""The palette, help, and the line of keys: every action with its name and key."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_palette_lists_actions_with_their_keys(
         await seen.press(key)
 
         lines = seen.text()
-        assert "pause           pause, also until a time" in lines
+        assert "pause           pause a schedule, with or without an end" in lines
         assert any(line.split()[-3:-1] == ["now", "r"] for line in seen.lines() if "run " in line)
 
     watch(story, client.path, clock)
@@ -121,7 +121,7 @@ def test_what_nothing_is_called_like_is_said_and_enter_does_nothing(
         await seen.press("colon")
         await seen.write("xyzzy")
         await seen.press("enter")
-        assert "nothing is called like that" in seen.text()
+        assert "no match" in seen.text()
         await seen.press("escape")
 
         assert "SCHEDULE ▴" in seen.text()
@@ -136,15 +136,15 @@ def test_what_nothing_is_called_like_is_said_and_enter_does_nothing(
 def test_help_is_scrolled_and_closed(client: Client, clock: FakeClock, key: str) -> None:
     async def story(seen: Seen) -> None:
         await seen.press(key)
-        assert "one line up" in seen.text()
+        assert "move up one line" in seen.text()
         await seen.press("G")
-        assert "What a filter may say" in seen.text()
-        assert "one line up" not in seen.text()
+        assert "Filters" in seen.text()
+        assert "move up one line" not in seen.text()
         await seen.press("g")
-        assert "one line up" in seen.text()
+        assert "move up one line" in seen.text()
         for leave in ("q", "escape", "question_mark"):
             await seen.press(leave)
-            assert "one line up" not in seen.text()
+            assert "move up one line" not in seen.text()
             await seen.press(key)
 
     watch(story, client.path, clock, size=(80, 24))

@@ -171,7 +171,7 @@ def test_other_attempts_are_named(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("i")
         text = " ".join(seen.text().split())
-        assert "attempt 2 of 3; the one before was run 6; the next one is run 8" in text
+        assert "attempt 2 of 3; previous: run 6; next: run 8" in text
 
     look_at(scene, FAILED + 1, story)
 
@@ -314,7 +314,7 @@ def test_brackets_go_to_the_other_runs_of_the_schedule(scene: Scene) -> None:
             assert screen_of(seen).execution_id == execution_id
             assert "backup-home" in seen.lines()[0]
         await seen.press("[")
-        assert seen.told() == "it has no run before this one"
+        assert seen.told() == "this is the schedule's oldest run"
         await seen.press("escape")
         assert not isinstance(seen.app.screen, RunScreen)
 
@@ -396,11 +396,11 @@ def test_what_is_selected_is_copied_to_the_terminal(
 
     async def story(seen: Seen) -> None:
         await seen.press("y")
-        assert seen.told().startswith("nothing is selected")
+        assert seen.told().startswith("nothing selected")
         await seen.press("space", "k", "y")
         assert seen.app.clipboard.splitlines()[-1] == "snapshot 3cc77ed4 saved"
         assert len(seen.app.clipboard.splitlines()) == 2
-        assert seen.told() == "copied 2 lines, to the terminal's clipboard"
+        assert seen.told() == "copied 2 lines to the terminal's clipboard"
         assert screen_of(seen).view.selection is None
 
     look_at(scene, LONG, story)
@@ -415,7 +415,7 @@ def test_a_program_of_the_desktop_takes_the_copy_too(
 
     async def story(seen: Seen) -> None:
         await seen.press("space", "y")
-        await seen.until(lambda: seen.told() == "copied 1 line, by wl-copy")
+        await seen.until(lambda: seen.told() == "copied 1 line with wl-copy")
         assert (tmp_path / "got").read_text(encoding="utf-8") == "snapshot 3cc77ed4 saved\n"
 
     look_at(scene, LONG, story)
@@ -451,11 +451,11 @@ def test_a_file_is_replaced_only_after_a_question(
 
     async def story(seen: Seen) -> None:
         await seen.press("o", "enter")
-        await seen.until(lambda: "exists already" in seen.text())
+        await seen.until(lambda: "already exists" in seen.text())
         await seen.press("n")
         assert path.read_text(encoding="utf-8") == "mine"
         await seen.press("o", "enter")
-        await seen.until(lambda: "exists already" in seen.text())
+        await seen.until(lambda: "already exists" in seen.text())
         await seen.press("y")
         await seen.until(lambda: path.read_text(encoding="utf-8") != "mine")
 

@@ -1,4 +1,4 @@
-"""A run's screen on a real terminal: nothing of its output gets out, and a pager gets it whole."""
+"""A run's screen on a real terminal: none of its output gets out, and a pager gets it whole."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_a_schedule_that_is_removed_is_said_to_be_gone(scene: Scene) -> None:
             other.remove("weather")
         seen.app.post_changed()
         await seen.settle()
-        assert "there is no schedule 'weather' any more" in seen.text()
+        assert "there is no schedule 'weather': it was removed" in seen.text()
         assert "Next runs" not in seen.text()
 
     look_at(scene, "weather", story)
@@ -213,7 +213,7 @@ def test_what_differs_from_the_defaults_comes_first(scene: Scene) -> None:
 
     at = next(number for number, line in enumerate(shown) if " Policies " in line)
     labels = [line[:16].strip() for line in shown[at + 1 : at + 5]]
-    assert labels == ["overlap", "timeout", "retries", "by default"]
+    assert labels == ["overlap", "timeout", "retries", "defaults"]
 
 
 @pytest.mark.failure(72)

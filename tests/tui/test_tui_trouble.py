@@ -77,7 +77,7 @@ def test_what_is_to_be_written_waits_for_another_program_and_a_banner_tells_it(
     async def story(seen: Seen) -> None:
         holder.execute("BEGIN IMMEDIATE")
         await seen.pilot.press("r")
-        await seen.until(lambda: "another program is writing to the database" in seen.text())
+        await seen.until(lambda: "another program holds the database lock" in seen.text())
         assert "backup" in seen.text()
         holder.execute("ROLLBACK")
         await seen.until(lambda: is_well(seen))
@@ -93,7 +93,7 @@ def test_it_is_asked_before_what_waits_to_be_written_is_left(
         home = seen.app.screen
         holder.execute("BEGIN IMMEDIATE")
         await seen.pilot.press("r")
-        await seen.until(lambda: "another program is writing to the database" in seen.text())
+        await seen.until(lambda: "another program holds the database lock" in seen.text())
         await seen.pilot.press("q")
         await seen.until(lambda: "Leave now?" in seen.text())
         await seen.pilot.press("n")
@@ -134,7 +134,12 @@ def test_a_database_that_is_lost_is_told_and_shown_when_it_is_back(database: Pat
 
     async def story(seen: Seen) -> None:
         database.rename(aside)
-        await seen.until(lambda: "does not exist any more (put it back" in words_of(seen))
+        await seen.until(
+            lambda: (
+                "does not exist: the file was removed or emptied (put the file back"
+                in words_of(seen)
+            )
+        )
         assert "backup" in seen.text()  # what was known of it
         await seen.pilot.press("r")
         await seen.until(lambda: "does not exist" in seen.told())
@@ -185,7 +190,7 @@ def test_where_there_is_no_database_yet_the_screen_says_how_to_begin(tmp_path: P
 
     async def story(seen: Seen) -> None:
         await seen.until(lambda: not is_well(seen))
-        assert "does not exist yet: a makes it, with a first schedule" in words_of(seen)
+        assert "does not exist yet: press a to create it with a first schedule" in words_of(seen)
         assert not database.exists()
         await seen.pilot.press("a")
         await seen.until(lambda: isinstance(seen.app.screen, ScheduleForm))

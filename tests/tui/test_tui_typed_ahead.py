@@ -114,7 +114,7 @@ def test_letters_after_the_key_of_the_form_are_those_of_its_first_field(scene: S
 def test_keys_act_again_if_no_question_comes(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await type_ahead(seen, "xr")  # The first schedule has no active run.
-        assert seen.told() == "nothing of backup-home is queued or runs"
+        assert seen.told() == "backup-home: no active runs"
         await seen.press("?")
         assert isinstance(seen.app.screen, Help)
 

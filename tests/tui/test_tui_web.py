@@ -166,7 +166,7 @@ def test_another_user_of_the_machine_is_not_let_in(tmp_path: Path) -> None:
         welcome = ask_as(0, f"http://{place}/")
 
     assert [heard.status for heard in refused] == [403, 403]
-    assert "not for this user" in refused[0].body
+    assert "belongs to another user" in refused[0].body
     assert welcome.status == 200
 
 
@@ -181,7 +181,7 @@ def test_a_place_that_other_machines_reach_needs_a_token(tmp_path: Path, host: s
     )
 
     assert ended.returncode == 2
-    assert "can be reached from other machines" in ended.stderr
+    assert "is reachable from other machines" in ended.stderr
     assert "--token-file FILE" in ended.stderr
 
 
