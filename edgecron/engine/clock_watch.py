@@ -250,10 +250,13 @@ class ClockWatch:
             self._read_mark()  # A person might trust it now, or another engine saw it synchronised.
         trusted = self._is_trusted(reading, is_synchronised)
         if not trusted and self._distrusted_at_ms is None:
+            self._presence.begin_distrust(reading.boottime_ms)
             self._distrusted_at_ms = reading.boottime_ms
             self._report(EventKind.CLOCK_UNTRUSTED, {"known_ms": self._mark_ms})
         elif trusted and self._distrusted_at_ms is not None:
-            self._presence.note_untrusted(self._distrusted_at_ms, reading.boottime_ms)
+            self._presence.end_distrust(
+                self._distrusted_at_ms, reading.boottime_ms, now_ms=reading.now_ms
+            )
             self._distrusted_at_ms = None
             self._must_repair = True
             self._retiming.restart()

@@ -155,7 +155,7 @@ class Firing:
                 words = f"its stored times can't be read: {error!r}"
                 broken.append(_Broken(one, found.name, words))
                 continue
-            plan = self._presence.explain(plan, now_ms=now_ms)
+            plan = self._presence.explain(plan, found.timing, now_ms=now_ms)
             decisions.append(Decision(plan=plan, spec=found.spec))
         return decisions, broken
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
@@ -15,7 +15,13 @@ from edgecron.model.choices import COMMAND_QUEUE, Cause, MissedBy, OnShutdown, R
 from edgecron.model.claim import OUTPUT_CAP_BYTES
 from edgecron.model.engine import Offers
 from edgecron.planning.corrections import CLOCK_WAIT_MS
-from edgecron.planning.next_fire import FirePlan
+from edgecron.planning.next_fire import (
+    FirePlan,
+    Missed,
+    Timing,
+    last_planned,
+    missed_until,
+)
 from edgecron.planning.retention import Retention
 from edgecron.store.contract import BEAT_MS
 from edgecron.triggers.zones import local_zone_mark
@@ -29,6 +35,7 @@ _MOST_SPANS = 64
 _SEEN_MS = 600_000  # how often a busy engine records that it is running: spare flash memory
 
 
+_UNTRUSTED = "the clock could not be trusted"
 _CALL_GRACE_MS = 10_000
 
 
@@ -126,6 +133,7 @@ class Registration:
                 offers=offers,
                 max_running=self._settings.places,
                 local_timezone=self._local_timezone,
+                boottime_ms=self._clock.boottime_ms(),
             )
             self._others.announce()  # Before anything is claimed: they watch us, should we die.
         elif offers is not None and offers != self.offers:
@@ -154,12 +162,20 @@ class Registration:
     def close_queues(self) -> None:
         """Record that this engine claims nothing more."""
         if self.engine_id is not None:
-            self._store.close_queues(self.engine_id, now_ms=self._clock.now_ms())
+            self._store.close_queues(
+                self.engine_id,
+                now_ms=self._clock.now_ms(),
+                boottime_ms=self._clock.boottime_ms(),
+            )
 
     def end(self) -> None:
         """Record that this engine has stopped."""
         if self.engine_id is not None:
-            self._store.retire_engine(self.engine_id, now_ms=self._clock.now_ms())
+            self._store.retire_engine(
+                self.engine_id,
+                now_ms=self._clock.now_ms(),
+                boottime_ms=self._clock.boottime_ms(),
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,28 +203,44 @@ class Presence:
         self._clock = clock
         self._others = others
         self._queues = queues
-        self._began_ms: int | None = None  # by the time since the boot
+        self._engine_id: int | None = None  # before `begin`
+        self._began_ms = 0  # by the time since the boot
         self._before: Sequence[EnginePresence] = ()
         self._living: frozenset[str] = frozenset()  # of those before, by their keys
         self._spans: deque[_Span] = deque(maxlen=_MOST_SPANS)
         self._seen_at_ms = 0  # by the monotonic clock
 
     def begin(self, engine_id: int) -> None:
-        """Read which engines were there before; call it before dead ones are cleared away."""
-        if self._began_ms is not None:
+        """Read which engines were there before; call it when the dead ones are recorded as dead."""
+        if self._engine_id is not None:
             return
         self._before = self._store.find_presence(self._queues, but=engine_id)
         open_keys = [one.key for one in self._before if one.stopped_ms is None]
         self._living = frozenset(key for key in open_keys if self._others.engine_is_alive(key))
         self._began_ms = self._clock.boottime_ms()
+        self._engine_id = engine_id
+        for one in reversed(self._before):
+            if one.boot_id == self._clock.boot_id() and one.untrusted_since_ms is not None:
+                until_ms = one.untrusted_until_ms
+                self._note_untrusted(
+                    one.untrusted_since_ms, self._began_ms if until_ms is None else until_ms
+                )
 
     def note_asleep(self, since_ms: int, until_ms: int) -> None:
         """Note that the machine was suspended between two looks, by the time since the boot."""
         self._note(since_ms, until_ms, MissedBy.ASLEEP, "the machine was asleep")
 
-    def note_untrusted(self, since_ms: int, until_ms: int) -> None:
-        """Note that no plan time was run, as the clock could not be trusted."""
-        self._note(since_ms, until_ms, MissedBy.CLOCK, "the clock could not be trusted")
+    def begin_distrust(self, since_ms: int) -> None:
+        """Record that no plan time is run from now on, as the clock can't be trusted."""
+        assert self._engine_id is not None
+        self._store.note_distrust(self._engine_id, since_ms=since_ms)
+
+    def end_distrust(self, since_ms: int, until_ms: int, *, now_ms: int) -> None:
+        """Record that the clock can be trusted again, and is right: `now_ms` is now."""
+        assert self._engine_id is not None
+        started_ms = now_ms - (until_ms - self._began_ms)
+        self._store.note_trust(self._engine_id, started_ms=started_ms)
+        self._note_untrusted(since_ms, until_ms)
 
     def note_set_forward(self, at_ms: int, by_ms: int) -> None:
         """Note that the clock was set forward: the times that it passed never came."""
@@ -221,27 +253,40 @@ class Presence:
             self._store.note_presence(engine_id, now_ms=self._clock.now_ms())
             self._seen_at_ms = now_ms + _SEEN_MS
 
-    def explain(self, plan: FirePlan, *, now_ms: int) -> FirePlan:
-        """Return the plan with the cause of each missed time."""
+    def explain(self, plan: FirePlan, timing: Timing, *, now_ms: int) -> FirePlan:
+        """Return the plan with the cause of each missed time.
+
+        A range is divided where the clock became untrusted: what follows has another cause.
+        """
         has_missed = any(one.reason is Reason.MISFIRE for one in plan.missed)
         if not has_missed and not any(fire.cause is Cause.CATCH_UP for fire in plan.fires):
             return plan
+        booted_ms = now_ms - self._clock.boottime_ms()
+        cuts_ms = sorted(
+            booted_ms + span.from_ms for span in self._spans if span.words == _UNTRUSTED
+        )
         missed = []
         for one in plan.missed:
-            if one.reason is Reason.MISFIRE:
-                missed_by, words = self._find(one.from_ms, now_ms)
-                one = replace(one, missed_by=missed_by, error_msg=words)
-            missed.append(one)
-        fires = tuple(
-            fire._replace(missed_by=self._find(plan.due.due_ms, now_ms)[0])
-            if fire.cause is Cause.CATCH_UP
-            else fire
-            for fire in plan.fires
-        )
-        return plan._replace(missed=tuple(missed), fires=fires)
+            if one.reason is not Reason.MISFIRE:
+                missed.append(one)
+                continue
+            for part in _split(timing, one, cuts_ms):
+                missed_by, words = self._find(part.from_ms, now_ms)
+                missed.append(replace(part, missed_by=missed_by, error_msg=words))
+        fires = []
+        for fire in plan.fires:
+            if fire.cause is Cause.CATCH_UP:
+                passed_ms = (cut_ms for cut_ms in cuts_ms if cut_ms <= fire.due_ms)
+                from_ms = max(plan.due.due_ms, max(passed_ms, default=0))
+                fire = fire._replace(missed_by=self._find(from_ms, now_ms)[0])
+            fires.append(fire)
+        return plan._replace(missed=tuple(missed), fires=tuple(fires))
 
     def _note(self, from_ms: int, to_ms: int, missed_by: MissedBy, words: str) -> None:
         self._spans.append(_Span(from_ms, to_ms, missed_by, words))
+
+    def _note_untrusted(self, from_ms: int, to_ms: int) -> None:
+        self._note(from_ms, to_ms, MissedBy.CLOCK, _UNTRUSTED)
 
     def _find(self, at_ms: int, now_ms: int) -> tuple[MissedBy, str]:
         """Return what kept engines from a time, and the words for it."""
@@ -249,27 +294,71 @@ class Presence:
         for span in reversed(self._spans):
             if span.from_ms <= since_boot_ms <= span.to_ms:
                 return span.missed_by, span.words
-        if self._began_ms is None or since_boot_ms >= self._began_ms:
+        if self._engine_id is None or since_boot_ms >= self._began_ms:
             return MissedBy.STALLED, "an engine was running, and did not get to it in time"
-        return self._find_before(at_ms)
+        return self._find_before(at_ms, since_boot_ms, booted_ms=at_ms - since_boot_ms)
 
-    def _find_before(self, at_ms: int) -> tuple[MissedBy, str]:
+    def _find_before(
+        self, at_ms: int, since_boot_ms: int, *, booted_ms: int
+    ) -> tuple[MissedBy, str]:
+        """As `_find`, for a time before this engine."""
+        boot_id, is_doubtful = self._clock.boot_id(), False
         for one in self._before:
-            if one.started_ms > at_ms:
+            if one.boot_id != boot_id and one.untrusted_since_ms is not None:
+                is_doubtful = True  # Its times are those of a wrong clock, of another boot.
+                continue
+            if one.boot_id == boot_id and one.began_boottime_ms is not None:
+                is_later = one.began_boottime_ms > since_boot_ms
+            else:
+                is_later = one.started_ms > at_ms
+            if is_later:
                 continue
             if one.key in self._living:
                 words = f"engine pid {one.pid} was running, and did not get to it in time"
                 return MissedBy.STALLED, words
             if one.stopped_ms is not None and not one.has_died:
-                words = (
-                    f"no engine was running: the last one was stopped at {_shown(one.stopped_ms)}"
+                until_ms = one.untrusted_until_ms
+                stopped_ms = one.stopped_ms if until_ms is None else booted_ms + until_ms
+                stop = f"the last one was stopped at {_shown(stopped_ms)}"
+                return _or_untrusted(
+                    is_doubtful, MissedBy.STOPPED, f"no engine was running: {stop}"
                 )
-                return MissedBy.STOPPED, words
-            seen = f"it was last seen at {_shown(one.seen_ms or one.started_ms)}"
-            if one.boot_id != self._clock.boot_id():
-                return MissedBy.OFF, f"the machine was off or restarted; its engine {seen[3:]}"
-            return MissedBy.OFF, f"no engine was running: the last one was killed; {seen}"
-        return MissedBy.OFF, "no engine was running"
+            seen = f"was last seen at {_shown(one.seen_ms or one.started_ms)}"
+            if one.boot_id != boot_id:
+                words = f"the machine was off or restarted; its engine {seen}"
+            else:
+                words = f"no engine was running: the last one was killed; it {seen}"
+            return _or_untrusted(is_doubtful, MissedBy.OFF, words)
+        return _or_untrusted(is_doubtful, MissedBy.OFF, "no engine was running")
+
+
+def _split(timing: Timing, missed: Missed, cuts_ms: Sequence[int]) -> Iterator[Missed]:
+    """Divide a range, so that a part begins with the first plan time after each of these."""
+    for cut_ms in cuts_ms:
+        later = None
+        if missed.from_ms < cut_ms <= missed.to_ms:
+            later = missed_until(
+                timing,
+                decided_until_ms=cut_ms - 1,
+                until_ms=missed.to_ms,
+                reason=missed.reason,
+            )
+        if later is not None:
+            last_ms = last_planned(timing, missed.from_ms, cut_ms - 1)
+            yield replace(
+                missed,
+                to_ms=missed.from_ms if last_ms is None else last_ms,
+                count=missed.count - later.count,
+            )
+            missed = later
+    yield missed
+
+
+def _or_untrusted(is_doubtful: bool, missed_by: MissedBy, words: str) -> tuple[MissedBy, str]:
+    """The cause, if an engine of an earlier boot might have been there without a trusted clock."""
+    if not is_doubtful:
+        return missed_by, words
+    return MissedBy.CLOCK, f"an engine ran, and could not trust its clock; before, {words}"
 
 
 def _shown(at_ms: int) -> str:

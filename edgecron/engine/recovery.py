@@ -293,6 +293,8 @@ class _Pass:
             for engine_id, key in keys.items()
             if key is None or not self._others.engine_is_alive(key)
         }
+        for engine_id in dead:
+            self._store.note_death(engine_id)
         known = dead | {self._engine_id}
         return [row for row in self._store.find_running() if row.engine_id in known]
 

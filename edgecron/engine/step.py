@@ -161,8 +161,6 @@ class Engine:
 
     def _pass(self) -> Step:
         engine_id = self._registration.keep()
-        if not self._is_for_one_run:
-            self._presence.begin(engine_id)
         # Before anything is claimed: a fire that comes due within the pass has another place.
         begun_ms = self._clock.now_ms()
         self._claimer.begin()
@@ -171,6 +169,8 @@ class Engine:
             self._recovery.suspect()
         might_have_looked = self._recovery.is_due()
         recovered = self._recovery.look(engine_id)
+        if not self._is_for_one_run:
+            self._presence.begin(engine_id)
         if recovered.adopted:
             more, has_more = self._write_ends()  # Some ended before they were adopted.
             ended, has_filled = ended + more, has_filled or has_more

@@ -206,7 +206,11 @@ class RunningRow:
 
 
 class EnginePresence(NamedTuple):
-    """When an engine ran: its start, its stop, and when it was last known to be running."""
+    """When an engine ran: its start, its stop, and when it was last known to be running.
+
+    Its start by the time since its boot, too, and the span in which it did not trust its clock:
+    None if it did until its end. That span has no end if it was not stopped.
+    """
 
     key: str
     pid: int
@@ -215,3 +219,6 @@ class EnginePresence(NamedTuple):
     stopped_ms: int | None
     seen_ms: int | None
     has_died: bool
+    began_boottime_ms: int | None
+    untrusted_since_ms: int | None
+    untrusted_until_ms: int | None

@@ -61,6 +61,7 @@ class Store(Protocol):
         offers: Offers | None = None,
         max_running: int | None = None,
         local_timezone: str | None = None,
+        boottime_ms: int | None = None,
     ) -> int:
         """Record an engine, and which schedules have vanished or come back with it; its id."""
 
@@ -73,16 +74,35 @@ class Store(Protocol):
     def note_zone(self, engine_id: int, local_timezone: str) -> None:
         """Record which zone `local` means for an engine from now on."""
 
-    def close_queues(self, engine_id: int, *, now_ms: int) -> None:
+    def close_queues(self, engine_id: int, *, now_ms: int, boottime_ms: int | None = None) -> None:
         """Record that an engine starts nothing more; and vanished schedules, as above."""
 
     def note_presence(self, engine_id: int, *, now_ms: int) -> None:
         """Record that an engine is certainly running."""
 
+    def note_distrust(self, engine_id: int, *, since_ms: int) -> None:
+        """Record since when an engine does not trust its clock, by the time since the boot."""
+
+    def note_trust(self, engine_id: int, *, started_ms: int) -> None:
+        """Record that an engine trusts its clock again, by which it started at `started_ms`."""
+
+    def note_death(self, engine_id: int) -> None:
+        """Record that an engine ended without being stopped, and when it last wrote about a run.
+
+        Call this before the ends of its runs are recorded: they can be later.
+        """
+
     def find_presence(self, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
         """The presence of the engines that took one of these queues, except `but`; newest first."""
 
-    def retire_engine(self, engine_id: int, *, now_ms: int, has_died: bool = False) -> None:
+    def retire_engine(
+        self,
+        engine_id: int,
+        *,
+        now_ms: int,
+        has_died: bool = False,
+        boottime_ms: int | None = None,
+    ) -> None:
         """Record that an engine has stopped; and vanished schedules, as above."""
 
     def find_due(

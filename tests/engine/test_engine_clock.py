@@ -143,9 +143,12 @@ def test_an_interval_that_ran_by_a_wrong_clock_goes_on_where_the_right_one_left_
     story.after_s(300)
 
     assert by_the_wrong_clock == ["success"] * 3
-    *_, missed, run = story.runs("often")
-    assert (missed.reason, missed.missed_count) == (Reason.MISFIRE, 6)
-    assert (missed.missed_from_at, missed.missed_to_at) == (EIGHT + timedelta(minutes=10), NINE)
+    *_, off, missed, run = story.runs("often")
+    assert [(one.reason, one.error_code, one.missed_count) for one in (off, missed)] == [
+        (Reason.MISFIRE, "off", 2),
+        (Reason.MISFIRE, "clock", 4),
+    ]
+    assert (off.missed_from_at, missed.missed_to_at) == (EIGHT + timedelta(minutes=10), NINE)
     assert run.plan_at == NINE + timedelta(minutes=10)
     assert query(story, "SELECT trusted_until FROM schedules") == [(None,)]
 

@@ -174,6 +174,149 @@ def test_a_clock_that_could_not_be_trusted(at_work: Story) -> None:
     assert "the clock could not be trusted" in why(at_work, "hourly")
 
 
+def distrust(story: Story, *, clock_ms: int = 0) -> None:
+    """Let the clock be wrong, as on a machine without a battery, until `trust`."""
+    story.world.clock.synchronised = False
+    story.world.clock.set_ms(clock_ms)
+
+
+def trust(story: Story, now_ms: int) -> None:
+    story.world.clock.set_ms(now_ms)
+    story.world.clock.synchronised = True
+    story.after_s(1)
+    story.after_s(1)
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_an_engine_that_was_started_again_before_the_clock_could_be_trusted(
+    at_work: Story, is_stopped: bool
+) -> None:
+    right_ms = at_work.world.clock.now_ms()
+    distrust(at_work)
+    at_work.after_s(1)
+    at_work.after_s(2 * 3600)
+    if is_stopped:
+        at_work.engine.note_draining()
+        at_work.engine.retire()
+        at_work.world.lose_engine(at_work.key)
+    else:
+        at_work.world.kill_engine(at_work.key)
+    restart(at_work, after_ms=60_000)
+    at_work.after_s(3 * 3600)
+    trust(at_work, right_ms + 5 * HOUR_MS)
+
+    assert missed(at_work) == [("clock", 5)]
+    assert "the clock could not be trusted" in why(at_work, "hourly")
+    assert [run.flags for run in at_work.runs("once") if run.flags] == [("missed:clock",)]
+
+
+def test_an_engine_that_was_stopped_with_a_clock_that_could_not_be_trusted(
+    at_work: Story,
+) -> None:
+    right_ms = at_work.world.clock.now_ms()
+    distrust(at_work)
+    at_work.after_s(1)
+    at_work.after_s(600)
+    at_work.engine.retire()
+    at_work.world.lose_engine(at_work.key)
+    at_work.world.clock.set_ms(right_ms + 600_000)
+    at_work.world.clock.synchronised = True
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("stopped", 5)]
+    assert "the last one was stopped at Mar 08 23:40," in why(at_work, "hourly")
+
+
+def test_a_machine_that_was_off_and_then_had_a_wrong_clock(at_work: Story) -> None:
+    right_ms = at_work.world.clock.now_ms()
+    at_work.world.reboot()
+    distrust(at_work)
+    restart(at_work, after_ms=0)
+    at_work.after_s(3 * 3600)
+    trust(at_work, right_ms + 5 * HOUR_MS)
+
+    assert missed(at_work) == [("off", 2), ("clock", 3)]
+    [caught_up] = [run for run in at_work.runs("once") if run.flags]
+    assert caught_up.flags == ("missed:clock",)
+
+
+def test_a_wrong_clock_until_the_machine_was_switched_off(at_work: Story) -> None:
+    right_ms = at_work.world.clock.now_ms()
+    at_work.world.reboot()
+    distrust(at_work)
+    restart(at_work, after_ms=0)
+    at_work.after_s(3 * 3600)
+    at_work.world.reboot()
+    at_work.world.clock.set_ms(right_ms + 5 * HOUR_MS)
+    at_work.world.clock.synchronised = True
+    restart(at_work, after_ms=0)
+
+    assert missed(at_work) == [("clock", 5)]
+    assert "an engine ran, and could not trust its clock; before, the machine was off" in why(
+        at_work, "hourly"
+    )
+
+
+def test_an_engine_that_started_with_a_clock_in_the_future_is_known_afterwards(
+    at_work: Story,
+) -> None:
+    right_ms = at_work.world.clock.now_ms()
+    at_work.engine.retire()
+    at_work.world.lose_engine(at_work.key)
+    distrust(at_work, clock_ms=right_ms + 3 * 366 * 24 * HOUR_MS)
+    restart(at_work, after_ms=0)
+    trust(at_work, right_ms + 60_000)
+    at_work.world.reboot()
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("off", 5)]
+
+
+def test_an_engine_was_last_seen_no_earlier_than_a_run_that_it_started(at_work: Story) -> None:
+    at_work.add("long", "at 2026-03-08T21:38:00Z", lasts_s=90_000)
+    at_work.after_s(480)
+    at_work.world.kill_engine(at_work.key)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("off", 5)]
+    assert "it was last seen at Mar 08 23:38," in why(at_work, "hourly")
+
+
+def test_a_run_that_another_engine_adopted_counts_for_the_one_that_started_it(
+    at_work: Story,
+) -> None:
+    at_work.add("long", "at 2026-03-08T21:38:00Z", lasts_s=90_000)
+    at_work.after_s(480)
+    claimed_ms = at_work.world.clock.now_ms()
+    at_work.world.kill_engine(at_work.key)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    [_, first] = at_work.client.store.find_presence(("command",), but=0)
+    assert (first.has_died, first.seen_ms) == (True, claimed_ms)
+
+
+def test_an_engine_was_last_seen_no_earlier_than_the_end_of_a_run(at_work: Story) -> None:
+    at_work.add("short", "at 2026-03-08T21:33:00Z", lasts_s=60)
+    at_work.after_s(180)
+    at_work.after_s(61)
+    at_work.world.kill_engine(at_work.key)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("off", 5)]
+    assert "it was last seen at Mar 08 23:34" in why(at_work, "hourly")
+
+
+def test_the_end_of_a_run_that_outlived_its_engine_does_not_count_as_its_last_time(
+    at_work: Story,
+) -> None:
+    at_work.add("outlives", "at 2026-03-08T21:33:00Z", lasts_s=60)
+    at_work.after_s(180)
+    at_work.world.kill_engine(at_work.key)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert "it was last seen at Mar 08 23:33," in why(at_work, "hourly")
+
+
 def test_no_engine_before_the_first(story: Story) -> None:
     story.add("hourly", "0 * * * *", policies=NEVER)
     story.world.kill_engine(story.key)

@@ -351,7 +351,14 @@ def test_engines_that_were_told_to_stop_before_keep_the_queues_they_may_have_tak
 ) -> None:
     migrated(path)
     raw = apsw.Connection(str(path))
-    for column in ("former_queues", "local_timezone"):
+    for column in (
+        "former_queues",
+        "local_timezone",
+        "began_boottime_ms",
+        "untrusted_since_ms",
+        "untrusted_until_ms",
+        "runs_from_id",
+    ):
         raw.execute(f"ALTER TABLE engines DROP COLUMN {column}")
     raw.execute("DROP TRIGGER schedules_edited")
     raw.execute("ALTER TABLE schedules DROP COLUMN nice")

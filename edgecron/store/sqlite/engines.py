@@ -23,6 +23,11 @@ from edgecron.store.sqlite.rows import engine_of, ok_codes_of
 _KEPT_STOPPED = 50  # stopped engines of each kind: with a queue, and for one run only
 # An engine for one run only never takes a queue, so it proves no presence.
 _IS_PRESENCE = "(queues != '[]' OR seen_at IS NOT NULL)"
+# The lowest id that a run claimed or ended from now on can have.
+_RUNS_FROM = """coalesce(
+    (SELECT min(id) FROM executions INDEXED BY executions_active
+     WHERE status IN ('queued', 'running')),
+    (SELECT max(id) FROM executions), 0)"""
 
 
 def register_engine(
@@ -36,6 +41,7 @@ def register_engine(
     offers: Offers | None = None,
     max_running: int | None = None,
     local_timezone: str | None = None,
+    boottime_ms: int | None = None,
 ) -> int:
     """Record an engine and forget the oldest stopped ones; its id.
 
@@ -51,10 +57,10 @@ def register_engine(
             {"kept": _KEPT_STOPPED},
         )
         row = database.returning(
-            """INSERT INTO engines (key, pid, boot_id, queues, program, offers, version,
-                   max_running, local_timezone, started_at)
+            f"""INSERT INTO engines (key, pid, boot_id, queues, program, offers, version,
+                   max_running, local_timezone, started_at, began_boottime_ms, runs_from_id)
                VALUES (:key, :pid, :boot, :queues, :program, :offers, :version,
-                   :max_running, :zone, :now)
+                   :max_running, :zone, :now, :boottime, {_RUNS_FROM})
                ON CONFLICT (key) DO UPDATE SET stopped_at = NULL RETURNING id""",
             {
                 "key": key,
@@ -67,6 +73,7 @@ def register_engine(
                 "max_running": max_running,
                 "zone": local_timezone,
                 "now": now_ms,
+                "boottime": boottime_ms,
             },
         )
         for queue in queues:
@@ -104,7 +111,9 @@ def note_zone(database: Database, engine_id: int, local_timezone: str) -> None:
         )
 
 
-def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
+def close_queues(
+    database: Database, engine_id: int, *, now_ms: int, boottime_ms: int | None = None
+) -> None:
     """Record that an engine starts nothing more, although its runs are still running."""
     with database.transaction():
         database.change(
@@ -113,6 +122,7 @@ def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
                 WHERE id = :id""",
             {"id": engine_id, "now": now_ms},
         )
+        _end_distrust(database, engine_id, boottime_ms)
         _note_vanished_with(database, engine_id, now_ms)
 
 
@@ -120,16 +130,69 @@ def note_presence(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine is certainly running."""
     with database.transaction():
         database.change(
-            "UPDATE engines SET seen_at = :now WHERE id = :id", {"id": engine_id, "now": now_ms}
+            f"UPDATE engines SET seen_at = :now, runs_from_id = {_RUNS_FROM} WHERE id = :id",
+            {"id": engine_id, "now": now_ms},
         )
+
+
+def note_distrust(database: Database, engine_id: int, *, since_ms: int) -> None:
+    """Record since when an engine does not trust its clock, by the time since the boot."""
+    with database.transaction():
+        database.change(
+            """UPDATE engines SET untrusted_since_ms = :since, untrusted_until_ms = NULL
+               WHERE id = :id""",
+            {"id": engine_id, "since": since_ms},
+        )
+
+
+def note_trust(database: Database, engine_id: int, *, started_ms: int) -> None:
+    """Record that an engine trusts its clock again, by which it started at `started_ms`."""
+    with database.transaction():
+        database.change(
+            """UPDATE engines SET untrusted_since_ms = NULL, untrusted_until_ms = NULL,
+                   started_at = :started
+               WHERE id = :id""",
+            {"id": engine_id, "started": started_ms},
+        )
+
+
+def note_death(database: Database, engine_id: int) -> None:
+    """Record that an engine ended without being stopped, and when it last wrote about a run.
+
+    Call this before the ends of its runs are recorded: they can be later.
+    """
+    with database.transaction():
+        _note_death(database, engine_id)
+
+
+def _note_death(database: Database, engine_id: int) -> None:
+    database.change(
+        f"""UPDATE engines AS n SET died = 1, seen_at = iif({_IS_PRESENCE}, (
+                SELECT max(coalesce(n.seen_at, n.started_at), coalesce(max(max(
+                    e.claimed_at, coalesce(e.heartbeat_at, 0), coalesce(e.finished_at, 0))), 0))
+                FROM executions AS e WHERE e.id >= n.runs_from_id AND e.engine_id = n.id), NULL)
+            WHERE id = :id AND stopped_at IS NULL AND died = 0""",
+        {"id": engine_id},
+    )
+
+
+def _end_distrust(database: Database, engine_id: int, boottime_ms: int | None) -> None:
+    """Record until when an engine that is being stopped did not trust its clock."""
+    database.change(
+        """UPDATE engines SET untrusted_until_ms = :boottime
+           WHERE id = :id AND untrusted_since_ms IS NOT NULL AND untrusted_until_ms IS NULL""",
+        {"id": engine_id, "boottime": boottime_ms},
+    )
 
 
 def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
     """The presence of the engines that took one of these queues, except `but`; newest first."""
     return [
-        EnginePresence(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]))
+        EnginePresence(*row)
         for row in database.rows(
-            """SELECT key, pid, boot_id, started_at, stopped_at, seen_at, died FROM engines AS e
+            """SELECT key, pid, boot_id, started_at, stopped_at, seen_at, died = 1,
+                   began_boottime_ms, untrusted_since_ms, untrusted_until_ms
+               FROM engines AS e
                WHERE id != :but AND EXISTS (
                    SELECT 1 FROM json_each(coalesce(e.former_queues, e.queues)) AS q
                    JOIN json_each(:queues) AS w ON w.value = q.value)
@@ -140,10 +203,19 @@ def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> l
 
 
 def retire_engine(
-    database: Database, engine_id: int, *, now_ms: int, has_died: bool = False
+    database: Database,
+    engine_id: int,
+    *,
+    now_ms: int,
+    has_died: bool = False,
+    boottime_ms: int | None = None,
 ) -> None:
     """Record that an engine has stopped or died, unless that is recorded already."""
     with database.transaction():
+        if has_died:
+            _note_death(database, engine_id)
+        else:
+            _end_distrust(database, engine_id, boottime_ms)
         changed = database.change(
             """UPDATE engines SET stopped_at = :now, died = :died
                WHERE id = :id AND stopped_at IS NULL""",

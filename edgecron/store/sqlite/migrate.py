@@ -42,6 +42,7 @@ SCRIPTS = (
     "0021_former_queues.sql",
     "0022_engine_zones.sql",
     "0023_nice.sql",
+    "0024_engine_trust.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

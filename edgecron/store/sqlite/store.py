@@ -105,6 +105,9 @@ class SqliteStore(ReadingStore):
     note_supervisor = engines.note_supervisor
     note_zone = engines.note_zone
     note_presence = engines.note_presence
+    note_distrust = engines.note_distrust
+    note_trust = engines.note_trust
+    note_death = engines.note_death
     find_presence = engines.find_presence
     close_queues = engines.close_queues
     retire_engine = engines.retire_engine
