@@ -90,7 +90,7 @@ def _show_version() -> int:
         drop(sys.stdout)
     except OSError as error:
         drop(sys.stdout)
-        tell(f"edgecron: {os_words(error)}")
+        tell(f"error: {os_words(error)}")
         return 1
     return 0
 

@@ -153,7 +153,7 @@ def _put_kept(cli: Session, steps: Collection[Step]) -> None:
     for step in keeping[:MOST_TOLD]:
         put_kept(cli, step.name, step.changes)
     if len(keeping) > MOST_TOLD:
-        cli.say(f"edgecron: note: likewise of {len(keeping) - MOST_TOLD} more schedules")
+        cli.say(f"note: likewise of {len(keeping) - MOST_TOLD} more schedules")
 
 
 def need_consent(cli: Session, removed: list[Step]) -> None:

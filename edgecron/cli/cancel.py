@@ -54,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
         return 0
     *before, last = refused
     for one in before:
-        cli.say(f"edgecron: {one.message}")
+        cli.say(f"error: {one.message}")
     raise last
 
 

@@ -60,7 +60,7 @@ OTHER_WORDS = {
     "start": "daemon", "serve": "daemon", "engine": "daemon", "create": "add", "new": "add",
     "change": "edit", "stop": "pause", "unpause": "resume", "trigger": "run", "info": "show",
     "dump": "backup", "save": "backup", "recover": "restore", "explain": "why", "unremove": "undo",
-    "undelete": "undo",
+    "undelete": "undo", "restart": "run", "rerun": "run",
     "postpone": "reschedule", "defer": "reschedule", "settings": "config", "kill": "cancel",
     "abort": "cancel", "enable": "resume", "disable": "pause", "suspend": "pause", "tail": "logs",
     "runs": "history", "jobs": "list", "ps": "status", "top": "status", "rename": "edit",

@@ -177,7 +177,7 @@ class ToolSession(Session):
         self.objects += objects
 
     def say(self, text: str) -> None:
-        self.notes.append(clean(text.removeprefix("edgecron: ")))
+        self.notes.append(clean(text.removeprefix("edgecron: ").removeprefix("note: ")))
 
     def warn(self, text: str) -> None:
         self.say(text)

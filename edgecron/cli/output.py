@@ -121,7 +121,7 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr: one line, wrapped on a terminal."""
-        line = f"edgecron: warning: {text}"
+        line = f"warning: {text}"
         if sys.stderr.isatty():
             line = wrapped(line)
         self.say(line)
@@ -132,16 +132,15 @@ class Output:
             self.warn(text)
 
     def show_error(self, error: EdgecronError) -> None:
-        """Print an error as one line on stderr, or as JSON."""
+        """Print an error on stderr: a line of the error, a line of its hint, or one JSON object."""
         if self.is_json:
             body = {"code": error.code, "message": error.message, "hint": error.hint}
             body |= error.details
             tell(_json_text({"error": body}, sys.stderr))
             return
-        hint = f" ({error.hint})" if error.hint else ""
-        if error.message.endswith(")"):
-            hint = f"; {error.hint}" if error.hint else ""
-        self.say_of_us(f"{error.message}{hint}".replace("\n", " "))
+        self.say(f"error: {error.message}".replace("\n", " "))
+        if error.hint:
+            self.say(f"hint: {error.hint}".replace("\n", " "))
 
     def is_advised(self) -> bool:
         """Return whether to suggest next steps: only to a person at a terminal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable
 from types import ModuleType
 from typing import NoReturn
@@ -27,6 +28,21 @@ _WITH_VALUE = {
 }
 _GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
+# Commands that replace or remove things, and how alike a word must be to mean one of them.
+_RISKY, _RISKY_ALIKE = ("prune", "restore", "rm", "self"), 0.85
+# Sentences of argparse, and ours instead.
+_SENTENCES = (
+    (r"the following arguments are required: (.+)", r"missing \1"),
+    (r"argument ([^:]+): expected (?:one|at least one) argument", r"\1 needs a value"),
+    (
+        r"argument ([^:]+): ignored explicit argument (.+)",
+        r"\1 takes no value, but the value \2 is given",
+    ),
+    (
+        r"argument ([^:]+): not allowed with argument (.+)",
+        r"\1 and \2 are both given, expected one of them",
+    ),
+)
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -70,7 +86,17 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"see: {self.prog} --help")
+        for theirs, ours in _SENTENCES:
+            message = re.sub(f"^{theirs}$", ours, message)
+        raise UsageError(message, hint=self._example() or f"see: {self.prog} --help")
+
+    def _example(self) -> str | None:
+        """Return the first example of the help, as a hint; None if there is none."""
+        for line in (self.description or "").splitlines():
+            example = line.strip().split("   ")[0]
+            if example.startswith(f"{self.prog} "):
+                return f"for example: {example}"
+        return None
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         # Without a width, argparse would load `shutil` for each parser.
@@ -112,7 +138,7 @@ class Parser(argparse.ArgumentParser):
         if word[:1] != "-":
             hint = _stray_hint(word, argv) if "--cron" in known else None
             raise UsageError(
-                f"argument {word!r} is not known", hint=hint or f"see: {self.prog} --help"
+                f"unexpected argument {word!r}", hint=hint or f"see: {self.prog} --help"
             )
         _refuse_option(word, known, prog=self.prog)
 
@@ -146,7 +172,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
     args = parser.parse_all(rest[1:])
     if after is not None and not getattr(module, "TAKES_ARGV", False):
         raise UsageError(
-            f"{command} takes no command after --", hint=f"see: edgecron {command} --help"
+            f"edgecron {command} takes no words after --", hint=f"see: edgecron {command} --help"
         )
     args.argv = after
     return module, args
@@ -276,11 +302,11 @@ def _describe_globals(parser: Parser) -> None:
 def _stray_hint(word: str, argv: list[str]) -> str:
     """Guess what a stray word was meant to be: a part of a time, or of a job."""
     if word[:1] == "@" or len(word.split()) > 4:
-        return f"a time is given with an option: --cron {word!r}"
+        return f"--cron {word!r}"
     after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []
     if after and " " not in after[0] and word in after[1:6]:
-        return "the shell took the cron text apart: put it in quotes, as in --cron '0 2 * * *'"
-    return "the command comes last, after --"
+        return "quote the cron text, because the shell splits it: --cron '0 2 * * *'"
+    return f"write the command after --: -- {word}"
 
 
 def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
@@ -288,7 +314,7 @@ def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
     name = word.partition("=")[0].lstrip("-")
     close = suggest(name, by_name, cutoff=_ALIKE)
     hint = f"did you mean {by_name[close]}?" if close else f"see: {prog} --help"
-    raise UsageError(f"option {word!r} is not known", hint=hint)
+    raise UsageError(f"unknown option {word!r}", hint=hint)
 
 
 def refuse_command(command: str) -> NoReturn:
@@ -297,11 +323,17 @@ def refuse_command(command: str) -> NoReturn:
 
     if command[:1] == "-":
         _refuse_option(command, _GLOBALS, prog="edgecron")
-    close = OTHER_WORDS.get(command) or suggest(command, COMMANDS)
+    close = OTHER_WORDS.get(command) or _suggest_command(command)
     hint = f"did you mean {close!r}?" if close else "see: edgecron --help"
     if command in TOPICS:
-        hint = f"it is a topic of help: edgecron help {command}"
-    raise UsageError(f"{command!r} is not a verb of edgecron", hint=hint)
+        hint = f"see: edgecron help {command}"
+    raise UsageError(f"unknown command {command!r}", hint=hint)
+
+
+def _suggest_command(word: str) -> str | None:
+    """Return the command that was probably meant; a risky one only if it surely was."""
+    harmless = [command for command in COMMANDS if command not in _RISKY]
+    return suggest(word, _RISKY, cutoff=_RISKY_ALIKE) or suggest(word, harmless)
 
 
 def refuse_help(word: str) -> NoReturn:
@@ -314,7 +346,7 @@ def refuse_help(word: str) -> NoReturn:
     other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
     close = other or suggest(word, [*COMMANDS, *TOPICS])
     hint = f"did you mean {close!r}?" if close else "see: edgecron help"
-    raise UsageError(f"{word!r} is neither a verb nor a topic of edgecron", hint=hint)
+    raise UsageError(f"unknown command or topic {word!r}", hint=hint)
 
 
 def _show_version() -> NoReturn:

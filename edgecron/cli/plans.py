@@ -83,7 +83,7 @@ def put_kept(cli: Session, name: str, changes: Iterable[FieldChange]) -> None:
     """Say that the database keeps what a change removed from a schedule and may be secret."""
     words = kept_words(changes, forget=cli.command(f"prune --forget {name}"))
     if words is not None:
-        cli.say(f"edgecron: note: {words}")
+        cli.say(f"note: {words}")
 
 
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
@@ -92,7 +92,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     put_kept(cli, schedule.name, changes)
     reverting = reverting_words(schedule)
     if reverting is not None:
-        cli.say(f"edgecron: note: {reverting}")
+        cli.say(f"note: {reverting}")
     if cli.is_json:
         cli.put_json([schedule_object(schedule)])
         return

@@ -49,7 +49,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put(f"removed {schedule.name}; its history stays; restore it: {undo}")
         reverting = reverting_words(schedule)
         if reverting is not None:
-            cli.say(f"edgecron: {reverting}")
+            cli.say(f"note: {reverting}")
     return 0
 
 

@@ -251,7 +251,7 @@ class Session(Output):
         return "auto" if self.config().find("color") is None else str(self.setting("color"))
 
     def show_error(self, error: EdgecronError) -> None:
-        """Print an error as one line on stderr, or as JSON."""
+        """Print an error on stderr, with its hint on a line of its own, or as JSON."""
         if self.is_json:
             self._is_new = False  # The error must be the only JSON on stderr.
         super().show_error(error)

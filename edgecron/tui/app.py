@@ -294,8 +294,7 @@ class Dashboard(DatabaseApp):
         if last is None:
             self.show_notice("the dashboard's engine stopped; running jobs continue")
         else:
-            said = last.removeprefix("edgecron: ")
-            self.show_notice(f"the dashboard's engine stopped: {said}", severity="error")
+            self.show_notice(f"the dashboard's engine stopped: {last}", severity="error")
         self.post_changed()
 
 

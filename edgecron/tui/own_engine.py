@@ -21,7 +21,7 @@ from edgecron.engine.state_folder import owner_of, root_risk_error
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 _MOST_LINES = 200
-_MESSAGE_PREFIX = "edgecron: "  # of messages that are not log lines
+_MESSAGE_PREFIX = "error: "
 _END_S = 5.0  # the wait for its end
 
 
@@ -135,7 +135,7 @@ class OwnEngine:
         if code < 0:
             return f"killed by signal {-code}"
         said = (line for line in reversed(self._lines) if line.startswith(_MESSAGE_PREFIX))
-        return next(said, f"exit code {code}")
+        return next((line.removeprefix(_MESSAGE_PREFIX) for line in said), f"exit code {code}")
 
     def _follow(self) -> int:
         """Read its log until it ends; return its exit code."""

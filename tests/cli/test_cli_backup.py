@@ -98,7 +98,7 @@ def test_a_backup_that_nobody_reads_to_its_end_has_failed(
     said = process.communicate(timeout=BOUND_S)[1]
 
     assert process.returncode == 1
-    assert said == "edgecron: whoever read the backup has gone before its end\n"
+    assert said == "error: whoever read the backup has gone before its end\n"
     assert [path.name for path in database.parent.glob(".edgecron-*")] == []
 
 
@@ -108,8 +108,8 @@ def test_a_backup_without_room_says_so(edgecron: Edgecron, backup: str, tmp_path
 
         assert said.code == 1
         assert said.err == (
-            f"edgecron: the backup can't be written in {folder} (no space left);"
-            " free some space there, or name another place\n"
+            f"error: the backup can't be written in {folder} (no space left)\n"
+            "hint: free some space there, or name another place\n"
         )
         assert list(folder.iterdir()) == []
 

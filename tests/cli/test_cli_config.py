@@ -155,7 +155,7 @@ def test_a_variable_that_is_meant_as_a_setting_is_refused(
     said = edgecron("list")
 
     assert said.code == 2
-    assert f"variable {name} is not known (did you mean {meant}?)" in said.err
+    assert f"variable {name} is not known\nhint: did you mean {meant}?\n" in said.err
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_a_variable_that_is_like_no_setting_is_refused_too(
     within_a_run = edgecron("list")
 
     assert said.code == 2
-    assert (
-        said.err == "edgecron: variable EDGECRON_WOMBAT is not known (see: edgecron config show)\n"
+    assert said.err == (
+        "error: variable EDGECRON_WOMBAT is not known\nhint: see: edgecron config show\n"
     )
     assert within_a_run.code == 0
 
@@ -220,8 +220,8 @@ def test_a_variable_of_a_section_that_no_setting_has_is_refused(
 
     assert said.code == 2
     assert said.err == (
-        "edgecron: variable EDGECRON_LIMITS_BRST is not known"
-        " (did you mean EDGECRON_LIMITS_BURST?)\n"
+        "error: variable EDGECRON_LIMITS_BRST is not known\n"
+        "hint: did you mean EDGECRON_LIMITS_BURST?\n"
     )
 
 
@@ -257,7 +257,7 @@ def test_check_reads_one_file_or_all_that_is_looked_at(
 
     assert good.out == f"{settings.user_path}: all right, 1 setting\n"
     assert bad.code == 2
-    assert f"{other}:2: limits.burts is not known (did you mean limits.burst?)" in bad.err
+    assert f"{other}:2: limits.burts is not known\nhint: did you mean limits.burst?\n" in bad.err
     assert of_a_variable.code == 2
     assert "EDGECRON_LIMITS_OUTPUT is 'much', expected a size" in of_a_variable.err
 
@@ -290,12 +290,12 @@ def test_check_reports_everything_that_is_wrong_with_a_file(
     ] == [True] * 5
     assert all(words in line for line, (_, words) in zip(lines, expected, strict=True))
     assert "(did you mean color?)" in lines[0]
-    assert last == "edgecron: 5 things are wrong"
+    assert last == "error: 5 things are wrong"
     problems = as_json.error["problems"]
     assert [each["line"] for each in problems] == [number for number, _ in expected]
     assert problems[1]["hint"] == "did you mean limits.burst?"
-    assert len(elsewhere.err.splitlines()) == 1
-    assert f"edgecron: {path}:1: colour is not known" in elsewhere.err
+    assert elsewhere.is_plain_error
+    assert f"error: {path}:1: colour is not known" in elsewhere.err
     assert f"5 things are wrong; for all: edgecron config check {path}" in elsewhere.err
 
 

@@ -210,8 +210,8 @@ def test_what_lies_in_the_place_of_a_file_of_sqlite_is_named_and_not_written(
 
     for one in said:
         assert (one.code, one.out) == (5, "")
-        assert f"{beside} is {kind} (" in one.err
-        assert one.err.count("\n") == 1
+        assert f"{beside} is {kind}\n" in one.err
+        assert one.is_plain_error
     assert doctor.code == 5
     assert precious.read_bytes() == b"precious"
     assert damaged.read_bytes() == content
@@ -255,12 +255,14 @@ def test_a_device_is_no_database(edgecron: Edgecron, place: str) -> None:
     for verb in FEW:
         said = edgecron("--db", place, *verb)
         assert (said.code, said.out) == (5, "")
-        assert "is not a regular file, but a device (name another file" in said.err
+        assert "is not a regular file, but a device\nhint: name another file" in said.err
 
 
 def assert_clear(said: Said, path: Path) -> None:
-    """One line in the end, of this database, with what to do next."""
+    """One error in the end, of this database, with what to do next."""
     assert "Traceback" not in said.err
-    [line] = [line for line in said.err.splitlines() if line.startswith("edgecron: ")]
-    assert str(path) in line
-    assert "restore" in line
+    lines = said.err.splitlines()
+    [error] = [line for line in lines if line.startswith("error: ")]
+    [hint] = [line for line in lines if line.startswith("hint: ")]
+    assert str(path) in error
+    assert "restore" in hint

@@ -74,7 +74,7 @@ def test_one_bad_line_keeps_everything_out(
     assert said.code == 2
     assert said.err.splitlines()[0].startswith("line 7: ")
     assert "line 9: " in said.err
-    assert said.err.splitlines()[-1].startswith("edgecron: nothing is imported")
+    assert said.err.splitlines()[-1].startswith("error: nothing is imported")
     assert "\x1b" not in said.err
     assert not database.exists()
     assert "moved to edgecron" not in crontab.read_text()
@@ -183,7 +183,7 @@ def test_a_system_crontab_of_another_place_is_refused_with_what_to_add(
 
     assert said.code == both.code == 2
     assert "--system" in said.err
-    assert "not allowed with" in both.err
+    assert "--user-format and --system are both given" in both.err
     assert not database.exists()
     assert edgecron("import", "crontab", str(file), "--user-format").code == 0
     [schedule] = edgecron("list", "--json").json
@@ -216,7 +216,7 @@ def test_one_line_is_spoken_of_as_one(edgecron: Edgecron, tmp_path: Path) -> Non
 def test_a_folder_is_refused_in_words(edgecron: Edgecron, tmp_path: Path) -> None:
     said = edgecron("import", "crontab", str(tmp_path))
 
-    assert said.err == f"edgecron: file {str(tmp_path)!r} can't be read: is a directory\n"
+    assert said.err == f"error: file {str(tmp_path)!r} can't be read: is a directory\n"
 
 
 def listed(edgecron: Edgecron) -> dict[str, dict[str, object]]:

@@ -89,7 +89,7 @@ def test_the_end_of_stdin_and_words_of_parting_leave_it(environment: dict[str, s
 def test_what_is_wrong_is_told_and_nothing_ends(environment: dict[str, str], backup: str) -> None:
     shown = sit(environment, "lst", 'logs "', "logs 99", "daemon", "tui", "", "show backup")
 
-    assert "'lst' is not a verb" in shown
+    assert "unknown command 'lst'" in shown
     assert "no closing quotation" in shown
     assert "there is no run 99" in shown
     assert "daemon can't be had here" in shown

@@ -110,8 +110,8 @@ def test_a_run_by_hand_is_queued_with_who_runs_it(edgecron: Edgecron) -> None:
     poll, sweep = edgecron("run", "poll"), edgecron("run", "sweep")
 
     assert (poll.code, sweep.code) == (0, 0)
-    assert poll.err == f"edgecron: warning: {ABSENT}\n"
-    assert timeless(sweep.err) == f"edgecron: warning: {SINCE}; {REMEDY}\n"
+    assert poll.err == f"warning: {ABSENT}\n"
+    assert timeless(sweep.err) == f"warning: {SINCE}; {REMEDY}\n"
     assert GONE in edgecron("run", "sweep").err  # skipped behind the first one
     assert "nobody runs it: its program declares it no more" in edgecron("show", "sweep").out
 
@@ -121,7 +121,7 @@ def test_nobody_waits_for_a_run_that_nobody_begins(edgecron: Edgecron) -> None:
 
     assert (poll.code, sweep.code) == (125, 125)
     assert "it is run by the program 'plant', which is not at work" in poll.err
-    assert sweep.err == f"edgecron: {GONE} ({REMEDY})\n"
+    assert sweep.err == f"error: {GONE}\nhint: {REMEDY}\n"
     assert edgecron("history", "--json").json == []
 
 
@@ -142,11 +142,11 @@ def test_what_nobody_runs_has_no_next_time_to_move(edgecron: Edgecron) -> None:
     said = edgecron("reschedule", "sweep", "in 20m")
 
     assert said.code == 1
-    assert "no next time to move: nobody runs it (remove it: edgecron rm sweep)" in said.err
+    assert "no next time to move: nobody runs it\nhint: remove it: edgecron rm sweep" in said.err
 
 
 def test_a_change_by_hand_says_that_the_code_takes_it_back(edgecron: Edgecron) -> None:
-    note = "edgecron: note: the program 'plant' brings this back to what its code says"
+    note = "note: the program 'plant' brings this back to what its code says"
 
     assert note in edgecron("edit", "poll", "--every", "10m").err
     assert "note" not in edgecron("edit", "sweep", "--every", "10m").err
@@ -181,7 +181,7 @@ def test_where_another_version_is_at_work_it_is_told_that_one_is_missing(
         queued, why = edgecron("run", "poll"), edgecron("why", "poll")
         waited, doctor = edgecron("run", "poll", "--wait"), edgecron("doctor", "--json").json
 
-    assert queued.err == f"edgecron: warning: the program 'plant' is at work in {missing}\n"
+    assert queued.err == f"warning: the program 'plant' is at work in {missing}\n"
     assert missing in " ".join(why.out.split())
     assert (waited.code, "at work in a version without it" in waited.err) == (125, True)
     [told] = [one for one in doctor if missing in one["message"]]

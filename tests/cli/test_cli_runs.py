@@ -280,7 +280,7 @@ def test_a_schedule_that_was_removed_before_it_ran_has_no_output(
     said = edgecron("logs", backup)
 
     assert said.code == 3
-    assert "was removed before it ran (see: edgecron history backup)" in said.err
+    assert "was removed before it ran\nhint: see: edgecron history backup\n" in said.err
     assert "edgecron run" not in said.err
 
 

@@ -69,7 +69,7 @@ def test_who_counts_on_a_stalled_engine_is_warned(
 
     assert said.code == 0
     assert said.err == (
-        f"edgecron: warning: the only engine, pid {stopped.process.pid}, is stalled: it is"
+        f"warning: the only engine, pid {stopped.process.pid}, is stalled: it is"
         " stopped (SIGSTOP or Ctrl-Z); nothing will be run yet; see: edgecron doctor\n"
     )
 

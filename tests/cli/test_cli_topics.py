@@ -45,9 +45,7 @@ def test_what_is_not_known_gets_a_suggestion(edgecron: Edgecron, word: str, mean
     said = edgecron("help", word)
 
     assert said.code == 2
-    assert f"{word!r} is neither a verb nor a topic of edgecron (did you mean {meant!r}?)" in (
-        said.err
-    )
+    assert f"unknown command or topic {word!r}\nhint: did you mean {meant!r}?" in (said.err)
 
 
 def test_a_topic_in_the_place_of_a_verb_is_told_where_it_is(edgecron: Edgecron) -> None:

@@ -371,7 +371,7 @@ def test_what_is_wrong_with_the_command_line_is_an_error_of_our_own(
     code, out, err = end_of(program(place, *words))
 
     assert (code, out) == (125, b"")
-    assert err.startswith("edgecron: ")
+    assert err.startswith("error: ")
 
 
 def test_a_callable_of_a_program_that_is_not_here_is_not_queued(place: Place) -> None:

@@ -17,6 +17,12 @@ class Said:
     err: str
 
     @property
+    def is_plain_error(self) -> bool:
+        """Whether stderr is one error, with at most one hint on a line of its own."""
+        error, *hints = self.err.splitlines()
+        return error.startswith("error: ") and [one[:6] for one in hints] in ([], ["hint: "])
+
+    @property
     def json(self) -> Any:
         return json.loads(self.out)
 

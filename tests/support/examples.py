@@ -45,9 +45,9 @@ _BOUND_S = 60.0
 # What sets up a clone of the repository, installs it or tests it: `.ci/run` does so.
 _OF_THE_CLONE = ("python3 -m venv", ".venv/bin/", "packaging/", "pipx ", "uv ", "pip ")
 # Said wherever nothing is at work; no text repeats it each time.
-_NO_ENGINE = "edgecron: warning: no engine is running"
+_NO_ENGINE = "warning: no engine is running"
 # The reader's zone is set by TZ here, and the machine that runs the tests has its own.
-_OTHER_ZONE = "edgecron: warning: local time is that of"
+_OTHER_ZONE = "warning: local time is that of"
 _INSTANT = re.compile(
     r"\b((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?Z?"
     r"( [+-]\d{4}\b)?|\b\d\d:\d\d:\d\d\b|\b[A-Z][a-z][a-z] \d\d \d\d:\d\d\b"

@@ -135,7 +135,7 @@ def test_an_early_failure_is_told_with_the_last_that_it_said(database: Path) -> 
 
     assert told is not None
     assert "edgecron.db" in told
-    assert told.startswith("edgecron: ")
+    assert told.startswith("database ")
 
 
 def test_an_engine_that_is_ended_by_others_is_told_of(database: Path) -> None:
