@@ -60,7 +60,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _find(cli: Session, names: list[str]) -> list[Definition]:
-    client = cli.find_reader(is_needed=True)
+    client = cli.reader()
     assert client is not None
     if names:
         return [client.schedule(name).definition for name in dict.fromkeys(names)]

@@ -23,7 +23,6 @@ from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_choice, read_count, read_run_number
 from edgecron.model.choices import Cause, Status
-from edgecron.model.listing import RunPage
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import note_words, status_words
 from edgecron.views.run_words import is_planned_earlier
@@ -56,27 +55,24 @@ def run(cli: Session, args: Namespace) -> int:
     statuses = tuple(read_choice(text, Status, what="--status") for text in args.status or ())
     causes = tuple(read_choice(text, Cause, what="--cause") for text in args.cause or ())
     before_id = None if args.before is None else read_run_number(args.before, what="--before")
-    client = cli.find_client(is_needed=args.name is not None)
-    executions, unreadable = RunPage([], [])
-    has_older = False
-    if client is not None:
-        executions, unreadable = client.history_page(
-            args.name,
-            statuses=statuses,
-            causes=causes,
-            before_id=before_id,
-            limit=limit + 1,
-            with_former=True,
-        )
-        has_older = len(executions) > limit
-        if has_older:  # The next page shows the rest, and names what is unreadable among it.
-            del executions[limit:]
-            unreadable = [run_id for run_id in unreadable if run_id > executions[-1].id]
-        if args.name is not None:
-            say_removed(cli, client, args.name)
+    client = cli.reading_client()
+    executions, unreadable = client.history_page(
+        args.name,
+        statuses=statuses,
+        causes=causes,
+        before_id=before_id,
+        limit=limit + 1,
+        with_former=True,
+    )
+    has_older = len(executions) > limit
+    if has_older:  # The next page shows the rest, and names what is unreadable among it.
+        del executions[limit:]
+        unreadable = [run_id for run_id in unreadable if run_id > executions[-1].id]
+    if args.name is not None:
+        say_removed(cli, client, args.name)
     if cli.is_json:
         cli.put_json(execution_object(execution) for execution in executions)
-    elif client is not None and executions:
+    elif executions:
         _put_by_schedule(cli, client, executions, name=args.name)
         if has_older:
             cli.say(f"older ones: --before {executions[-1].id}")
@@ -84,7 +80,7 @@ def run(cli: Session, args: Namespace) -> int:
             _say_pruned(cli, client, args.name)
     elif unreadable:
         pass  # The warning below names them.
-    elif client is not None and (args.name is not None or client.count_schedules()[0]):
+    elif args.name is not None or client.count_schedules()[0]:
         is_any = not statuses and not causes and before_id is None
         cli.say("no runs yet" if is_any else "no such runs")
     else:

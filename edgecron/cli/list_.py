@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
 from edgecron.cli.screen import STATUS_STYLES
-from edgecron.cli.session import Session
+from edgecron.cli.session import FIRST_SCHEDULE, Session
 from edgecron.formats.option_texts import read_count
 from edgecron.model.listing import Choice, Idle, SchedulePage, find_idle
 from edgecron.views.json_objects import schedule_object
@@ -36,7 +36,6 @@ USAGE = (
     "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME] [--json]"
 )
 PAGE = 50  # lines of a list on a terminal
-_EXAMPLE = 'add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -174,10 +173,10 @@ def say_more(cli: Session, words: list[str], *, after: str, limit: str | None) -
 
 
 def say_empty(cli: Session) -> None:
-    """Say that there are no schedules, and how to make one."""
+    """Say that there are no schedules, and how to add one."""
     client = cli.client()
     cli.say(f"no schedules yet in {client.place}")
-    cli.say(f"make one: {cli.command(_EXAMPLE)}")
+    cli.say(f"add one: {cli.command(FIRST_SCHEDULE)}")
 
 
 def _put_table(cli: Session, client: Reader, standings: list[Standing]) -> None:

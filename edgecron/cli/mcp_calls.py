@@ -164,8 +164,8 @@ class ToolSession(Session):
         # Never make a database: an assistant does not choose its path.
         return self._outer.client(must_exist=True)
 
-    def find_client(self, *, is_needed: bool = False) -> Client | None:
-        return self._outer.find_client(is_needed=is_needed)
+    def reading_client(self) -> Client:
+        return self._outer.reading_client()
 
     def close(self) -> None:
         """Do nothing: the outer session closes the database."""

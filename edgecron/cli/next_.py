@@ -33,13 +33,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
-    client = cli.find_reader(is_needed=args.name is not None)
-    fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
+    client = cli.reader()
+    fires = list(islice(client.next_fires(args.name), limit))
     if cli.is_json:
         cli.put_json(fire_object(fire) for fire in fires)
-    elif client is not None and fires:
+    elif fires:
         _put_table(cli, client, fires)
-    elif client is not None and client.count_schedules()[0]:
+    elif client.count_schedules()[0]:
         _say_nothing_to_come(cli, client, args.name)
     else:
         say_empty(cli)

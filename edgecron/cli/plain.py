@@ -180,9 +180,7 @@ class PlainDashboard:
     def _put_failures(self) -> None:
         """Show the failures before the last one, which the status shows."""
         try:
-            client = self._cli.find_client()
-            if client is None:
-                return
+            client = self._cli.reading_client()
             statuses = (Status.FAILED, Status.INTERRUPTED)
             for run in client.history(statuses=statuses, limit=_MOST_FAILURES)[1:]:
                 when = distance(run.finished_at or run.plan_at, client.now())

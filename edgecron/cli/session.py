@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
 
 
+FIRST_SCHEDULE = 'add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
 OWN_ERROR = 125  # of `run --wait`: every other exit code is the job's
 
 
@@ -172,15 +173,8 @@ class Session(Output):
         assert isinstance(client, LocalClient)
         return client
 
-    def find_client(self, *, is_needed: bool = False) -> Client | None:
-        """Open the database for commands that only read; None before the first `add`.
-
-        Raises NotFound if the missing file was named (by --db, a variable or a file), or if it
-        `is_needed`, because a schedule in it was named.
-        """
-        is_named = is_needed or self.config().find("database") is not None
-        if not is_named and not self.has_database():
-            return None
+    def reading_client(self) -> Client:
+        """Open the database for a command that only reads. Raises NotFound if it is missing."""
         client = self.client(must_exist=True)
         if self.remote_url() is None:
             # Record the end of runs whose engine and supervisor are gone. If that can't be
@@ -189,8 +183,16 @@ class Session(Output):
                 client.take_over()
         return client
 
-    def find_reader(self, *, is_needed: bool = False) -> Reader | None:
-        """Open the database for a command that only reads schedules; see `find_client`.
+    def find_reader(self) -> Reader | None:
+        """Open the database as `reader` does; None on a first use.
+
+        On a first use, the user's own database does not exist, and no other one was named.
+        """
+        is_named = self.config().find("database") is not None
+        return self.reader() if is_named or self.has_database() else None
+
+    def reader(self) -> Reader:
+        """Open the database for a command that only reads schedules; see `reading_client`.
 
         While no run is active, it loads no code that writes: a third of the time of `list`.
         """
@@ -199,12 +201,12 @@ class Session(Output):
 
             self._reader = LocalReader(self.database_path(), must_exist=True)
             self._tell_long_waits()
-            # An active run might have an end to record, and `find_client` reports each error.
+            # An active run might have an end to record, and `reading_client` reports each error.
             with suppress(EdgecronError):
                 if not any(self._reader.active_counts().values()):
                     use_zone_of_engines(self._reader.local_zone())
                     return self._reader
-        return self.find_client(is_needed=is_needed)
+        return self.reading_client()
 
     def has_database(self) -> bool:
         """Return whether the database exists; a server of another machine counts as one.
@@ -219,11 +221,11 @@ class Session(Output):
     def _no_database(self) -> EdgecronError:
         path, given = self.database_path(), self.config().find("database")
         what = "is an empty file" if is_there(path) else "does not exist"
-        if given is None:
-            return NotFound(f"database {path} {what}", hint="edgecron add makes it")
+        origin = "the default path" if given is None else f"named by {given.origin}"
+        check = "" if given is None else "check the path, or "
         return NotFound(
-            f"database {path} {what} (named by {given.origin})",
-            hint=f"check the path; to make it: edgecron --db {path} add",
+            f"database {path} {what} ({origin})",
+            hint=f"{check}add a first schedule: {self.command(FIRST_SCHEDULE)}",
         )
 
     def check_folder(self) -> None:

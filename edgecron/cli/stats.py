@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import InvalidTime, NotFound, Unreadable, UsageError
 from edgecron.base.units import format_instant, parse_duration_ms
 from edgecron.base.values import replace
-from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_empty, say_more
+from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
 from edgecron.model.choices import Status
 from edgecron.triggers import parse_when
@@ -65,13 +65,7 @@ def run(cli: Session, args: Namespace) -> int:
             f"-n and --after are for several schedules, and {args.name!r} is one",
             hint="leave them out, or leave out the name",
         )
-    client = cli.find_client(is_needed=args.name is not None)
-    if client is None:
-        if cli.is_json:
-            cli.put_json([])
-        else:
-            say_empty(cli)
-        return 0
+    client = cli.reading_client()
     client.take_over()
     found = client.tallies(
         args.name,

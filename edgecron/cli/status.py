@@ -47,14 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    client = cli.find_client()
-    if cli.is_json and client is None:
-        cli.put_json([{**_ABSENT, "database": str(cli.database_path())}])
-    elif cli.is_json and client is not None:
+    client = cli.reading_client()
+    if cli.is_json:
         cli.put_json([_object(client)])
-    elif client is None:
-        cli.put(f"database  {cli.database_path()}, which does not exist yet")
-        cli.say("edgecron add makes it; to see it work: edgecron demo")
     else:
         _put(cli, client)
     return 0
@@ -242,17 +237,6 @@ def _object(client: Client) -> dict[str, Any]:
         "next": None if fire is None else fire_object(fire),
         "last_failure": None if failure is None else execution_object(failure),
     }
-
-
-# What `status` says of a database that does not exist yet.
-_ABSENT: dict[str, Any] = {
-    "database": None,
-    "exists": False,
-    **dict.fromkeys(("size_bytes", "schedules", "broken", "vanished", "running", "queued"), 0),
-    **{key: [] for key in ("engines", "copies", "runs", "waiting")},
-    **dict.fromkeys(("clock_trusted", "clock_set_at", "clock_set_by_s", "late_places")),
-    **dict.fromkeys(("disk_problem", "next", "last_failure")),
-}
 
 
 def _engine_object(state: EngineState) -> dict[str, Any]:

@@ -328,12 +328,14 @@ def test_the_first_use_says_how_to_add_a_schedule(
     monkeypatch.setenv("XDG_DATA_HOME", str(home))
     monkeypatch.setattr("edgecron.base.paths.is_root", lambda: False)  # Root's is not in a home.
 
-    for command in ("list", "history", "next", "stats"):
-        said = edgecron(command)
-        assert (said.code, said.out) == (0, "")
-        assert "add backup" in said.err
-        assert edgecron(command, "--json").json == []
-    assert edgecron("show", "job").code == 3
+    first = edgecron("list")
+    assert (first.code, first.out) == (0, "")
+    assert "edgecron add backup --cron" in first.err
+    assert edgecron("list", "--json").json == []
+    for command in ("history", "next", "stats", "status", "show job"):
+        said = edgecron(*command.split())
+        assert (said.code, said.out) == (3, "")
+        assert "edgecron.db does not exist (the default path)\nhint: add a first" in said.err
     assert not home.exists()
 
 
