@@ -106,20 +106,20 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("show")
-    verbs.add_parser("notes")
-    verbs.add_parser("check").add_argument("--tag")
-    verbs.add_parser("prepare").add_argument("version")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("show")
+    commands.add_parser("notes")
+    commands.add_parser("check").add_argument("--tag")
+    commands.add_parser("prepare").add_argument("version")
     chosen = parser.parse_args(arguments)
     module, history = ROOT / "edgecron" / "__init__.py", ROOT / "CHANGELOG.md"
     source, changelog = module.read_text(encoding="utf-8"), history.read_text(encoding="utf-8")
     try:
-        if chosen.verb == "show":
+        if chosen.command == "show":
             print(read_literal(source, "__version__"))
-        elif chosen.verb == "notes":
+        elif chosen.command == "notes":
             print(check(source, changelog, tag=None).text)
-        elif chosen.verb == "check":
+        elif chosen.command == "check":
             check(source, changelog, tag=chosen.tag)
         else:
             today = datetime.now(UTC).date()

@@ -80,10 +80,10 @@ def test_what_a_topic_says_was_measured_stands_in_the_table_of_the_readme() -> N
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_command_that_a_text_names_has_a_verb_and_options_that_there_are(name: str) -> None:
-    grammar = {verb.name: verb for verb in read_grammar()}
+    grammar = {command.name: command for command in read_grammar()}
     options = {
-        verb: {word for option in grammar[verb].options for word in option.names}
-        for verb in grammar
+        command: {word for option in grammar[command].options for word in option.names}
+        for command in grammar
     }
     globals_ = {
         name for option in grammar["list"].options if option.is_global for name in option.names
@@ -91,10 +91,10 @@ def test_each_command_that_a_text_names_has_a_verb_and_options_that_there_are(na
 
     for line in _NAMED.findall(TEXTS[name]):
         words = line.partition(" -- ")[0].split()
-        verb = next((word for word in words if word in (*grammar, "help")), None)
-        known = {"--man", "--version", *globals_, *options.get(verb or "", ())}
+        command = next((word for word in words if word in (*grammar, "help")), None)
+        known = {"--man", "--version", *globals_, *options.get(command or "", ())}
         named = {word.partition("=")[0] for word in words if word.startswith("--")}
-        assert verb is not None or named or words[0].isupper(), line
+        assert command is not None or named or words[0].isupper(), line
         assert named <= known, line
-        if verb == "help" and words[-1].islower():
+        if command == "help" and words[-1].islower():
             assert words[-1] in {*TOPICS, *grammar, "help", "--man"}, line

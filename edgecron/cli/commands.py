@@ -69,7 +69,7 @@ OTHER_WORDS = {
 }  # fmt: skip
 
 
-USAGE = "edgecron [--db PATH] [--json] [--color WHEN] [--config PATH] VERB ..."
+USAGE = "edgecron [--db PATH] [--json] [--color WHEN] [--config PATH] COMMAND ..."
 EVERYDAY = """\
 edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
 edgecron daemon                 run what is due, in the foreground

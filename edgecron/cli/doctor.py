@@ -199,8 +199,8 @@ def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     cli.say(f"engine pid {pid} is stalled: {state.why}")
     cli.say("Its process gets KILL; where it is a program that embeds edgecron, all of that ends.")
     if count:
-        verb = "goes" if count == 1 else "go"
-        cli.say(f"{count_words(count, 'run')} of it {verb} on under its supervisor.")
+        goes = "goes" if count == 1 else "go"
+        cli.say(f"{count_words(count, 'run')} of it {goes} on under its supervisor.")
     return cli.ask(f"end pid {pid}?")
 
 
@@ -210,8 +210,8 @@ def _put_taken(cli: Session, done: TakenOver) -> None:
     if done.queued_again:
         cli.put(f"{count_words(len(done.queued_again), 'run')} never started, and queued again")
     if done.going_on:
-        verb = "goes" if len(done.going_on) == 1 else "go"
-        runs = f"{count_words(len(done.going_on), 'run')} {verb} on under its supervisor"
+        goes = "goes" if len(done.going_on) == 1 else "go"
+        runs = f"{count_words(len(done.going_on), 'run')} {goes} on under its supervisor"
         if done.engine_pids:
             cli.put(f"{runs}; engine pid {done.engine_pids[0]} takes over")
         else:

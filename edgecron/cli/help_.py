@@ -25,7 +25,7 @@ _NO_PAGERS = ("cat", "")
 class _Entry(NamedTuple):
     """What there is help on."""
 
-    kind: str  # verb (a command), topic or manual
+    kind: str  # command, topic or manual
     name: str
     summary: str
 
@@ -37,7 +37,7 @@ def show_help(cli: Session, words: list[str]) -> int:
         return 0
     named = [word for word in words if word not in ("-h", "--help", _NO_PAGER)]
     if len(named) > 1:
-        raise UsageError(f"help is of one verb or topic, not of {' '.join(named)!r}")
+        raise UsageError(f"help covers one command or topic, not {' '.join(named)!r}")
     if not named:
         if cli.is_json:
             cli.put_json(entry._asdict() for entry in _entries())
@@ -55,7 +55,7 @@ def show_help(cli: Session, words: list[str]) -> int:
 
 def _entries() -> list[_Entry]:
     """Return commands, then topics, in the order of help."""
-    commands = [_Entry("verb", name, command.summary) for name, command in COMMANDS.items()]
+    commands = [_Entry("command", name, command.summary) for name, command in COMMANDS.items()]
     return commands + [_Entry("topic", name, summary) for name, summary in TOPICS.items()]
 
 
@@ -88,7 +88,7 @@ def _has_paged(cli: Session, text: str) -> bool:
 
 def _text(cli: Session, entry: _Entry) -> str:
     """Return the help of a command or topic; for JSON a topic stays Markdown."""
-    if entry.kind == "verb":
+    if entry.kind == "command":
         return parser_of(entry.name)[1].format_help().rstrip("\n")
 
     markdown = read_topic(entry.name)
@@ -114,7 +114,7 @@ def _overview() -> str:
     codes = [f"{code} {meaning}" for code, meaning in EXIT_CODES.items()]
     lines += [
         "",
-        "edgecron help VERB or help TOPIC tells more, in $PAGER unless with --no-pager;",
+        "edgecron help COMMAND or help TOPIC shows more, in $PAGER unless with --no-pager;",
         "help --man prints the manual page.",
         f"exit codes: {', '.join(codes[:4])},",
         f"            {', '.join(codes[4:])}",

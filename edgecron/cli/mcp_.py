@@ -5,7 +5,7 @@
     claude mcp add edgecron -- edgecron --db /srv/edgecron.db mcp
 
 An assistant starts this, and asks it: list, show, next, history, logs, why, status, stats, doctor
-and check are the verbs of that name. It can change nothing. With --allow-changes there are run,
+and check are the commands of that name. It can change nothing. With --allow-changes there are run,
 pause, resume, reschedule, cancel, add, edit and rm, too: whoever may use them can run any command
 as the user of the engine. Values of environment, payload and stdin are shown as *** unless you give
 --reveal. What jobs print is bounded, cleaned and marked as the data of strangers.

@@ -38,8 +38,9 @@ _ELSEWHERE = {
 }
 _HELP = """\
 list, next, history, logs 41, run NAME, pause NAME and so on
-            every verb, as on the command line
-help verbs  all of them; help VERB tells of one
+            every command, as on the command line
+help commands
+            all of them; help COMMAND shows one
 status      how it stands
 news        tell of runs that start and end, or no more
 engine      run an engine from here, or stop it
@@ -110,7 +111,7 @@ class PlainDashboard:
                 return False
             case ["help"]:
                 self._cli.put(_HELP)
-            case ["help", "verbs"]:
+            case ["help", "commands"]:
                 self._do(["help", "--no-pager"])
             case ["help", *rest]:
                 self._do(["help", "--no-pager", *rest])

@@ -139,9 +139,9 @@ def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
     if done.skipped:
         lines.append(f"what was missed since is left out, of {_names(done.skipped)}")
     if done.due:
-        verb = "is" if len(done.due) == 1 else "are"
+        are = "is" if len(done.due) == 1 else "are"
         lines.append(
-            f"{count_words(len(done.due), 'schedule')} {verb} due since the backup was made,"
+            f"{count_words(len(done.due), 'schedule')} {are} due since the backup was made,"
             f" and the catch-up of each decides: {_names(done.due)}"
         )
     return lines

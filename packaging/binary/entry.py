@@ -1,6 +1,6 @@
 """What runs in the single binary: the command line, and the processes that it starts of itself.
 
-The words below are no verbs, and nobody types them: the first is the launcher's, which tries a
+The words below are no commands, and nobody types them: the first is the launcher's, which tries a
 program before it is used, the second is an engine's.
 """
 

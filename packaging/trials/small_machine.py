@@ -3,7 +3,7 @@
     sudo python3 packaging/trials/small_machine.py [--minutes 5] -- "$(which edgecron)"
 
 What stands after `--` is the program as people call it: that of a wheel, or the single binary. It
-runs as it does for them: a daemon with its supervisor, the dashboard on a terminal, verbs beside
+runs as it does for them: a daemon with its supervisor, the dashboard on a terminal, commands beside
 it, about twenty jobs a minute. Backups and `prune` run meanwhile, a job eats all memory there is,
 and the disk is full for a while. Prints a table, and exits with 1 where something was not as it
 should be. The limits are those of a cgroup, which takes root; see smallbox.py for what that is not.
@@ -58,7 +58,7 @@ class Machine:
     took_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def call(self, *words: str, is_timed: bool = False) -> subprocess.CompletedProcess[str]:
-        """A verb, from a process of its own in the box."""
+        """A command, from a process of its own in the box."""
         began = time.monotonic()
         done = subprocess.run(
             [*self.program, "--db", str(self.database), *words],
@@ -125,7 +125,7 @@ def _story(machine: Machine, *, minutes: float, has_disk: bool) -> Iterator[tupl
             share = spent[name] / (minutes * 60)
             yield f"processor time of {_WORDS[name]}", f"{share:.2%} of the core"
         yield from _run_lines(machine)
-        yield from _verb_lines(machine)
+        yield from _command_lines(machine)
         yield "a job that eats all memory", _eat(machine, engine, watched["watchers"])
         full_s = min(30.0, minutes * 60)
         yield "a full disk", _fill(machine, full_s) if has_disk else "not tried: none could be made"
@@ -235,7 +235,7 @@ def _memory_lines(machine: Machine) -> Iterator[tuple[str, str]]:
         yield "memory", machine.box.limit_words
     else:
         held = f"{machine.peaks['held'] / 1e6:.0f} MB"
-        yield "memory that all of it held at most, jobs and verbs included", held
+        yield "memory that all of it held at most, jobs and commands included", held
     for name, words in _WORDS.items():
         yield f"memory of {words} at most (PSS)", f"{machine.peaks[name] / 1e6:.0f} MB"
 
@@ -260,9 +260,9 @@ def _run_lines(machine: Machine) -> Iterator[tuple[str, str]]:
     yield "from due to started", words
 
 
-def _verb_lines(machine: Machine) -> Iterator[tuple[str, str]]:
-    for verb, took in sorted(machine.took_ms.items()):
-        yield f"`{verb}` beside all that", f"{statistics.median(took):.0f} ms"
+def _command_lines(machine: Machine) -> Iterator[tuple[str, str]]:
+    for command, took in sorted(machine.took_ms.items()):
+        yield f"`{command}` beside all that", f"{statistics.median(took):.0f} ms"
 
 
 def _eat(machine: Machine, engine: int, beside: list[int]) -> str:

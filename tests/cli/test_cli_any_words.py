@@ -1,6 +1,6 @@
 """Whatever the words, the command line answers: a known exit code, harmless text, no traceback.
 
-The words are its own verbs and options, with values that fit, values that do not, and letters of
+The words are its own commands and options, with values that fit, values that do not, and letters of
 them cut, doubled and exchanged. The long form: pytest -m slow tests/cli/test_cli_any_words.py
 """
 
@@ -61,25 +61,25 @@ _UNSAFE = re.compile(r"[^\n\t -~\xa1-\U0010ffff]")
 
 @lru_cache(maxsize=1)
 def switches() -> dict[str, list[tuple[str, bool]]]:
-    """The options of each verb, and whether they take a value."""
+    """The options of each command, and whether they take a value."""
     return {
-        verb.name: [
-            (name, option.value is not None) for option in verb.options for name in option.names
+        command.name: [
+            (name, option.value is not None) for option in command.options for name in option.names
         ]
-        for verb in read_grammar()
+        for command in read_grammar()
     }
 
 
 @st.composite
 def command_lines(draw: st.DrawFn) -> list[str]:
-    verb = draw(st.sampled_from(sorted(switches())))
-    words = [verb]
+    command = draw(st.sampled_from(sorted(switches())))
+    words = [command]
     if draw(st.booleans()):
         words.append(draw(st.sampled_from(["backup", "x", "schedules.toml", "crontab"])))
     for _ in range(draw(st.integers(0, 5))):
         is_option = draw(st.integers(0, 2)) > 0
-        if switches()[verb] and is_option:
-            option, has_value = draw(st.sampled_from(switches()[verb]))
+        if switches()[command] and is_option:
+            option, has_value = draw(st.sampled_from(switches()[command]))
             value = draw(VALUES) if has_value else ""
             is_joined = has_value and draw(st.booleans())
             words += [f"{option}={value}"] if is_joined else [option, value][: 1 + has_value]

@@ -173,13 +173,13 @@ def ask(edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 
 def test_every_option_and_choice_of_the_parsers_is_offered(ask: Ask) -> None:
-    for verb in read_grammar():
-        offered = {line.partition(" ")[0] for line in ask(verb.name, "-").out.splitlines()}
-        assert {name for option in verb.options for name in option.names} <= offered
-        for option in verb.options:
+    for command in read_grammar():
+        offered = {line.partition(" ")[0] for line in ask(command.name, "-").out.splitlines()}
+        assert {name for option in command.options for name in option.names} <= offered
+        for option in command.options:
             choices = option.value.choices if option.value is not None else ()
             if choices:
-                words = (verb.name, option.names[-1], "")
+                words = (command.name, option.names[-1], "")
                 assert set(choices) <= set(ask(*words).out.split())
 
 

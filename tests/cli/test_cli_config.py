@@ -77,9 +77,9 @@ def test_config_alone_shows(edgecron: Edgecron, settings: Settings) -> None:
 
 
 @pytest.mark.skipif(system_config_path().exists(), reason="this machine has a file")
-@pytest.mark.parametrize("verb", ["list", "status"])
+@pytest.mark.parametrize("command", ["list", "status"])
 def test_without_a_file_nothing_is_imported_to_read_one(
-    database: Path, backup: str, tmp_path: Path, verb: str
+    database: Path, backup: str, tmp_path: Path, command: str
 ) -> None:
     script = (
         "import sys; from edgecron.cli import run; code = run(sys.argv[1:]);"
@@ -88,7 +88,7 @@ def test_without_a_file_nothing_is_imported_to_read_one(
     places = {"HOME": str(tmp_path), "EDGECRON_DB": str(database), "EDGECRON_CONFIG": ""}
 
     shown = subprocess.run(
-        [sys.executable, "-c", script, verb, "--json"],
+        [sys.executable, "-c", script, command, "--json"],
         env={**os.environ, **places},
         capture_output=True,
         text=True,
@@ -210,13 +210,13 @@ def test_a_variable_that_is_like_no_setting_is_refused_too(
     assert within_a_run.code == 0
 
 
-@pytest.mark.parametrize("verb", ["list", "config"])
+@pytest.mark.parametrize("command", ["list", "config"])
 def test_a_variable_of_a_section_that_no_setting_has_is_refused(
-    edgecron: Edgecron, settings: Settings, verb: str
+    edgecron: Edgecron, settings: Settings, command: str
 ) -> None:
     settings.set("EDGECRON_LIMITS_BRST", "3")
 
-    said = edgecron(verb)
+    said = edgecron(command)
 
     assert said.code == 2
     assert said.err == (
@@ -378,7 +378,7 @@ def test_a_named_file_that_is_not_there_is_refused(
     assert "--config needs a value" in without.err
 
 
-def test_the_database_of_a_file_is_that_of_every_verb(
+def test_the_database_of_a_file_is_that_of_every_command(
     edgecron: Edgecron, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("EDGECRON_DB")

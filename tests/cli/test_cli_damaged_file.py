@@ -34,7 +34,7 @@ COMMANDS = [
     ("backfill", "job-1", "1970-01-02", "1970-01-03", "--yes"), ("daemon",),
     ("doctor", "--trust-clock"), ("doctor", "--take-over", "4711", "--yes"),
 ]  # fmt: skip
-FEW = [verb for verb in COMMANDS if verb[0] in ("list", "run", "daemon")]
+FEW = [command for command in COMMANDS if command[0] in ("list", "run", "daemon")]
 # What these do is asked for in words of which none is about the database.
 OWN_ERRORS = {"cancel": (1, 3, 5), "doctor": (0, 3, 5)}
 
@@ -73,7 +73,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize(
-    ("name", "verbs"),
+    ("name", "commands"),
     [
         ("its first bytes", COMMANDS),
         *((name, FEW) for name in UNUSABLE),
@@ -81,16 +81,16 @@ UNUSABLE = {
     ],
 )
 def test_what_can_not_be_opened_is_named_with_the_way_out_and_left_as_it_is(
-    edgecron: Edgecron, damaged: Path, name: str, verbs: list[tuple[str, ...]]
+    edgecron: Edgecron, damaged: Path, name: str, commands: list[tuple[str, ...]]
 ) -> None:
     UNUSABLE[name](damaged)
     content = damaged.read_bytes()
 
-    said = {verb[0]: edgecron(*verb) for verb in verbs}
+    said = {command[0]: edgecron(*command) for command in commands}
     doctors = [edgecron("doctor", "--json", *more) for more in ((), ("--deep",))]
 
-    for verb, one in said.items():
-        assert (verb, one.code, one.out) == (verb, 5, "")
+    for command, one in said.items():
+        assert (command, one.code, one.out) == (command, 5, "")
         assert_clear(one, damaged)
     for doctor in doctors:
         assert doctor.code == 5
@@ -120,7 +120,7 @@ PARTLY: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "verbs"),
+    ("name", "commands"),
     [
         ("noise 0", COMMANDS[:-3]),
         *((name, FEW[:-1]) for name in PARTLY),
@@ -133,16 +133,16 @@ def test_what_is_damaged_in_part_is_never_a_traceback_and_doctor_finds_it(
     sound: Path,
     tmp_path: Path,
     name: str,
-    verbs: list[tuple[str, ...]],
+    commands: list[tuple[str, ...]],
 ) -> None:
     PARTLY[name](damaged)
 
     doctors = [edgecron("doctor", "--json", *more) for more in ((), ("--deep",))]
     backup = edgecron("backup", str(tmp_path / "backup.db"))
-    for verb in verbs:
+    for command in commands:
         PARTLY[name](copy_of(sound, damaged))
-        one = edgecron(*verb)
-        assert one.code in OWN_ERRORS.get(verb[0], (0, 5)), (verb, one)
+        one = edgecron(*command)
+        assert one.code in OWN_ERRORS.get(command[0], (0, 5)), (command, one)
         if one.code == 5:
             assert_clear(one, damaged)
 
@@ -205,7 +205,7 @@ def test_what_lies_in_the_place_of_a_file_of_sqlite_is_named_and_not_written(
     IN_PLACE[kind](beside)
     content = damaged.read_bytes()
 
-    said = [edgecron(*verb) for verb in (("list",), ("run", "job-1"), ("daemon",))]
+    said = [edgecron(*command) for command in (("list",), ("run", "job-1"), ("daemon",))]
     doctor = edgecron("doctor", "--json")
 
     for one in said:
@@ -224,8 +224,8 @@ def test_an_empty_file_beside_a_log_is_not_taken_for_a_new_database(
     log.write_bytes(b"what was written last")
     cut(damaged, to_bytes=0)
 
-    for verb in FEW:
-        said = edgecron(*verb)
+    for command in FEW:
+        said = edgecron(*command)
         assert (said.code, said.out) == (5, "")
         assert_clear(said, damaged)
 
@@ -252,8 +252,8 @@ def test_noise_in_a_file_of_sqlite_that_nobody_uses_is_cleared_away(
 @pytest.mark.failure(63)
 @pytest.mark.parametrize("place", ["/dev/null", "/dev/zero"])
 def test_a_device_is_no_database(edgecron: Edgecron, place: str) -> None:
-    for verb in FEW:
-        said = edgecron("--db", place, *verb)
+    for command in FEW:
+        said = edgecron("--db", place, *command)
         assert (said.code, said.out) == (5, "")
         assert "is not a regular file, but a device\nhint: name another file" in said.err
 

@@ -50,7 +50,7 @@ def test_a_schedule_that_can_not_be_read_is_named_and_can_be_removed(
     bad, good = both
     change(database, f"UPDATE schedules SET {columns} WHERE name = '{bad}'")
 
-    said = {verb: edgecron(verb, bad) for verb in ("show", "run")}
+    said = {command: edgecron(command, bad) for command in ("show", "run")}
     said["list"] = edgecron("list")
     of_other = edgecron("run", good)
     doctor = edgecron("doctor", "--json")
@@ -83,8 +83,8 @@ def test_no_verb_fails_of_a_schedule_in_other_words(
     change(database, f"UPDATE schedules SET {columns} WHERE name = '{bad}'")
 
     for words in (
-        *((verb,) for verb in ("next", "stats", "export", "status", "history", "prune")),
-        *((verb, bad) for verb in ("pause", "resume", "next", "why", "logs", "history")),
+        *((command,) for command in ("next", "stats", "export", "status", "history", "prune")),
+        *((command, bad) for command in ("pause", "resume", "next", "why", "logs", "history")),
         ("edit", bad, "--every", "2h"), ("reschedule", bad, "in 2h"), ("run", bad, "--wait"),
         ("backfill", bad, "2026-11-19", "2026-11-20"), ("list", "--json"),
     ):  # fmt: skip
@@ -103,13 +103,13 @@ def test_a_name_that_none_may_have_reaches_no_terminal(
     connection.execute("UPDATE schedules SET name = ? WHERE name = ?", (name, both[0]))
     connection.close()
 
-    for verb in ("list", "show", "next", "stats", "export", "status", "doctor", "history"):
-        said = edgecron(verb) if verb != "show" else edgecron(verb, both[1])
+    for command in ("list", "show", "next", "stats", "export", "status", "doctor", "history"):
+        said = edgecron(command) if command != "show" else edgecron(command, both[1])
         text = said.out + said.err
-        assert said.code in (0, 1, 5), verb
+        assert said.code in (0, 1, 5), command
         assert "\x1b[2J" not in text
         assert "\u202e" not in text
-        assert verb in ("list", "next", "history", "status") or len(text) < 4000
+        assert command in ("list", "next", "history", "status") or len(text) < 4000
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_a_run_that_can_not_be_read_is_named_and_hides_no_other(
         assert page.code == 0, words
         assert [run["id"] for run in page.json] == [3, 1]
         assert "run 2 can't be read" in page.err or words[-1] == "cancelled"
-    for verb in ("show", "logs", "why"):
-        said = edgecron(verb, "2")
-        assert said.code == 5, verb
+    for command in ("show", "logs", "why"):
+        said = edgecron(command, "2")
+        assert said.code == 5, command
         assert "what is stored of run 2 can't be read" in said.err
         assert "restore" in said.err
-    for verb in ("run", "show", "why", "list", "stats", "status"):
-        assert edgecron(verb, *[backup] * (verb in ("run", "show", "why"))).code == 0, verb
+    for command in ("run", "show", "why", "list", "stats", "status"):
+        assert edgecron(command, *[backup] * (command in ("run", "show", "why"))).code == 0, command
 
 
 def test_a_page_of_nothing_but_unreadable_runs_names_them(

@@ -78,15 +78,15 @@ def of(database: Path) -> list[Path]:
     return [database, state_dir(database), *state_dir(database).iterdir()]
 
 
-@pytest.mark.parametrize("verb", ["status", "doctor"])
+@pytest.mark.parametrize("command", ["status", "doctor"])
 def test_root_is_told_as_whom_to_start_an_engine(
-    edgecron: Edgecron, backup: str, database: Path, verb: str
+    edgecron: Edgecron, backup: str, database: Path, command: str
 ) -> None:
     for path in (database, state_dir(database)):
         if path.exists():
             os.chown(path, NOBODY, NOBODY)
 
-    said = edgecron(verb)
+    said = edgecron(command)
 
     assert f": sudo -u nobody edgecron --db {database} daemon\n" in said.out + said.err
 

@@ -46,14 +46,14 @@ def test_all_are_paused_and_those_that_are_paused_are_resumed(
     assert "no schedule was paused" in again.err
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume"])
+@pytest.mark.parametrize("command", ["pause", "resume"])
 @pytest.mark.parametrize(
     "words", [(), ("a", "--all"), ("a", "--group", "disk"), ("--all", "--group", "disk")]
 )
 def test_one_way_to_choose_schedules_is_needed(
-    edgecron: Edgecron, grouped: None, verb: str, words: tuple[str, ...]
+    edgecron: Edgecron, grouped: None, command: str, words: tuple[str, ...]
 ) -> None:
-    said = edgecron(verb, *words)
+    said = edgecron(command, *words)
 
     assert said.code == 2
     assert "expected one of NAME, --group and --all" in said.err

@@ -17,29 +17,29 @@ def test_help_names_every_verb_and_every_exit_code(edgecron: Edgecron) -> None:
     said = edgecron("help")
 
     assert said == edgecron("--help")
-    assert all(f"\n  {verb} " in said.out for verb in COMMANDS)
+    assert all(f"\n  {command} " in said.out for command in COMMANDS)
     assert "5 database unusable" in said.out
     assert max(map(len, said.out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("words", [("help", "show"), ("show", "--help"), ("--help", "show")])
-def test_help_of_a_verb_is_the_same_however_it_is_asked_for(
+def test_help_of_a_command_is_the_same_however_it_is_asked_for(
     edgecron: Edgecron, words: tuple[str, ...]
 ) -> None:
     assert edgecron(*words).out == edgecron("show", "-h").out
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_the_usage_of_a_verb_fits_80_columns(edgecron: Edgecron, verb: str) -> None:
-    [usage] = re.findall(r"^usage: .*(?:\n +.*)*", edgecron("help", verb).out, re.MULTILINE)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_usage_of_a_command_fits_80_columns(edgecron: Edgecron, command: str) -> None:
+    [usage] = re.findall(r"^usage: .*(?:\n +.*)*", edgecron("help", command).out, re.MULTILINE)
 
     lines = usage.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0].startswith(f"usage: edgecron {verb}")
+    assert lines[0].startswith(f"usage: edgecron {command}")
     assert all(line.strip().count("[") == line.count("]") for line in lines)
 
 
-def test_help_of_a_verb_that_is_misspelled_suggests_one(edgecron: Edgecron) -> None:
+def test_help_of_a_command_that_is_misspelled_suggests_one(edgecron: Edgecron) -> None:
     said = edgecron("help", "histry")
 
     assert said.code == 2
@@ -49,9 +49,9 @@ def test_help_of_a_verb_that_is_misspelled_suggests_one(edgecron: Edgecron) -> N
 def test_the_manual_has_every_verb_and_every_option(edgecron: Edgecron) -> None:
     page = edgecron("help", "--man").out
 
-    for verb in read_grammar():
-        assert f"\n.SS {verb.name}\n" in page
-        for option in verb.options:
+    for command in read_grammar():
+        assert f"\n.SS {command.name}\n" in page
+        for option in command.options:
             name = option.names[-1].replace("-", r"\-")
             assert name in page or "help" in name
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "ENVIRONMENT", "EXIT STATUS",

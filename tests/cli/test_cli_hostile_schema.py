@@ -1,5 +1,5 @@
-"""A schema that somebody has changed: what he planted is not run, and no verb fails of it in words
-that nobody understands."""
+"""A schema that somebody has changed: what he planted is not run, and every command that fails
+of it says so in plain words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mcp: the verbs as tools for AI assistants, asked by the SDK's own client."""
+"""mcp: the commands as tools for AI assistants, asked by the SDK's own client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run printed and was given, byte for byte, through every verb that shows it."""
+"""What a run printed and was given, byte for byte, through every command that shows it."""
 
 from __future__ import annotations
 

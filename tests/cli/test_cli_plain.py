@@ -96,11 +96,13 @@ def test_what_is_wrong_is_told_and_nothing_ends(environment: dict[str, str], bac
     assert "every 1h" in shown.split(PROMPT)[-2]
 
 
-def test_help_tells_the_words_of_the_prompt_and_of_verbs(environment: dict[str, str]) -> None:
-    words, verbs, of_list = sit(environment, "help", "help verbs", "help list").split(PROMPT)[1:4]
+def test_help_tells_the_words_of_the_prompt_and_of_commands(environment: dict[str, str]) -> None:
+    words, commands, of_list = sit(environment, "help", "help commands", "help list").split(PROMPT)[
+        1:4
+    ]
 
     assert "news" in words
-    assert "reschedule" in verbs
+    assert "reschedule" in commands
     assert "edgecron list" in of_list
 
 

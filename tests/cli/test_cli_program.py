@@ -344,9 +344,9 @@ def test_help_shows_examples_first(start: Start) -> None:
     assert run(start, "--version")[1].startswith("edgecron ")
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_help_fits_the_terminal_and_indents_its_examples(start: Start, verb: str) -> None:
-    code, out, _ = run(start, verb, "--help", COLUMNS="80")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_the_terminal_and_indents_its_examples(start: Start, command: str) -> None:
+    code, out, _ = run(start, command, "--help", COLUMNS="80")
 
     examples = out.split("\n\n")[1].splitlines()
     prose = out[: out.index("usage:")].split("\n\n")[2:]

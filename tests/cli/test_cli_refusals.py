@@ -183,9 +183,9 @@ def test_a_duplicate_name_is_refused_and_the_first_stays(edgecron: Edgecron, bac
 
 
 def test_an_unknown_name_gets_a_suggestion(edgecron: Edgecron, backup: str) -> None:
-    for verb in ("show", "rm", "pause", "resume", "run", "logs", "next", "history"):
-        said = edgecron(verb, "bakcup")
-        assert said.code == 3, verb
+    for command in ("show", "rm", "pause", "resume", "run", "logs", "next", "history"):
+        said = edgecron(command, "bakcup")
+        assert said.code == 3, command
         assert "did you mean 'backup'" in said.err
 
 
@@ -269,13 +269,13 @@ def test_a_place_that_is_no_folder_is_refused(edgecron: Edgecron, tmp_path: Path
         assert path in said.err
 
 
-@pytest.mark.parametrize("verb", ["list", "history", "next", "stats", "status", "export"])
+@pytest.mark.parametrize("command", ["list", "history", "next", "stats", "status", "export"])
 def test_a_database_that_can_not_be_reached_is_not_said_to_be_missing(
-    edgecron: Edgecron, tmp_path: Path, verb: str
+    edgecron: Edgecron, tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "loop").symlink_to("loop")
 
-    said = edgecron("--db", str(tmp_path / "loop" / "x.db"), verb)
+    said = edgecron("--db", str(tmp_path / "loop" / "x.db"), command)
 
     assert (said.code, said.out) == (5, "")
     assert "can't be reached (Too many levels of symbolic links)" in said.err

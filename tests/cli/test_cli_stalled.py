@@ -1,4 +1,4 @@
-"""What the verbs say and do while an engine is stopped."""
+"""What the commands say and do while an engine is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of help: found by their names, told apart from verbs, and fit for any screen."""
+"""Topics of help: found by their names, told apart from commands, and fit for any screen."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_help_lists_every_topic(edgecron: Edgecron) -> None:
     said = edgecron("help")
 
     assert all(f"\n  {name} " in said.out for name in TOPICS)
-    assert "edgecron help VERB or help TOPIC" in said.out
+    assert "edgecron help COMMAND or help TOPIC" in said.out
 
 
-def test_no_topic_is_called_like_a_verb() -> None:
+def test_no_topic_is_called_like_a_command() -> None:
     assert not set(TOPICS) & set(COMMANDS)
     assert not set(OTHER_TOPICS) & {*TOPICS, *COMMANDS, *OTHER_WORDS}
     assert set(OTHER_TOPICS.values()) <= set(TOPICS)
@@ -59,24 +59,24 @@ def test_two_words_are_refused(edgecron: Edgecron) -> None:
     said = edgecron("help", "triggers", "policies")
 
     assert said.code == 2
-    assert "one verb or topic" in said.err
+    assert "one command or topic" in said.err
 
 
 def test_programs_read_the_list_and_a_text_as_json(edgecron: Edgecron) -> None:
     listed = edgecron("help", "--json").json
     [topic] = edgecron("help", "triggers", "--json").json
-    [verb] = edgecron("help", "add", "--json").json
+    [command] = edgecron("help", "add", "--json").json
 
     assert {entry["name"] for entry in listed} == {*COMMANDS, *TOPICS}
-    assert {entry["kind"] for entry in listed} == {"verb", "topic"}
+    assert {entry["kind"] for entry in listed} == {"command", "topic"}
     assert topic == {
         "kind": "topic",
         "name": "triggers",
         "summary": TOPICS["triggers"],
         "text": read_topic("triggers"),
     }
-    assert verb["kind"] == "verb"
-    assert "--cron" in verb["text"]
+    assert command["kind"] == "command"
+    assert "--cron" in command["text"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -1,4 +1,4 @@
-"""Every verb at work, in a world whose text was written by somebody who means no good."""
+"""Every command at work, in a world whose text was written by somebody who means no good."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ EVIL = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202e\u2028\x7f" + "\u0301" * 9
 _RESULT = r"""printf '%s' '"\u001b[2J\u009b31m\u202e"' > "$EDGECRON_RESULT" """
 _PRINTS = r"printf 'a\033]52;c;aGk=\007\033[2J\302\2331m\2331m\342\200\256\rb\n\tc'"
 
-# Each verb with a command line that does something; `{crontab}` and `{schedules}` are files of the
-# world. A verb that is new here gets one too, so that what holds for all verbs is asked of it.
+# Each command with a command line that does something; `{crontab}` and `{schedules}` are files of
+# the world. A new command gets one too, so that the tests of all commands cover it.
 ACTS: dict[str, tuple[str, ...]] = {
     "add": ("add", "more", "--every", "1h", "--description", "Grüße 日本", "--", "true"),
     "edit": ("edit", "evil", "--timeout", "5m"),
@@ -71,14 +71,14 @@ class World:
         shutil.copytree(self.folder, world.folder)
         return world
 
-    def words(self, verb: str) -> tuple[str, ...]:
-        """The act of a verb in this world."""
+    def words(self, command: str) -> tuple[str, ...]:
+        """The act of a command in this world."""
         files = {
             "{crontab}": str(self.crontab),
             "{schedules}": str(self.schedules),
             "{copy}": str(self.copy),
         }
-        return tuple(files.get(word, word) for word in ACTS[verb])
+        return tuple(files.get(word, word) for word in ACTS[command])
 
     def build(self, environment: dict[str, str]) -> None:
         """Make it: three schedules; a run that printed, one that failed, and one queued."""
@@ -115,7 +115,7 @@ class World:
         self._go_behind_every_check()
 
     def _go_behind_every_check(self) -> None:
-        """Write what no verb would have written, as whoever has the file can."""
+        """Write what no command would have written, as whoever has the file can."""
         connection = apsw.Connection(str(self.database))
         connection.execute("UPDATE schedules SET last_error = ?", (EVIL,))
         connection.close()

@@ -1,4 +1,4 @@
-"""What holds for every verb: JSON, streams that can't be written, and text that means no good."""
+"""What holds for every command: JSON, streams that can't be written, and hostile text."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def environment_of(world: World, **more: str) -> dict[str, str]:
     return {**inherited, **own, **more}
 
 
-def act(world: World, verb: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+def act(world: World, command: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*PROGRAM, *world.words(verb)],
+        [*PROGRAM, *world.words(command)],
         env=environment_of(world),
         stdin=subprocess.DEVNULL,
         timeout=BOUND_S,
@@ -56,31 +56,33 @@ def act(world: World, verb: str, **streams: Any) -> subprocess.CompletedProcess[
 
 
 def test_every_verb_has_an_act_here() -> None:
-    assert set(ACTS) | LASTING == set(COMMANDS), "give the new verb a line in tests/support/acts.py"
+    assert set(ACTS) | LASTING == set(COMMANDS), (
+        "give the new command a line in tests/support/acts.py"
+    )
 
 
-@pytest.mark.parametrize("verb", ACTS)
+@pytest.mark.parametrize("command", ACTS)
 def test_json_is_an_array_of_objects(
     world: World,
-    verb: str,
+    command: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("EDGECRON_DB", str(world.database))
 
-    code = run(("--json", *world.words(verb)))
+    code = run(("--json", *world.words(command)))
     out, err = capsys.readouterr()
 
     assert code == 0, err
     found = json.loads(out)
     assert isinstance(found, list)
     assert all(isinstance(one, dict) and one for one in found)
-    assert found or verb == "backfill"
+    assert found or command == "backfill"
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_errors_are_json_where_json_was_asked_for(edgecron: Edgecron, verb: str) -> None:
-    said = edgecron(verb, "--no-such-option", "--json")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_errors_are_json_where_json_was_asked_for(edgecron: Edgecron, command: str) -> None:
+    said = edgecron(command, "--no-such-option", "--json")
 
     assert (said.code, said.out) == (2, "")
     assert said.error["code"] == "usage"
@@ -99,11 +101,11 @@ def test_errors_are_json_whatever_stands_on_the_line(
     assert said.error["code"] == "usage"
 
 
-@pytest.mark.parametrize("verb", _SHOWN_EMPTY)
-def test_json_of_nothing_is_an_empty_array(edgecron: Edgecron, backup: str, verb: str) -> None:
+@pytest.mark.parametrize("command", _SHOWN_EMPTY)
+def test_json_of_nothing_is_an_empty_array(edgecron: Edgecron, backup: str, command: str) -> None:
     removed = edgecron("rm", backup, "--yes")
 
-    said = edgecron(verb, "--json")
+    said = edgecron(command, "--json")
 
     assert removed.code == 0
     assert (said.code, said.json) == (0, [])
@@ -112,11 +114,11 @@ def test_json_of_nothing_is_an_empty_array(edgecron: Edgecron, backup: str, verb
 @pytest.mark.failure(45)
 @pytest.mark.failure(72)
 @pytest.mark.parametrize("json_words", [(), ("--json",)])
-@pytest.mark.parametrize("verb", ACTS)
+@pytest.mark.parametrize("command", ACTS)
 def test_nothing_but_text_and_our_colours_reaches_a_terminal(
-    world: World, verb: str, json_words: tuple[str, ...]
+    world: World, command: str, json_words: tuple[str, ...]
 ) -> None:
-    with on_terminal(environment_of(world), *json_words, *world.words(verb)) as outer:
+    with on_terminal(environment_of(world), *json_words, *world.words(command)) as outer:
         os.write(outer, b"n\n")  # import asks.
         shown = read_until(outer, None)
 
@@ -126,9 +128,9 @@ def test_nothing_but_text_and_our_colours_reaches_a_terminal(
 
 
 @pytest.mark.failure(72)
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_a_usage_error_shows_the_word_it_quotes_harmlessly(world: World, verb: str) -> None:
-    with on_terminal(environment_of(world), verb, *[f"x{EVIL}"] * 4, f"--{EVIL}") as outer:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_usage_error_shows_the_word_it_quotes_harmlessly(world: World, command: str) -> None:
+    with on_terminal(environment_of(world), command, *[f"x{EVIL}"] * 4, f"--{EVIL}") as outer:
         shown = read_until(outer, None)
 
     assert "x1b]52;c;aGk=" in shown
@@ -147,12 +149,12 @@ def test_the_log_of_an_engine_holds_nothing_but_text(world: World, words: tuple[
 
 
 @pytest.mark.failure(75)
-@pytest.mark.parametrize("verb", ACTS)
-def test_a_reader_that_has_gone_is_no_failure(world: World, verb: str) -> None:
+@pytest.mark.parametrize("command", ACTS)
+def test_a_reader_that_has_gone_is_no_failure(world: World, command: str) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
 
-    said = act(world, verb, stdout=write_end)
+    said = act(world, command, stdout=write_end)
     os.close(write_end)
 
     assert said.returncode == 0
@@ -162,12 +164,12 @@ def test_a_reader_that_has_gone_is_no_failure(world: World, verb: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.failure(75)
-@pytest.mark.parametrize("verb", ACTS)
+@pytest.mark.parametrize("command", ACTS)
 def test_results_that_can_not_be_written_are_a_failure_that_says_so(
-    world: World, verb: str
+    world: World, command: str
 ) -> None:
     with open("/dev/full", "wb") as full:
-        said = act(world, verb, stdout=full)
+        said = act(world, command, stdout=full)
 
     assert said.returncode == 1
     assert b"no space left on device" in said.stderr
@@ -177,12 +179,12 @@ def test_results_that_can_not_be_written_are_a_failure_that_says_so(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.failure(75)
-@pytest.mark.parametrize("verb", ACTS)
+@pytest.mark.parametrize("command", ACTS)
 def test_words_that_can_not_be_written_change_no_result(
-    made: World, tmp_path: Path, verb: str
+    made: World, tmp_path: Path, command: str
 ) -> None:
     with open("/dev/full", "wb") as full:
-        said = act(made.copy_to(tmp_path), verb, stderr=full)
+        said = act(made.copy_to(tmp_path), command, stderr=full)
 
     assert said.returncode == 0
     assert said.stdout
@@ -216,10 +218,10 @@ def test_ctrl_c_ends_what_waits_without_a_word(world: World) -> None:
 
 @pytest.mark.failure(73)
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
-@pytest.mark.parametrize("verb", ["list", "next", "history", "import"])
+@pytest.mark.parametrize("command", ["list", "next", "history", "import"])
 def test_tables_fit_the_terminal(
     world: World,
-    verb: str,
+    command: str,
     columns: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -231,7 +233,7 @@ def test_tables_fit_the_terminal(
     run(("run", long))
     capsys.readouterr()
 
-    run(world.words(verb))
+    run(world.words(command))
     lines = capsys.readouterr().out.splitlines()
 
     assert lines
@@ -261,12 +263,12 @@ def test_colours_are_as_the_person_wants_them(
 
 
 @pytest.mark.failure(73)
-@pytest.mark.parametrize("verb", ACTS)
-def test_no_letter_is_too_strange_for_a_locale(world: World, verb: str) -> None:
+@pytest.mark.parametrize("command", ACTS)
+def test_no_letter_is_too_strange_for_a_locale(world: World, command: str) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
 
     said = subprocess.run(
-        [*PROGRAM, *world.words(verb)],
+        [*PROGRAM, *world.words(command)],
         env=environment_of(world, **ascii_only),
         capture_output=True,
         check=False,
@@ -274,7 +276,7 @@ def test_no_letter_is_too_strange_for_a_locale(world: World, verb: str) -> None:
 
     assert said.returncode == 0, said.stderr
     # Those are the job's own bytes, and a document is UTF-8.
-    if verb not in ("logs", "export"):
+    if command not in ("logs", "export"):
         assert (said.stdout + said.stderr).isascii()
 
 
