@@ -114,7 +114,7 @@ def _overview() -> str:
     codes = [f"{code} {meaning}" for code, meaning in EXIT_CODES.items()]
     lines += [
         "",
-        "edgecron help COMMAND or help TOPIC shows more, in $PAGER unless with --no-pager;",
+        "edgecron help COMMAND or help TOPIC shows more, in $PAGER (without: --no-pager);",
         "help --man prints the manual page.",
         f"exit codes: {', '.join(codes[:4])},",
         f"            {', '.join(codes[4:])}",

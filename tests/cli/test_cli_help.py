@@ -13,7 +13,7 @@ from tests.support.cli import Edgecron
 from tests.support.tools import need_tools
 
 
-def test_help_names_every_verb_and_every_exit_code(edgecron: Edgecron) -> None:
+def test_help_names_every_command_and_every_exit_code(edgecron: Edgecron) -> None:
     said = edgecron("help")
 
     assert said == edgecron("--help")
