@@ -75,8 +75,8 @@ ROWS = {
     "as late as grace allows": Row(
         now="08:30", policies={"grace_s": 1800}, runs=(("08:00", LATE),), upcoming="09:00"
     ),
-    "later than grace allows": Row(
-        now="08:30:01",
+    "a millisecond later than grace allows": Row(
+        now="08:30:00.001",
         policies={"grace_s": 1800},
         missed=("08:00", "08:00", 1),
         upcoming="09:00",
@@ -85,6 +85,13 @@ ROWS = {
         now="09:30",
         policies={"catch_up": ALL, "grace_s": 5400},
         runs=(("08:00", LATE), ("09:00", LATE)),
+        upcoming="10:00",
+    ),
+    "the first a millisecond later than grace allows, all": Row(
+        now="09:30:00.001",
+        policies={"catch_up": ALL, "grace_s": 5400},
+        runs=(("09:00", LATE),),
+        missed=("08:00", "08:00", 1),
         upcoming="10:00",
     ),
     # Two that are due a second apart came due together. Several due at once are one misfire.
@@ -249,9 +256,10 @@ def test_a_time_at_which_a_pause_ends_runs_and_is_not_paused() -> None:
 @pytest.mark.parametrize("catch_up", CatchUp)
 def test_default_grace_is_a_day_for_what_comes_often(catch_up: CatchUp) -> None:
     timing = make_timing("at 2026-11-20T08:00:00Z", catch_up=catch_up)
+    within_ms = ms("2026-11-21T08:00:00Z")
 
-    within = plan_fire(timing, make_due("2026-11-20T08:00:00Z"), now_ms=ms("2026-11-21T08:00:00Z"))
-    beyond = plan_fire(timing, make_due("2026-11-20T08:00:00Z"), now_ms=ms("2026-11-21T08:00:01Z"))
+    within = plan_fire(timing, make_due("2026-11-20T08:00:00Z"), now_ms=within_ms)
+    beyond = plan_fire(timing, make_due("2026-11-20T08:00:00Z"), now_ms=within_ms + 1)
 
     assert len(within.fires) == (0 if catch_up is SKIP else 1)
     assert beyond.fires == ()
