@@ -17,7 +17,13 @@ from edgecron.planning.times import load_triggers
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import open_store
 from tests.support.clock import FakeClock
-from tests.support.olddatabases import everything, make_unreleased, make_version_1, version_of
+from tests.support.olddatabases import (
+    everything,
+    make_unreleased,
+    make_version,
+    make_version_1,
+    version_of,
+)
 
 NOW_MS = 1_795_200_000_000
 migrate = import_module("edgecron.store.sqlite.migrate")
@@ -349,26 +355,14 @@ def test_a_database_that_becomes_newer_while_it_is_open_is_written_no_more(path:
 def test_engines_that_were_told_to_stop_before_keep_the_queues_they_may_have_taken(
     path: Path,
 ) -> None:
-    migrated(path)
+    make_version(path, 20)
     raw = apsw.Connection(str(path))
-    for column in (
-        "former_queues",
-        "local_timezone",
-        "began_boottime_ms",
-        "untrusted_since_ms",
-        "untrusted_until_ms",
-        "runs_from_id",
-    ):
-        raw.execute(f"ALTER TABLE engines DROP COLUMN {column}")
-    raw.execute("DROP TRIGGER schedules_edited")
-    raw.execute("ALTER TABLE schedules DROP COLUMN nice")
     for key, program, seen_ms in (("a", None, 9), ("b", "py:shop", 9), ("c", None, None)):
         raw.execute(
             """INSERT INTO engines (key, pid, boot_id, queues, program, version, started_at,
                    stopped_at, seen_at) VALUES (?, 1, 'b', '[]', ?, '1', 5, 9, ?)""",
             (key, program, seen_ms),
         )
-    raw.execute("PRAGMA user_version = 20")
     raw.close()
 
     store = open_store(path, now_ms=NOW_MS)

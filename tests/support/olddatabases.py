@@ -18,6 +18,14 @@ def make_version_1(path: Path) -> None:
     _make(path, layout=script(1), rows=(_ROWS / "version_1.sql").read_text("utf-8"))
 
 
+def make_version(path: Path, version: int) -> None:
+    """A database of a version from 9 on, without schedules and runs."""
+    layout = ";".join(script(step) for step in range(1, version + 1))
+    meta = """INSERT INTO meta (id, uuid, seed, created_at, created_by)
+              VALUES (1, 'one', zeroblob(16), 1, '0.1.0')"""
+    _make(path, layout=layout, rows=meta, version=version)
+
+
 def make_unreleased(path: Path) -> None:
     """A database of version 2, as it says of version 1: of a state that was never released."""
     layout = (_ROWS / "version_1_of_2.sql").read_text("utf-8")
@@ -52,10 +60,11 @@ def version_of(path: Path) -> int:
     return int(str(version))
 
 
-def _make(path: Path, *, layout: str, rows: str) -> None:
+def _make(path: Path, *, layout: str, rows: str, version: int = 1) -> None:
     path.touch(mode=0o600)
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL")
     connection.execute(f"BEGIN; {layout}; {rows}")
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1; COMMIT")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {version}; COMMIT")
     connection.close()
