@@ -12,9 +12,8 @@ from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.http.serving import HttpService, UnixPlace
-from edgecron.tui.app import Dashboard
 from tests.support.specs import make_spec
-from tests.tui.pilot import ZONE, Seen
+from tests.tui.pilot import ZONE, CountingDashboard, Seen
 
 Story = Callable[[Seen, HttpService], Awaitable[None]]
 
@@ -29,7 +28,7 @@ def watch(story: Story, folder: Path) -> None:
         return RemoteClient(lines, time=time)
 
     async def show() -> None:
-        app = Dashboard(opened, clock=time, zone=ZONE, writing=lambda must_exist: opened())
+        app = CountingDashboard(opened, clock=time, zone=ZONE, writing=lambda must_exist: opened())
         async with app.run_test(size=(160, 30), notifications=True) as pilot:
             seen = Seen(app, pilot)
             await seen.settle()

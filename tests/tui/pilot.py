@@ -19,13 +19,13 @@ from edgecron.tui.app import Dashboard
 ZONE = ZoneInfo("Europe/Berlin")
 _BOUND_S = 60.0  # what costs much is asked seldom: on a busy machine not twice in 20 s
 _LOOK_S = 0.02
-_ROUNDS = 4  # an answer may be followed by another question
+_ROUNDS = 8  # an answer can be followed by another question; clocks that tick never end
 
 
 class Seen:
     """The dashboard as somebody sees it."""
 
-    def __init__(self, app: Dashboard, pilot: Pilot[None]) -> None:
+    def __init__(self, app: CountingDashboard, pilot: Pilot[None]) -> None:
         self.app = app
         self.pilot = pilot
 
@@ -42,13 +42,18 @@ class Seen:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until all that was asked is answered, and shown."""
+        """Wait until the dashboard has every answer that it asked for, and shows it."""
         for _ in range(_ROUNDS):
+            asked = self.app.asked
             for ask in (self._ask_reader, self._ask_doer):
                 answered = asyncio.Event()
                 ask(answered.set)
                 await asyncio.wait_for(answered.wait(), _BOUND_S)
-            await self.pilot.pause()
+            # An answer can be followed by another question.
+            await self.pilot.pause(0)
+            if self.app.asked == asked + 2:
+                break
+        await self.pilot.pause()  # until the process is idle
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so that others bring about, bounded."""
@@ -87,10 +92,22 @@ class Seen:
         return "\n".join(notice.message for notice in self.app._notifications)
 
 
-class _Patient(Dashboard):
-    """Keeps its notices until the end: on a busy machine a test comes to them late."""
+class CountingDashboard(Dashboard):
+    """A dashboard that counts its questions.
+
+    Its notices stay until the end: on a busy machine a test reads them late.
+    """
 
     CSS_PATH = str(Path(edgecron.tui.app.__file__).with_name("dashboard.tcss"))
+    asked = 0
+
+    def ask(self, topic: str, *arguments: Any, **options: Any) -> None:
+        self.asked += 1
+        super().ask(topic, *arguments, **options)
+
+    def do(self, topic: str, *arguments: Any, **options: Any) -> None:
+        self.asked += 1
+        super().do(topic, *arguments, **options)
 
     def notify(self, message: str, **options: Any) -> None:
         super().notify(message, **{**options, "timeout": 3600})
@@ -107,7 +124,7 @@ async def on_screen(
     **options: Any,
 ) -> AsyncIterator[Seen]:
     """The dashboard of a database; `is_readable`: it can be read from the beginning."""
-    app = _Patient(
+    app = CountingDashboard(
         lambda: Client(database, clock=clock, must_exist=True, busy_wait_s=busy_wait_s),
         clock=clock,
         zone=ZONE,
