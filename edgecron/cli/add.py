@@ -31,6 +31,7 @@ from edgecron.cli.schedule_arguments import (
     read_job,
     read_policies,
     read_triggers,
+    rename_former_options,
     with_defaults,
 )
 from edgecron.cli.session import Session
@@ -58,6 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     check_name(args.name, what="schedule name")
+    rename_former_options(cli, args)
     args = with_defaults(cli, args)
     timezone = check_zone("local" if args.tz is None else args.tz)
     at = now(SystemClock())

@@ -79,6 +79,9 @@ def run(cli: Session, args: Namespace) -> int:
     except InvalidDocument as error:
         say_problems(cli, error)
         raise
+    for wanted in document.wanted:
+        for note in wanted.notes:
+            cli.warn(f"schedule {wanted.spec.name}: {note}")
     _put(cli, steps, is_pruned=args.prune)
     if memory is not None:
         memory.remember(steps)

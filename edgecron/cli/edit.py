@@ -2,7 +2,7 @@
 
     edgecron edit backup                          its TOML in $VISUAL or $EDITOR
     edgecron edit backup --cron "30 3 * * *"    new times, instead of all it had
-    edgecron edit backup --timeout 2h --grace 6h
+    edgecron edit backup --timeout 2h --max-late 6h
     edgecron edit backup --timeout none           clear an option
     edgecron edit backup --name nightly           rename it; its runs go with it
     edgecron edit backup -- /opt/backup.sh --fast
@@ -31,6 +31,7 @@ from edgecron.cli.schedule_arguments import (
     read_job,
     read_policies,
     read_triggers,
+    rename_former_options,
 )
 from edgecron.cli.session import Session
 from edgecron.formats.document_plan import FieldChange, find_changes
@@ -53,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    rename_former_options(cli, args)
     client = cli.client(must_exist=True)
     if not is_anything_given(args):
         from edgecron.cli.editor import edit_text

@@ -222,6 +222,8 @@ def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
             hint="make another one with: edgecron add, or edgecron apply",
         )
     [wanted] = document.wanted
+    for note in wanted.notes:
+        cli.warn(note)
     current = client.schedule(opened.name)
     need_unchanged(opened, current)
     if wanted.enabled is None and not current.enabled:

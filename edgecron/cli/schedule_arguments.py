@@ -7,7 +7,7 @@ The options come from the table in `model/options.py`. An option that is not giv
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from edgecron.formats.document_writing import trigger_key
 from edgecron.formats.option_texts import check_user, check_variable, is_secret_name
 from edgecron.model.choices import JobKind
 from edgecron.model.options import (
+    FORMER_NAMES,
     JOB_OPTIONS,
     NONE,
     OPTIONS,
@@ -41,6 +42,8 @@ _TRIGGERS = ("cron", "every", "at", "after")
 
 def add_schedule_arguments(parser: ArgumentParser) -> None:
     """Add the options of a schedule, grouped by task."""
+    for former in FORMER_NAMES:
+        parser.add_argument(option_label(former), help=SUPPRESS)
     for group in Group:
         section = parser.add_argument_group(group.value)
         for option in OPTIONS.values():
@@ -74,6 +77,25 @@ def is_anything_given(args: Namespace) -> bool:
 def option_label(key: str) -> str:
     """Return how an option is written: `--retry-delay`."""
     return f"--{key.replace('_', '-')}"
+
+
+def rename_former_options(cli: Session, args: Namespace) -> None:
+    """Take the values of former options as those of their new names, with a warning.
+
+    Raises UsageError if both are given.
+    """
+    for former, name in FORMER_NAMES.items():
+        old, new = option_label(former), option_label(name)
+        value = getattr(args, former)
+        if value is None:
+            continue
+        if getattr(args, name) is not None:
+            raise UsageError(
+                f"{old} and {new} are both given, and mean the same", hint=f"remove {old}"
+            )
+        setattr(args, name, value)
+        setattr(args, former, None)
+        cli.warn(values.former_words(old, new))
 
 
 def read_triggers(

@@ -41,6 +41,10 @@ class ScheduleFiles:
         self._clock = SystemClock()
         with self._problems_shown():
             self._documents = _read(paths)
+        for path, document in self._documents.items():
+            for wanted in document.wanted:
+                for note in wanted.notes:
+                    cli.warn(f"{path}: schedule {wanted.spec.name}: {note}")
 
     def apply(self, report: Report) -> None:
         """Apply the documents for the first time. Raises InvalidDocument before any change."""

@@ -28,7 +28,7 @@ from edgecron.client.json_forms import (
 from edgecron.model.choices import JobKind
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.filters import Filter, parse_filter
-from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Policies
+from edgecron.model.options import FORMER_FIELDS, JOB_OPTIONS, POLICIES, Job, Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
@@ -176,6 +176,8 @@ def _form(
         return encode(value)
 
     def decode_checked(value: Any, where: str, is_strict: bool) -> Any:
+        if type(value) is dict:  # Peers of the release before write former names.
+            value = {FORMER_FIELDS.get(key, key): one for key, one in value.items()}
         check_object(value, shapes, where=where, is_strict=is_strict and is_request)
         for key in required:
             if key not in value:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from inspect import iscoroutinefunction
@@ -19,6 +20,7 @@ from edgecron.embedding.json_values import json_text
 from edgecron.embedding.signatures import Arguments, is_generator_function
 from edgecron.formats.document import read_table
 from edgecron.formats.document_writing import trigger_key
+from edgecron.formats.option_texts import rename_former
 from edgecron.model.engine import Offers, find_program, offer_of
 from edgecron.model.options import OPTIONS, OptionType
 from edgecron.triggers import parse_trigger
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
         allow_fast: bool  # allow intervals under a second
         jitter: Duration
         catch_up: Literal["once", "skip", "all"]
-        grace: Duration
+        max_late: Duration
+        grace: Duration  # the former name of max_late
         overlap: Literal["skip", "queue", "allow", "replace"]
         max_running: int
         timeout: Duration | None
@@ -221,6 +224,9 @@ def read_options(
     `timezone` is the default zone. Raises InvalidInput with the first problem.
     """
     check_when(triggers)
+    options, notes = rename_former(options)
+    for note in notes:
+        warnings.warn(f"schedule {name!r}: {note}", FutureWarning, stacklevel=3)
     zone = _timezone(name, triggers, options, timezone)
     table = _triggers(name, triggers, zone) | dict(job) | {"timezone": zone or "UTC"}
     for key, value in options.items():

@@ -31,6 +31,8 @@ _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
 _PREFIX = "EDGECRON_"
 _SECTIONS = ("LIMITS", "DEFAULTS", "RETENTION", "DASHBOARD", "DAEMON")
 _SECTION_VARIABLES = tuple(f"{_PREFIX}{section}_" for section in _SECTIONS)
+# Variables of the release before, by their new names.
+_FORMER_VARIABLES: Mapping[str, str] = {"EDGECRON_DEFAULTS_MAX_LATE": "EDGECRON_DEFAULTS_GRACE"}
 _COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)
 
 # A job has these, and so has a command that it calls; the last one is the single binary's.
@@ -92,17 +94,35 @@ class Config:
         value = self._environ.get(variable)
         if value:
             return Given(_parted(key, value), value, variable, variable)
+        former = _FORMER_VARIABLES.get(variable)
+        value = self._environ.get(former) if former is not None else None
+        if former is not None and value:
+            return Given(_parted(key, value), value, former, former)
         for file in self.files:
             if key in file.values:
                 text, written = file.values[key]
                 return Given(text, written, str(file.path), key)
         return None
 
+    def former_names(self) -> Iterator[tuple[str, str]]:
+        """Yield each given name of the release before, with its place, and its new name."""
+        for name, former in _FORMER_VARIABLES.items():
+            if self._environ.get(former):
+                yield former, name
+        for file in self.files:
+            for key in file.former:
+                from edgecron.formats.config_settings import FORMER_KEYS
+
+                name = FORMER_KEYS[key]
+                yield f"{file.path}:{file.line_of(name)}: {key}", name
+
     def rank(self, key: str) -> int:
         """Rank what gives a setting: 0 a flag, 1 a variable, then the files, last the default."""
         if self._flags.get(key) is not None:
             return 0
-        if self._environ.get(variable_of(key)):
+        variable = variable_of(key)
+        former = _FORMER_VARIABLES.get(variable, variable)
+        if self._environ.get(variable) or self._environ.get(former):
             return 1
         for place, file in enumerate(self.files, 2):
             if key in file.values:
@@ -192,7 +212,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 
     known = {variable_of(key): key for key in SETTINGS}
     for name in given:
-        if name in known:
+        if name in known or name in _FORMER_VARIABLES.values():
             continue
         meant = _find_meant(name, known)
         from edgecron.base.errors import InvalidConfig

@@ -16,7 +16,7 @@ from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
-from edgecron.formats.config_settings import SECTIONS, SETTINGS, Text
+from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Text
 from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
 
 MOST_BYTES = 1024 * 1024
@@ -32,9 +32,11 @@ class ConfigFile(NamedTuple):
     path: Path
     values: Mapping[str, tuple[Text, Any]]
     content: str
+    former: tuple[str, ...] = ()  # keys that have a new name
 
     def line_of(self, key: str) -> int | None:
-        return line_of(self.content, key)
+        written = {FORMER_KEYS[former]: former for former in self.former}
+        return line_of(self.content, written.get(key, key))
 
 
 def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
@@ -46,18 +48,26 @@ def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
     document = _parse(path, content)
     values: dict[str, tuple[Text, Any]] = {}
     problems: list[_Problem] = []
-    for key, value in _flatten(document, problems):
+    former = []
+    for written, value in _flatten(document, problems):
+        key = FORMER_KEYS.get(written, written)
+        if key in values:
+            words = f"{written} and {key} are both given, and mean the same"
+            problems.append(_Problem(written, words, f"remove {written}"))
+            continue
+        if key != written:
+            former.append(written)
         setting = SETTINGS[key]
         try:
-            text = setting.kind.text_of(value, key)
-            setting.kind.read(text, key)
+            text = setting.kind.text_of(value, written)
+            setting.kind.read(text, written)
         except InvalidInput as error:
-            problems.append(_Problem(key, error.message, error.hint))
+            problems.append(_Problem(written, error.message, error.hint))
         else:
             values[key] = (text, value)
     if problems:
         raise _refuse(path, content, problems)
-    return ConfigFile(path, values, content)
+    return ConfigFile(path, values, content, tuple(former))
 
 
 class _Problem(NamedTuple):
@@ -193,9 +203,9 @@ def _flatten(
     names = _names_of(section)
     for name, value in table.items():
         full = f"{section}.{name}" if section else name
-        if name not in names:
+        if name not in names and full not in FORMER_KEYS:
             problems.append(_unknown(section, name))
-        elif full in SETTINGS:
+        elif full in SETTINGS or full in FORMER_KEYS:
             yield full, value
         elif isinstance(value, dict):
             yield from _flatten(value, problems, full)

@@ -28,7 +28,7 @@ from edgecron.formats.option_texts import (
     read_option,
 )
 from edgecron.model.choices import OnShutdown
-from edgecron.model.options import DEFAULTABLE, NONE, Option, OptionType, Part
+from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, NONE, Option, OptionType, Part
 from edgecron.triggers import check_zone
 
 Text = str | tuple[str, ...]
@@ -364,6 +364,10 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
+# Keys of the release before: see `FORMER_NAMES`.
+FORMER_KEYS = {f"defaults.{former}": f"defaults.{name}" for former, name in FORMER_NAMES.items()}
+
+
 _HEAD = """\
 # Settings of edgecron. A flag comes before a variable EDGECRON_SECTION_KEY, that before a user's
 # file, that before the system's file, that before the default. `edgecron config show` says where
@@ -375,7 +379,7 @@ _SAMPLES = {
     "token_file": "~/.config/edgecron/token",
     "limits.max_running": 8,
     "limits.burst": 10,
-    "defaults.grace": "24h",
+    "defaults.max_late": "24h",
     "defaults.max_running": 1,
     "defaults.env_file": "~/.config/edgecron/job.env",
     "defaults.cwd": "~",

@@ -18,6 +18,7 @@ from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
 from edgecron.formats.toml import MOST_LEVELS, find_too_deep
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.options import (
+    FORMER_NAMES,
     JOB_OPTIONS,
     NONE,
     OPTIONS,
@@ -182,13 +183,17 @@ class _Reading:
     known: Collection[str]
     is_portable: bool
     is_fast_ok: bool = False
+    notes: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
     def read(self) -> Wanted | None:
         """Read the schedule; None if there are problems."""
         self._try(None, partial(check_name, self.name, what="schedule name"))
+        renamed = self._try(None, partial(values.rename_former, self.table))
+        if renamed is not None:
+            self.table, self.notes = renamed
         for key in self.table:
-            if key not in OPTIONS:
+            if key not in OPTIONS and (renamed or key not in FORMER_NAMES):
                 self._note(key, f"key {key!a} is not known", _suggestion(key))
         timezone = self._take("timezone", _timezone, LOCAL)
         self.is_fast_ok = self._take("allow_fast", _boolean, False)
@@ -212,7 +217,13 @@ class _Reading:
         spec = self._try(None, lambda: ScheduleSpec(name=self.name, **parts))
         if spec is None:
             return None
-        return Wanted(spec=spec, enabled=enabled, limit=limit, is_portable=self.is_portable)
+        return Wanted(
+            spec=spec,
+            enabled=enabled,
+            limit=limit,
+            is_portable=self.is_portable,
+            notes=self.notes,
+        )
 
     def _take(self, key: str, read: Callable[[Any], object], default: object) -> Any:
         """Read a key's value; the default if it is missing or can't be read."""

@@ -20,7 +20,8 @@ class Wanted:
     the same time, None being no limit. If `limit` itself is None, the group's limit stays.
     `is_declared`: a program declares it at each start, so an `at` in the past never fires, and a
     changed interval keeps its phase. `is_portable`: the file can come from another machine, so an
-    `at` can lie in the past and an upstream can be missing.
+    `at` can lie in the past and an upstream can be missing. `notes`: sentences for its author,
+    such as that a key has a new name.
     """
 
     spec: ScheduleSpec
@@ -28,6 +29,7 @@ class Wanted:
     limit: tuple[str, int | None] | None = None
     is_declared: bool = False
     is_portable: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

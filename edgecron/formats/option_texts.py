@@ -1,6 +1,6 @@
 """Read the texts of a schedule's options, of command lines and documents.
 
-`what` is the option's name as the person wrote it: `--grace`, or `grace`.
+`what` is the option's name as the person wrote it: `--max-late`, or `max_late`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ from edgecron.base.errors import (
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import parse_condition
-from edgecron.model.options import MOST_PRIORITY, NONE, POLICIES, Job, Option, OptionType, Policies
+from edgecron.model.options import (
+    FORMER_NAMES,
+    MOST_PRIORITY,
+    NONE,
+    POLICIES,
+    Job,
+    Option,
+    OptionType,
+    Policies,
+)
 from edgecron.triggers import Trigger, TriggerKind, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
 
@@ -107,6 +116,28 @@ def policy_fields(
         elif text is not None:
             fields[option.field or ""] = read_option(option, text, what=label(option.name))
     return fields
+
+
+def former_words(former: str, name: str) -> str:
+    """Say that an option has a new name."""
+    return f"{former} is now called {name}; the old name stops working with the next release"
+
+
+def rename_former(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Replace former names of options by their new ones; also return a sentence for each.
+
+    Raises InvalidInput if both names are given.
+    """
+    found = FORMER_NAMES.keys() & given.keys()
+    if not found:
+        return given, ()
+    for former in found:
+        if (name := FORMER_NAMES[former]) in given:
+            raise InvalidInput(
+                f"{former} and {name} are both given, and mean the same", hint=f"remove {former}"
+            )
+    renamed = {FORMER_NAMES.get(key, key): value for key, value in given.items()}
+    return renamed, tuple(former_words(former, FORMER_NAMES[former]) for former in sorted(found))
 
 
 def read_duration_ms(text: str, what: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from edgecron.client.json_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
-from edgecron.model.options import OPTIONS, Option, OptionType
+from edgecron.model.options import FORMER_NAMES, OPTIONS, Option, OptionType
 
 DEFAULT_ZONE = "UTC"  # of a request without a zone
 NAME: Shape = {
@@ -161,7 +161,13 @@ def _shape(option: Option) -> Shape:
     return _text(words, kind=kind, most=most)
 
 
-_SHAPES: Mapping[str, Shape] = {name: _shape(option) for name, option in OPTIONS.items()}
+_SHAPES: Mapping[str, Shape] = {
+    **{name: _shape(option) for name, option in OPTIONS.items()},
+    **{
+        former: {**_shape(OPTIONS[name]), "deprecated": True, "description": f"now called {name}"}
+        for former, name in FORMER_NAMES.items()
+    },
+}
 
 DOCUMENT: Shape = {
     "type": "object",

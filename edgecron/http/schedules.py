@@ -18,7 +18,7 @@ from edgecron.client.resources import API
 from edgecron.formats.document import read_table
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_values import Wanted, refuse
-from edgecron.formats.option_texts import read_time
+from edgecron.formats.option_texts import read_time, rename_former
 from edgecron.http.answer_objects import document_of, listed_schedule, schedule_answer, shown_runs
 from edgecron.http.document_schema import DEFAULT_ZONE, TIME, ZONE_OR_NULL
 from edgecron.http.messages import Answer, Ask, json_answer
@@ -76,7 +76,8 @@ def post_schedule(client: Client, ask: Ask) -> Answer:
     document = dict(ask.content)
     name = document.pop("name")
     [made] = client.apply((plan_new(name, document, now=client.now()),), origin=ORIGIN)
-    return schedule_answer(client, made, status=201, location=f"{ask.root}{ask.path}/{name}")
+    answer = schedule_answer(client, made, status=201, location=f"{ask.root}{ask.path}/{name}")
+    return _noted(answer, rename_former(document)[1])
 
 
 def put_schedule(client: Client, ask: Ask) -> Answer:
@@ -95,6 +96,7 @@ def put_schedule(client: Client, ask: Ask) -> Answer:
             return _changed_answer(
                 client,
                 step,
+                notes=wanted.notes,
                 status=201 if schedule is None else 200,
                 location=f"{ask.root}{ask.path}" if schedule is None else None,
             )
@@ -110,7 +112,7 @@ def patch_schedule(client: Client, ask: Ask) -> Answer:
         conditions.check(schedule)
         step = plan_patch(schedule, ask.content, now=client.now())
         if _is_applied(client, step, conditions):
-            return _changed_answer(client, step)
+            return _changed_answer(client, step, notes=rename_former(ask.content)[1])
     raise _changed_by_others(name)
 
 
@@ -142,7 +144,7 @@ def plan_new(name: str, document: Mapping[str, Any], *, now: datetime) -> Step:
 
 def plan_patch(schedule: Schedule, patch: Mapping[str, Any], *, now: datetime) -> Step:
     """Plan a change of the given keys; null clears a key. Raises as `plan_new`."""
-    table = merge(document_of(schedule), patch)
+    table = merge(document_of(schedule), rename_former(patch)[0])
     wanted = _read_document(schedule.name, table, schedule, now=now)
     if wanted.enabled is None:
         wanted = replace(wanted, enabled=True)  # The key was cleared or missing.
@@ -208,14 +210,25 @@ def _is_applied(client: Client, step: Step, conditions: Conditions) -> bool:
 
 
 def _changed_answer(
-    client: Client, step: Step, *, status: int = 200, location: str | None = None
+    client: Client,
+    step: Step,
+    *,
+    notes: tuple[str, ...],
+    status: int = 200,
+    location: str | None = None,
 ) -> Answer:
-    """Answer a schedule after a step, with a note if the database keeps former secrets."""
+    """Answer a schedule after a step, with these notes and one if it keeps former secrets."""
     answer = schedule_answer(client, client.schedule(step.name), status=status, location=location)
     words = kept_words(step.changes, forget=f"edgecron prune --forget {step.name}")
-    if words is None:
+    return _noted(answer, notes if words is None else (*notes, words))
+
+
+def _noted(answer: Answer, notes: tuple[str, ...]) -> Answer:
+    """Put notes into the header Edgecron-Note."""
+    if not notes:
         return answer
-    return replace(answer, headers={**answer.headers, "edgecron-note": ascii(words)[1:-1]})
+    note = ascii("; ".join(notes))[1:-1]
+    return replace(answer, headers={**answer.headers, "edgecron-note": note})
 
 
 def _changed_by_others(name: str) -> Conflict:

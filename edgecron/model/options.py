@@ -37,7 +37,7 @@ class Policies:
     """How a schedule behaves beyond its times. Seconds may be fractions; None means no limit."""
 
     catch_up: CatchUp = CatchUp.ONCE
-    grace_s: float | None = None  # None: 24 h or one interval, whichever is longer
+    max_late_s: float | None = None  # None: 24 h or one interval, whichever is longer
     overlap: Overlap = Overlap.SKIP
     max_running: int | None = None  # None: 1 per schedule and scope, unlimited under allow
     timeout_s: float | None = None
@@ -54,7 +54,7 @@ class Policies:
     needs_deadline_s: float = 86_400.0  # how long after due a run waits for them
 
     def __post_init__(self) -> None:
-        check_range("grace", self.grace_s, 0, _MOST_S)
+        check_range("max-late", self.max_late_s, 0, _MOST_S)
         check_range("max-running", self.max_running, 1, _MOST)
         check_range("timeout", self.timeout_s, 0.001, _MOST_S)
         check_range("kill-grace", self.kill_grace_s, 0, _MOST_S)
@@ -315,7 +315,8 @@ OPTIONS: dict[str, Option] = {
              metavar="JSON", example="'{\"size\": 3}'"),
         _policy("catch_up", _T.CHOICE, _G.MISSED, "which missed times to run",
                 default="once", choices=tuple(CatchUp), example='"skip"'),
-        _policy("grace", _T.DURATION, _G.MISSED, "run a missed time if it is at most this late",
+        _policy("max_late", _T.DURATION, _G.MISSED,
+                "run a missed time if it is at most this late",
                 default="24h or one interval, whichever is longer", metavar="DURATION",
                 example='"6h"', is_clearable=True),
         _policy("overlap", _T.CHOICE, _G.MISSED,
@@ -360,6 +361,9 @@ OPTIONS: dict[str, Option] = {
                "false: paused without end; unchanged if not given", flag="", example="false"),
     )
 }  # fmt: skip
+# Names of the release before. Input accepts them until the next release; no output has them.
+FORMER_NAMES = {"grace": "max_late"}
+FORMER_FIELDS = {"grace_s": "max_late_s"}  # of JSON
 POLICIES = tuple(option for option in OPTIONS.values() if option.part is Part.POLICIES)
 JOB_OPTIONS = tuple(option for option in OPTIONS.values() if option.part is Part.JOB)
 DEFAULTABLE = tuple(option for option in OPTIONS.values() if option.has_default)

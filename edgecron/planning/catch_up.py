@@ -183,12 +183,12 @@ def _is_misfire(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> boo
 
 def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple[Fire, ...]:
     """The fires of a misfire that run, oldest first."""
-    grace_ms = timing.grace_ms
-    if grace_ms is None:
+    max_late_ms = timing.max_late_ms
+    if max_late_ms is None:
         following = timing.times.next_with_source(latest_ms)
         interval_ms = following[0] - latest_ms if following else 0
-        grace_ms = max(DAY_MS, interval_ms)
-    not_before_ms = now_ms - grace_ms
+        max_late_ms = max(DAY_MS, interval_ms)
+    not_before_ms = now_ms - max_late_ms
     if timing.catch_up is CatchUp.ALL:
         return _fire_all(timing, due, latest_ms, cause=Cause.CATCH_UP, not_before_ms=not_before_ms)
     # An engine that is only slow does not catch up: the latest time is nearly on time.
@@ -203,14 +203,14 @@ def _fire_all(
     timing: Timing, due: Due, latest_ms: int, *, cause: Cause, not_before_ms: int
 ) -> tuple[Fire, ...]:
     """The newest fires that were due at or after an instant, to run in sequence."""
-    # The first was due first: if it is within the grace, all are.
+    # The first was due first: if it is at most that late, all are.
     is_within = due.due_ms >= not_before_ms
     from_ms = due.plan_ms if is_within else max(due.plan_ms, not_before_ms - timing.jitter_ms)
     fires: list[Fire] = []
     plan_ms: int | None = _first_of_newest(timing, min(from_ms, latest_ms), latest_ms)
     while plan_ms is not None and plan_ms <= latest_ms:
         fire = _fire(timing, due, plan_ms, cause=cause)
-        # If jitter delays some more than others, all that follow one within the grace run too.
+        # If jitter delays some more than others, all that follow one at most that late run too.
         if fires or fire.due_ms >= not_before_ms:
             fires.append(fire._replace(in_sequence=True))
         following = timing.times.next_with_source(plan_ms)

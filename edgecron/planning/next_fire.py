@@ -88,7 +88,7 @@ class Timing:
     times: PlanTimes
     seed: bytes
     catch_up: CatchUp
-    grace_ms: int | None
+    max_late_ms: int | None
     jitter_ms: int
     from_ms: int | None = None
     until_ms: int | None = None

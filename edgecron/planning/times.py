@@ -148,7 +148,7 @@ def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Ti
         times=combine(triggers),
         seed=seed,
         catch_up=policies.catch_up,
-        grace_ms=None if policies.grace_s is None else round(policies.grace_s * 1000),
+        max_late_ms=None if policies.max_late_s is None else round(policies.max_late_s * 1000),
         jitter_ms=round(policies.jitter_s * 1000),
         from_ms=None if spec.from_at is None else to_ms(spec.from_at),
         until_ms=None if spec.until_at is None else to_ms(spec.until_at),

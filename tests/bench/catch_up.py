@@ -33,7 +33,7 @@ class Case:
     zones: tuple[str, ...] = ("Europe/Berlin",)
     catch_up: CatchUp = CatchUp.ONCE
     jitter_s: int = 0
-    grace_s: int | None = None
+    max_late_s: int | None = None
     max_runs: int | None = None
     bounds_ms: tuple[int | None, int | None] = (None, None)
 
@@ -47,7 +47,7 @@ class Case:
             times=combine(triggers),
             seed=bytes(16),
             catch_up=self.catch_up,
-            grace_ms=None if self.grace_s is None else self.grace_s * 1000,
+            max_late_ms=None if self.max_late_s is None else self.max_late_s * 1000,
             jitter_ms=self.jitter_s * 1000,
             max_runs=self.max_runs,
             from_ms=self.bounds_ms[0],
@@ -70,11 +70,11 @@ CASES = {
     "one and three grids": GRIDS,
     "every second, all": replace(EVERY_SECOND, catch_up=CatchUp.ALL),
     "every second, all, any grace": replace(
-        EVERY_SECOND, catch_up=CatchUp.ALL, grace_s=YEARS_50_MS // 500
+        EVERY_SECOND, catch_up=CatchUp.ALL, max_late_s=YEARS_50_MS // 500
     ),
     "every second, jitter of an hour": replace(EVERY_SECOND, jitter_s=3600),
     "two, all": replace(PAIR, catch_up=CatchUp.ALL),
-    "two, all, any grace": replace(PAIR, catch_up=CatchUp.ALL, grace_s=YEARS_50_MS // 500),
+    "two, all, any grace": replace(PAIR, catch_up=CatchUp.ALL, max_late_s=YEARS_50_MS // 500),
     "two, jitter of a minute": replace(PAIR, jitter_s=60),
     "two, all, jitter of a minute": replace(PAIR, catch_up=CatchUp.ALL, jitter_s=60),
     "two, all, jitter of a day": replace(PAIR, catch_up=CatchUp.ALL, jitter_s=86_400),
@@ -88,12 +88,12 @@ CASES = {
         zones=TWO,
         catch_up=CatchUp.ALL,
         jitter_s=60,
-        grace_s=YEARS_50_MS // 500,
+        max_late_s=YEARS_50_MS // 500,
         max_runs=1000,
         bounds_ms=(START_MS + YEARS_MS, START_MS + 40 * YEARS_MS),
     ),
     "one and three grids, all, any grace": replace(
-        GRIDS, catch_up=CatchUp.ALL, grace_s=YEARS_50_MS // 500
+        GRIDS, catch_up=CatchUp.ALL, max_late_s=YEARS_50_MS // 500
     ),
 }
 

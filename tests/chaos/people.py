@@ -100,7 +100,12 @@ class People:
                 runs = sorted({one["run"] for one in self._jobs.living()})
                 return "", ("cancel", str(runs[choice % len(runs)])) if runs else ()
             case "edit_policy":
-                changes = ("--timeout 4s", "--timeout none", "--description changed", "--grace 1h")
+                changes = (
+                    "--timeout 4s",
+                    "--timeout none",
+                    "--description changed",
+                    "--max-late 1h",
+                )
                 return "edited", ("edit", "edited", *changes[choice % len(changes)].split())
             case "edit_times":
                 times = f"{2 + choice % 5}s from {ANCHOR}"

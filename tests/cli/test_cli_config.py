@@ -36,9 +36,9 @@ def test_show_says_where_each_value_comes_from(edgecron: Edgecron, settings: Set
     assert of["limits.burst"] == (5, str(system), 2)
     assert of["defaults.timeout"] == ("2h", str(user), 2)
     assert of["defaults.ok_codes"] == ([0, 3], str(user), 3)
-    assert of["defaults.grace"] == (None, "default", None)
+    assert of["defaults.max_late"] == (None, "default", None)
     assert of["dashboard.keys.quit"] == (["q", "ctrl+q"], "default", None)
-    assert found["defaults.grace"]["absent"] == "24h or one interval, whichever is longer"
+    assert found["defaults.max_late"]["absent"] == "24h or one interval, whichever is longer"
     assert found["limits.burst"]["variable"] == "EDGECRON_LIMITS_BURST"
     assert found["limits.burst"]["flag"] == "--burst"
 

@@ -23,7 +23,7 @@ NONSENSE = [
     *(f"next_run_at = {instant}, next_plan_at = 1" for instant in (HUGE, 253402300800000)),
     *(f"next_run_at = {instant}, next_plan_at = {instant}" for instant in (-HUGE, -(2**63))),
     *(f"{name} = {HUGE}" for name in ("decided_until", "last_run_at", "created_at", "until_at")),
-    "grace_s = 9e999",
+    "max_late_s = 9e999",
     "description = printf('%.*c', 5000000, 'x')",
     f"description = {NOT_UTF_8}",
 ]

@@ -40,7 +40,7 @@ COMMAND = ("--", "true")
         (("add", "x", *WHEN, "--timeout", "soon", *COMMAND), "soon"),
         (("add", "x", *WHEN, "--timeout", "0s", *COMMAND), "--timeout: duration '0s' is zero"),
         (("add", "x", *WHEN, "--timeout", "5 parsecs", *COMMAND), "--timeout: duration"),
-        (("edit", "backup", "--grace", "long"), "--grace: duration 'long'"),
+        (("edit", "backup", "--max-late", "long"), "--max-late: duration 'long'"),
         (("add", "x", "--every", "-1s", *COMMAND), "--every"),
         (("add", "x", "--every=-1s", *COMMAND), "--every: duration '-1s'"),
         (("add", "x", "--every", "1ms", *COMMAND), "--every '1ms' is less than a second"),

@@ -17,7 +17,7 @@ from tests.support.cli import Edgecron
 
 LIST_FIELDS = [
     "name", "kind", "job", "triggers", "timezone", "enabled", "paused_until", "next_plan_at",
-    "next_run_at", "last_run_at", "last_status", "run_count", "catch_up", "grace_s", "overlap",
+    "next_run_at", "last_run_at", "last_status", "run_count", "catch_up", "max_late_s", "overlap",
     "max_running", "timeout_s", "kill_grace_s", "retries", "retry_delay_s", "retry_factor",
     "retry_max_delay_s", "ok_codes", "on_interrupt", "priority", "jitter_s", "needs",
     "needs_deadline_s", "group", "group_max_running", "queue",
@@ -79,7 +79,7 @@ def test_show_as_json_is_one_object_with_all_there_is(edgecron: Edgecron) -> Non
     edgecron(
         "add", "full", "--cron", "*/5 * * * *", "--tz", "Europe/Berlin", "--env", "A=1=2",
         "--env", "B=", "--cwd", "/srv", "--payload", '{"n": 1}', "--stdin", "yes",
-        "--catch-up", "all", "--grace", "2h", "--overlap", "queue", "--max-running", "2",
+        "--catch-up", "all", "--max-late", "2h", "--overlap", "queue", "--max-running", "2",
         "--timeout", "90s", "--kill-grace", "0", "--priority", "high", "--group", "disk",
         "--ok-codes", "0,2", "--scope", "device:a", "--scope", "device:b", "--max-runs", "9",
         "--description", "nightly", "--", "tar", "czf", "$(touch x)",
@@ -91,7 +91,7 @@ def test_show_as_json_is_one_object_with_all_there_is(edgecron: Edgecron) -> Non
     assert found["job"] == ["tar", "czf", "$(touch x)"]
     assert found["env"] == {"A": "1=2", "B": ""}
     assert (found["cwd"], found["payload"], found["stdin"]) == ("/srv", '{"n": 1}', "yes")
-    assert (found["catch_up"], found["grace_s"], found["overlap"]) == ("all", 7200, "queue")
+    assert (found["catch_up"], found["max_late_s"], found["overlap"]) == ("all", 7200, "queue")
     assert (found["max_running"], found["timeout_s"], found["kill_grace_s"]) == (2, 90, 0)
     assert (found["priority"], found["group"], found["ok_codes"]) == (10, "disk", [0, 2])
     assert found["scopes"] == [{"kind": "device", "id": "a"}, {"kind": "device", "id": "b"}]
@@ -563,7 +563,7 @@ def test_a_first_retry_later_than_the_latest_is_refused(
     ("option", "value", "field", "default"),
     [
         ("--catch-up", "skip", "catch_up", "once"),
-        ("--grace", "1h", "grace_s", None),
+        ("--max-late", "1h", "max_late_s", None),
         ("--overlap", "allow", "overlap", "skip"),
         ("--max-running", "2", "max_running", None),
         ("--timeout", "1h", "timeout_s", None),

@@ -79,10 +79,24 @@ def test_declaring_opens_nothing_and_starts_nothing(path: Path, clock: FakeClock
     assert not scheduler.is_running
 
 
+def test_a_former_option_works_and_the_warning_names_the_new_one(
+    path: Path, clock: FakeClock
+) -> None:
+    scheduler = Scheduler(path, clock=clock)
+
+    with pytest.warns(FutureWarning, match="grace is now called max_late") as warned:
+
+        @scheduler.job("@daily", grace="2h")
+        def tidy() -> None: ...
+
+    assert [one.filename for one in warned] == [__file__]
+    assert tidy.schedule.spec.policies.max_late_s == 7200
+
+
 def test_a_declared_job_is_kept_when_it_is_first_used(path: Path, clock: FakeClock) -> None:
     scheduler = Scheduler(path, clock=clock, timezone="Europe/Berlin")
 
-    @scheduler.job(cron("0 2 * * *"), "on boot", retries=3, timeout="30s", grace=90)
+    @scheduler.job(cron("0 2 * * *"), "on boot", retries=3, timeout="30s", max_late=90)
     def backup() -> None: ...
 
     schedule = backup.schedule
@@ -94,7 +108,7 @@ def test_a_declared_job_is_kept_when_it_is_first_used(path: Path, clock: FakeClo
     assert schedule.spec.triggers == ("0 2 * * *", "on boot")
     assert schedule.spec.policies.retries == 3
     assert schedule.spec.policies.timeout_s == 30
-    assert schedule.spec.policies.grace_s == 90
+    assert schedule.spec.policies.max_late_s == 90
     assert backup.next_runs(2) == [
         datetime(2026, 11, 21, 1, tzinfo=UTC),
         datetime(2026, 11, 22, 1, tzinfo=UTC),

@@ -28,7 +28,7 @@ WORDS: list[tuple[str, object]] = [
     *((name, "rocket") for name in ("kind", "overlap", "catch_up", "on_interrupt")),
     *(("name", text) for text in ("", "a\0b", "n" * 1_000_000)),
     *(("timezone", text) for text in ("No/Where", "../../etc/passwd")),
-    *((name, 9e999) for name in ("grace_s", "jitter_s", "retry_delay_s", "timeout_s")),
+    *((name, 9e999) for name in ("max_late_s", "jitter_s", "retry_delay_s", "timeout_s")),
     *(("from_at", instant) for instant in (HUGE, -HUGE, -(2**63))),
     ("until_at", HUGE),
     ("max_runs", -1),

@@ -83,7 +83,7 @@ FRAGMENTS = [
     'retries = "two"', 'timeout = "5 parsecs"', 'group = "g:1"', 'env = { A = "1" }',
     "env = { A = 1, A = 2 }", 'description = """\nx\n"""', 'x = "\\u001b[2J"', "\x1b[2J", "\u202e",
     "= 1", "'", '"', "[", "]", "{", "}", ",", "#", " ", "\r\n", "\t", "\0", "\x7f", "\ufeff", "é",
-    "max_runs = 99999999999999999999", "grace = nan", "enabled = false",
+    "max_runs = 99999999999999999999", "max_late = nan", "enabled = false",
     "at = 2031-01-01T00:00:00Z",
     "at = 2031-01-01", "a.b.c = 1", "0 = 0",
 ]  # fmt: skip

@@ -156,14 +156,14 @@ def test_the_defaults_of_the_table_are_those_that_hold() -> None:
 def test_the_defaults_of_schedules_are_texts_as_an_option_has_them(settings: Settings) -> None:
     settings.write_user(
         '[defaults]\ntimezone = "Europe/Berlin"\nretries = 3\nretry_factor = 1.5\n'
-        'grace = 0\nok_codes = [0, 2]\nneeds = "success:backup"\ncwd = "~/jobs"\n'
+        'max_late = 0\nok_codes = [0, 2]\nneeds = "success:backup"\ncwd = "~/jobs"\n'
     )
 
     assert option_defaults(load()) == {
         "timezone": "Europe/Berlin",
         "retries": "3",
         "retry_factor": "1.5",
-        "grace": "0",
+        "max_late": "0",
         "ok_codes": "0,2",
         "needs": ["success:backup"],
         "cwd": "~/jobs",

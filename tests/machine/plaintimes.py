@@ -73,7 +73,7 @@ class Wish:
     until_ms: int | None = None
     max_runs: int | None = None
     catch_up: str = "once"
-    grace_s: int | None = None
+    max_late_s: int | None = None
     overlap: str = "skip"
     max_running: int | None = None
     retries: int = 0
@@ -297,17 +297,17 @@ def _fires(due: Due, pending: list[int], *, now_ms: int) -> list[Fire]:
         if wish.catch_up == "all" and len(pending) > 1:
             return _all(due, pending, cause="schedule", not_before_ms=due.plan_ms)
         return [_fire(due, latest_ms, "schedule")]
-    if wish.grace_s is not None:
-        grace_ms = wish.grace_s * 1000
+    if wish.max_late_s is not None:
+        max_late_ms = wish.max_late_s * 1000
     else:
         following_ms = replace_bounds(wish).next_plan(latest_ms)
-        grace_ms = max(DAY_MS, 0 if following_ms is None else following_ms - latest_ms)
+        max_late_ms = max(DAY_MS, 0 if following_ms is None else following_ms - latest_ms)
     if wish.catch_up == "all":
-        return _all(due, pending, cause="catch_up", not_before_ms=now_ms - grace_ms)
+        return _all(due, pending, cause="catch_up", not_before_ms=now_ms - max_late_ms)
     # An engine that is only slow is not catching up.
     cause = "catch_up" if now_ms - due.due_ms > MINUTE_MS else "schedule"
     fire = _fire(due, latest_ms, cause)
-    return [fire] if wish.catch_up == "once" and fire.due_ms >= now_ms - grace_ms else []
+    return [fire] if wish.catch_up == "once" and fire.due_ms >= now_ms - max_late_ms else []
 
 
 def replace_bounds(wish: Wish) -> Wish:

@@ -86,7 +86,7 @@ def policies(draw: st.DrawFn) -> dict[str, Any]:
     retries = draw(st.sampled_from((0, 0, 1, 3)))
     return {
         "catch_up": draw(st.sampled_from(("once", "skip", "all"))),
-        "grace_s": draw(st.sampled_from((None, 0, 90, 3600))),
+        "max_late_s": draw(st.sampled_from((None, 0, 90, 3600))),
         "overlap": draw(st.sampled_from(("skip", "queue", "allow", "replace"))),
         "max_running": draw(st.sampled_from((None, None, 1, 2))),
         "retries": retries,
@@ -112,7 +112,7 @@ def spec_of(name: str, wish: Wish) -> ScheduleSpec:
         max_runs=wish.max_runs,
         policies=Policies(
             catch_up=CatchUp(wish.catch_up),
-            grace_s=wish.grace_s,
+            max_late_s=wish.max_late_s,
             overlap=Overlap(wish.overlap),
             max_running=wish.max_running,
             retries=wish.retries,

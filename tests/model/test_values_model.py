@@ -40,10 +40,10 @@ def test_any_other_name_is_refused_in_a_short_printable_message(name: str) -> No
 @pytest.mark.parametrize(
     "policies",
     [
-        {"grace_s": -1},
-        {"grace_s": math.inf},
-        {"grace_s": math.nan},
-        {"grace_s": 1e300},
+        {"max_late_s": -1},
+        {"max_late_s": math.inf},
+        {"max_late_s": math.nan},
+        {"max_late_s": 1e300},
         {"max_running": 0},
         {"timeout_s": 0},
         {"timeout_s": math.inf},

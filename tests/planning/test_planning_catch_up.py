@@ -64,32 +64,32 @@ ROWS = {
         upcoming="09:00",
     ),
     "59 s late, no grace": Row(
-        now="08:00:59", policies={"grace_s": 0}, runs=(("08:00", ON),), upcoming="09:00"
+        now="08:00:59", policies={"max_late_s": 0}, runs=(("08:00", ON),), upcoming="09:00"
     ),
     "61 s late, no grace": Row(
         now="08:01:01",
-        policies={"grace_s": 0},
+        policies={"max_late_s": 0},
         missed=("08:00", "08:00", 1),
         upcoming="09:00",
     ),
     "as late as grace allows": Row(
-        now="08:30", policies={"grace_s": 1800}, runs=(("08:00", LATE),), upcoming="09:00"
+        now="08:30", policies={"max_late_s": 1800}, runs=(("08:00", LATE),), upcoming="09:00"
     ),
     "a millisecond later than grace allows": Row(
         now="08:30:00.001",
-        policies={"grace_s": 1800},
+        policies={"max_late_s": 1800},
         missed=("08:00", "08:00", 1),
         upcoming="09:00",
     ),
     "as late as grace allows, all": Row(
         now="09:30",
-        policies={"catch_up": ALL, "grace_s": 5400},
+        policies={"catch_up": ALL, "max_late_s": 5400},
         runs=(("08:00", LATE), ("09:00", LATE)),
         upcoming="10:00",
     ),
     "the first a millisecond later than grace allows, all": Row(
         now="09:30:00.001",
-        policies={"catch_up": ALL, "grace_s": 5400},
+        policies={"catch_up": ALL, "max_late_s": 5400},
         runs=(("09:00", LATE),),
         missed=("08:00", "08:00", 1),
         upcoming="10:00",
@@ -144,33 +144,33 @@ ROWS = {
     ),
     "three due, grace covers the last, all": Row(
         now="10:00:30",
-        policies={"catch_up": ALL, "grace_s": 60},
+        policies={"catch_up": ALL, "max_late_s": 60},
         runs=(("10:00", LATE),),
         missed=("08:00", "09:00", 2),
         upcoming="11:00",
     ),
     "three due, a grace of seconds is meant, once": Row(
         now="10:00:30",
-        policies={"catch_up": ONCE, "grace_s": 10},
+        policies={"catch_up": ONCE, "max_late_s": 10},
         missed=("08:00", "10:00", 3),
         upcoming="11:00",
     ),
     "three due, grace covers the last two, all": Row(
         now="10:30",
-        policies={"catch_up": ALL, "grace_s": 5400},
+        policies={"catch_up": ALL, "max_late_s": 5400},
         runs=(("09:00", LATE), ("10:00", LATE)),
         missed=("08:00", "08:00", 1),
         upcoming="11:00",
     ),
     "three due, grace covers none, once": Row(
         now="10:30",
-        policies={"catch_up": ONCE, "grace_s": 600},
+        policies={"catch_up": ONCE, "max_late_s": 600},
         missed=("08:00", "10:00", 3),
         upcoming="11:00",
     ),
     "three due, grace covers none, all": Row(
         now="10:30",
-        policies={"catch_up": ALL, "grace_s": 600},
+        policies={"catch_up": ALL, "max_late_s": 600},
         missed=("08:00", "10:00", 3),
         upcoming="11:00",
     ),
@@ -394,7 +394,7 @@ def test_what_is_decided_already_does_not_fire_again_after_the_clock_went_back()
 
 def test_all_keeps_what_passed_while_a_fire_that_was_moved_was_waited_for() -> None:
     """What came due together with the moved one is late since then, and not since its plan."""
-    timing = make_timing(HOURLY, catch_up=ALL, grace_s=120)
+    timing = make_timing(HOURLY, catch_up=ALL, max_late_s=120)
     due = make_due("2026-11-20T08:00:00Z", run="2026-11-20T10:30:00Z")
 
     plan = plan_fire(timing, due, now_ms=ms("2026-11-20T10:31:30Z"))

@@ -99,7 +99,7 @@ def test_a_jitter_longer_than_the_interval_makes_no_misfire_by_itself(catch_up: 
 
 
 def test_grace_counts_from_the_due_time_and_leaves_no_hole() -> None:
-    timing = make_timing("* * * * *", jitter_s=1200, grace_s=600, catch_up=CatchUp.ALL)
+    timing = make_timing("* * * * *", jitter_s=1200, max_late_s=600, catch_up=CatchUp.ALL)
     now_ms = ms("2026-11-20T09:00:00Z")
 
     plan = plan_fire(timing, make_due(START), now_ms=now_ms)

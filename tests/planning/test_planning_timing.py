@@ -49,7 +49,7 @@ def test_policies_become_milliseconds() -> None:
         make_spec(
             "backup",
             catch_up=CatchUp.ALL,
-            grace_s=1.5,
+            max_late_s=1.5,
             jitter_s=0.25,
         ),
         from_at=NOW,
@@ -59,7 +59,7 @@ def test_policies_become_milliseconds() -> None:
 
     timing = compile_spec(spec, seed=SEED, made_at=NOW).timing
 
-    assert (timing.catch_up, timing.grace_ms, timing.jitter_ms) == (CatchUp.ALL, 1500, 250)
+    assert (timing.catch_up, timing.max_late_ms, timing.jitter_ms) == (CatchUp.ALL, 1500, 250)
     assert (timing.from_ms, timing.until_ms, timing.max_runs) == (
         to_ms(NOW),
         to_ms(NOW) + 3600_000,

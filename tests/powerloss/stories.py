@@ -37,7 +37,7 @@ RETRIED = (
 )  # fmt: skip
 MISSED = (
     spec("latest", 2, lasts_s=1),
-    spec("all", 3, lasts_s=1, catch_up=CatchUp.ALL, grace_s=3600.0),
+    spec("all", 3, lasts_s=1, catch_up=CatchUp.ALL, max_late_s=3600.0),
     spec("none", 4, lasts_s=1, catch_up=CatchUp.SKIP),
     spec("scoped", 5, lasts_s=2),
 )

@@ -29,7 +29,7 @@ SPECS = (
     spec("lately", 7, lasts_s=2, **LATELY),
     spec("queue", 6, lasts_s=5, overlap=Overlap.QUEUE, **LATELY),
     spec("allow", 9, lasts_s=3, overlap=Overlap.ALLOW, max_running=2, **LATELY),
-    spec("all", 11, lasts_s=1, catch_up=CatchUp.ALL, grace_s=300.0, **LATELY),
+    spec("all", 11, lasts_s=1, catch_up=CatchUp.ALL, max_late_s=300.0, **LATELY),
     spec("retried", 8, lasts_s=1, code=1, retries=1, retry_delay_s=30.0, **LATELY),
     spec("never", 12, lasts_s=1, **NEVER),
 )

@@ -54,7 +54,7 @@ SPECS = (
     spec("slow", 5, lasts_s=23),
     spec("waiting", 10, lasts_s=13, overlap=Overlap.QUEUE),
     spec("beside", 9, lasts_s=20, overlap=Overlap.ALLOW, max_running=3),
-    spec("all", 13, lasts_s=1, catch_up=CatchUp.ALL, grace_s=300.0),
+    spec("all", 13, lasts_s=1, catch_up=CatchUp.ALL, max_late_s=300.0),
     spec("skipping", 17, lasts_s=4, catch_up=CatchUp.SKIP),
     spec("jittered", 19, lasts_s=1, jitter_s=30.0),
     spec("scoped", 23, lasts_s=5),

@@ -55,7 +55,7 @@ JOBS = st.builds(
 POLICIES = st.builds(
     Policies,
     catch_up=st.sampled_from(list(CatchUp)),
-    grace_s=st.none() | SECONDS | st.just(0.0),
+    max_late_s=st.none() | SECONDS | st.just(0.0),
     overlap=st.sampled_from(list(Overlap)),
     max_running=st.none() | COUNTS,
     timeout_s=st.none() | SECONDS,

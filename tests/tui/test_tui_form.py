@@ -304,7 +304,7 @@ SAID = (
     ("env", "A", "✗ a line of env is not KEY=VALUE"),
     ("env", "API_TOKEN=x", "! API_TOKEN is kept readable in the database"),
     ("group", "disk:x", "✗ group NAME:N is 'x', expected a whole number"),
-    ("grace", "soon", "✗ grace: duration 'soon'"),
+    ("max_late", "soon", "✗ max_late: duration 'soon'"),
     ("max_running", "0", "✗ max_running is '0', expected a whole number from 1"),
     ("timeout", "-1", "✗ timeout: duration '-1'"),
     ("retries", "many", "✗ retries is 'many', expected a whole number from 0"),

@@ -58,7 +58,7 @@ def test_what_stands_in_the_fields_is_what_the_schedule_has() -> None:
     assert texts["job"] == "sh -c 'echo '\"'\"'a b'\"'\"' \"$1\"' ''"
     assert texts["env"] == "LANG=C\nX=a=b c"
     assert texts["scope"] == "device:a\ndevice:b"
-    assert (texts["catch_up"], texts["overlap"], texts["grace"]) == ("all", "skip", "")
+    assert (texts["catch_up"], texts["overlap"], texts["max_late"]) == ("all", "skip", "")
     assert (texts["ok_codes"], texts["timeout"], texts["priority"]) == ("0, 2", "1h30m", "high")
 
 
@@ -66,7 +66,7 @@ def test_what_nobody_touches_stays_as_it_is() -> None:
     table = spec_table(FULL)
 
     assert written(table) == (table, [])
-    assert written(table, grace="6h") == ({**table, "grace": "6h"}, [])
+    assert written(table, max_late="6h") == ({**table, "max_late": "6h"}, [])
 
 
 def test_all_of_it_written_anew_means_the_same() -> None:

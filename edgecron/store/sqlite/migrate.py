@@ -43,6 +43,7 @@ SCRIPTS = (
     "0022_engine_zones.sql",
     "0023_nice.sql",
     "0024_engine_trust.sql",
+    "0025_max_late.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
