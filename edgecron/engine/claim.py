@@ -22,7 +22,7 @@ from edgecron.model.engine import Offers
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Timing
 from edgecron.planning.times import load_timing
-from edgecron.store.contract import ClaimBatch, Granted, Seat, StoredSchedule
+from edgecron.store.contract import Claimant, ClaimBatch, Granted, StoredSchedule
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
@@ -173,9 +173,9 @@ class Claimer:
         """The queues that can be claimed from now."""
         return self._runners.open_queues(self._settings.queues)
 
-    def seat(self) -> Seat:
+    def claimant(self) -> Claimant:
         """Who claims now, and how much."""
-        return Seat(
+        return Claimant(
             engine_id=self._registration.get_id(),
             supervisor_id=self._runners.supervisor_id,
             queues=self.open_queues(),
@@ -190,15 +190,15 @@ class Claimer:
         self._batches, self._early_batches = self._early_batches, []
         self.start_early()  # if trouble kept them from being started at their time
 
-    def start(self, batch: ClaimBatch, *, seat: Seat) -> None:
+    def start(self, batch: ClaimBatch, *, claimant: Claimant) -> None:
         """Start what a transaction granted. It is committed."""
-        self._runners.start(self._complete(batch, seat))
+        self._runners.start(self._complete(batch, claimant))
         self._batches.append(batch)
         self._note(batch)
 
-    def keep_early(self, batch: ClaimBatch, *, seat: Seat) -> None:
+    def keep_early(self, batch: ClaimBatch, *, claimant: Claimant) -> None:
         """Note what was granted just before its time, for `start_early`."""
-        self._early += self._complete(batch, seat)
+        self._early += self._complete(batch, claimant)
         self._early_batches.append(batch)
         self._note(batch)
 
@@ -250,10 +250,10 @@ class Claimer:
         if batch.has_replaced:
             self.end_replaced()
 
-    def _complete(self, batch: ClaimBatch, seat: Seat) -> list[Claim]:
+    def _complete(self, batch: ClaimBatch, claimant: Claimant) -> list[Claim]:
         """The claims that the runners start; a grant that can't be read has failed."""
         self._burst.take(len(batch.granted), self._clock.monotonic_ms())
-        self._is_held_back = len(batch.granted) == seat.max_starts
+        self._is_held_back = len(batch.granted) == claimant.max_starts
         claims = []
         for grant in batch.granted:
             found = self._schedules.find(grant.schedule_id, grant.revision)

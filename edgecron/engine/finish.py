@@ -75,9 +75,9 @@ class Finishing:
         self._claimer.report()  # A run's start is reported before its end.
         now_ms = self._clock.now_ms()
         if has_filled:
-            seat = self._claimer.seat()
-            written, batch = self._store.finish_and_fill(ended, seat=seat, now_ms=now_ms)
-            self._claimer.start(batch, seat=seat)
+            claimant = self._claimer.claimant()
+            written, batch = self._store.finish_and_fill(ended, claimant=claimant, now_ms=now_ms)
+            self._claimer.start(batch, claimant=claimant)
         else:
             written = self._store.finish(ended, now_ms=now_ms)
         schedules = self._runners.settle(outcomes)

@@ -163,9 +163,9 @@ class Firing:
         """Claim plans and start what is granted; how many schedules were ours."""
         if not decisions:
             return 0
-        seat = self._claimer.seat()
+        claimant = self._claimer.claimant()
         try:
-            batch = self._store.claim_due(decisions, seat=seat, now_ms=self._clock.now_ms())
+            batch = self._store.claim_due(decisions, claimant=claimant, now_ms=self._clock.now_ms())
         except Unreadable as error:
             if len(decisions) > 1:
                 # One of them holds invalid values: the others must not fail with it.
@@ -173,14 +173,14 @@ class Firing:
             [one] = decisions
             self._mark_broken(_Broken(one.plan.due, one.spec.name, error.message))
             return 0
-        self._claimer.start(batch, seat=seat)
+        self._claimer.start(batch, claimant=claimant)
         return batch.advanced
 
     def _fill(self, hold: Hold) -> None:
         """Give free places to queued runs, and start them."""
-        seat = self._claimer.seat()
-        batch = self._store.claim_queued(seat=seat, now_ms=self._clock.now_ms(), hold=hold)
-        self._claimer.start(batch, seat=seat)
+        claimant = self._claimer.claimant()
+        batch = self._store.claim_queued(claimant=claimant, now_ms=self._clock.now_ms(), hold=hold)
+        self._claimer.start(batch, claimant=claimant)
 
     def _fire_boot(self) -> int:
         """Fire `on boot` schedules once for this boot; how many were ours."""
@@ -207,10 +207,12 @@ class Firing:
             )
         advanced = 0
         if decisions:
-            seat = self._claimer.seat()
+            claimant = self._claimer.claimant()
             now_ms = self._clock.now_ms()
-            batch = self._store.claim_boot(decisions, boot_id=boot_id, seat=seat, now_ms=now_ms)
-            self._claimer.start(batch, seat=seat)
+            batch = self._store.claim_boot(
+                decisions, boot_id=boot_id, claimant=claimant, now_ms=now_ms
+            )
+            self._claimer.start(batch, claimant=claimant)
             advanced = batch.advanced
         # A schedule that was edited meanwhile is not decided, and is looked at again.
         if advanced == len(due):
@@ -236,10 +238,10 @@ class Firing:
         decisions = self._decide_early(at_ms)
         if not decisions:
             return False
-        seat = self._claimer.seat()
+        claimant = self._claimer.claimant()
         with suppress(Unreadable, DatabaseUnusable):
             with self._store.rehearsal():
-                batch = self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
+                batch = self._store.claim_due(decisions, claimant=claimant, now_ms=at_ms)
             return len(batch.granted) == len(batch.decided) and not batch.has_replaced
         return False
 
@@ -248,10 +250,10 @@ class Firing:
         decisions = self._decide_early(at_ms)
         if not decisions:
             return
-        seat = self._claimer.seat()
+        claimant = self._claimer.claimant()
         with suppress(Unreadable):
-            batch = self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
-            self._claimer.keep_early(batch, seat=seat)
+            batch = self._store.claim_due(decisions, claimant=claimant, now_ms=at_ms)
+            self._claimer.keep_early(batch, claimant=claimant)
 
     def _decide_early(self, at_ms: int) -> list[Decision]:
         due = self._store.find_due(

@@ -13,7 +13,7 @@ BEAT_MS = 600_000  # how often an engine renews the heartbeat of its runs: rarel
 STALE_MS = 3 * BEAT_MS  # after this, a run without heartbeat is shown as stale
 
 
-class Seat(NamedTuple):
+class Claimant(NamedTuple):
     """Who claims: an engine, its supervisor, its queues and its limits.
 
     `max_starts` limits the starts of one transaction; None is no limit. With `only`, the engine

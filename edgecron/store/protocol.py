@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from edgecron.planning.retention import Limits, Removed
     from edgecron.store.contract import (
         BootDecision,
+        Claimant,
         ClaimBatch,
         Decision,
         Ended,
         EnginePresence,
         Requeued,
         RunningRow,
-        Seat,
         StoredSchedule,
         Subject,
     )
@@ -154,15 +154,19 @@ class Store(Protocol):
     def find_subject(self, execution_id: int | None, schedule: str | None) -> Subject | None:
         """The schedule of a run, or of a name; None if there is no such run or schedule."""
 
-    def claim_due(self, decisions: Sequence[Decision], *, seat: Seat, now_ms: int) -> ClaimBatch:
+    def claim_due(
+        self, decisions: Sequence[Decision], *, claimant: Claimant, now_ms: int
+    ) -> ClaimBatch:
         """Carry out the plans of schedules that have not changed; skip the others."""
 
     def claim_boot(
-        self, decisions: Sequence[BootDecision], *, boot_id: str, seat: Seat, now_ms: int
+        self, decisions: Sequence[BootDecision], *, boot_id: str, claimant: Claimant, now_ms: int
     ) -> ClaimBatch:
         """Carry out the boot fires that are not decided for this boot."""
 
-    def claim_queued(self, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING) -> ClaimBatch:
+    def claim_queued(
+        self, *, claimant: Claimant, now_ms: int, hold: Hold = Hold.NOTHING
+    ) -> ClaimBatch:
         """Give free places to due queued rows.
 
         The order is: priority, schedules without running runs first, due time, id. Only a few late
@@ -174,7 +178,12 @@ class Store(Protocol):
         """Record the ends of runs, with all that follows; None for a row that is not ours now."""
 
     def finish_and_fill(
-        self, outcomes: Sequence[Outcome], *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        claimant: Claimant,
+        now_ms: int,
+        hold: Hold = Hold.NOTHING,
     ) -> tuple[list[Ended | None], ClaimBatch]:
         """`finish`, and then `claim_queued` for the places that become free, in one transaction."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.store.contract import Seat
+from edgecron.store.contract import Claimant
 from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
 from tests.support.accounts import NEEDS_ROOT
@@ -52,14 +52,14 @@ def engine(
     engine = StuckEngine(client, SLEEPS)
     stack.callback(engine.end)
     edgecron("run", backup)
-    seat = Seat(
+    claimant = Claimant(
         engine_id=engine.engine_id,
         supervisor_id=SUPERVISOR,
         queues=("command",),
         max_running=1,
     )
     now_ms = client.clock.now_ms()
-    client.store.claim_queued(seat=seat, now_ms=now_ms)
+    client.store.claim_queued(claimant=claimant, now_ms=now_ms)
     [row] = client.store.find_running()
     journal = Journal(engine.state_dir, SUPERVISOR, boot_id=client.clock.boot_id())
     journal.write_tokens([row.lease_token])

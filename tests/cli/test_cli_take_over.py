@@ -18,7 +18,7 @@ from edgecron.base.errors import EdgecronError
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.client.takeover import get_stalled
-from edgecron.store.contract import Seat
+from edgecron.store.contract import Claimant
 from edgecron.supervisor.journal import Journal
 from tests.support.accounts import as_root
 from tests.support.cli import Edgecron
@@ -148,13 +148,13 @@ def test_a_run_that_was_claimed_and_never_started_is_queued_again(
     place.client.run_now("never")
     # The supervisor is dead, and its journal knows nothing of a start.
     Journal(stuck.state_dir, "deadbeef", boot_id=place.client.clock.boot_id())
-    seat = Seat(
+    claimant = Claimant(
         engine_id=stuck.engine_id,
         supervisor_id="deadbeef",
         queues=("command",),
         max_running=1,
     )
-    place.client.store.claim_queued(seat=seat, now_ms=place.client.clock.now_ms())
+    place.client.store.claim_queued(claimant=claimant, now_ms=place.client.clock.now_ms())
 
     said = edgecron("doctor", "--take-over", str(stuck.process.pid), "--yes")
 

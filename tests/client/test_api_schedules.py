@@ -29,7 +29,7 @@ from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.forecast import UpcomingFire, in_order
 from edgecron.planning.next_fire import Due
-from edgecron.store.contract import Decision, Seat
+from edgecron.store.contract import Claimant, Decision
 from edgecron.store.sqlite.connection import Database
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
@@ -59,8 +59,8 @@ def fire(client: Client) -> None:
         [schedule] = [found for found in client.schedules() if found.id == one.schedule_id]
         plan = plan_fire(client.timing(schedule), one, now_ms=now_ms)
         decisions.append(Decision(plan=plan, spec=schedule.spec))
-    seat = Seat(engine_id=1, supervisor_id="s", queues=("command",), max_running=100)
-    client.store.claim_due(decisions, seat=seat, now_ms=now_ms)
+    claimant = Claimant(engine_id=1, supervisor_id="s", queues=("command",), max_running=100)
+    client.store.claim_due(decisions, claimant=claimant, now_ms=now_ms)
 
 
 def hourly(**policies: Any) -> ScheduleSpec:

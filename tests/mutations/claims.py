@@ -130,19 +130,19 @@ ALL: tuple[Mutation, ...] = (
             Edit(
                 function="Claimer.start",
                 old=(
-                    "self._runners.start(self._complete(batch, seat))\n"
+                    "self._runners.start(self._complete(batch, claimant))\n"
                     "    self._batches.append(batch)"
                 ),
                 new="self._batches.append(batch)",
             ),
             Edit(
-                function="Claimer.seat",
+                function="Claimer.claimant",
                 old="return",
                 new=(
                     "from edgecron.store.sqlite.connection import Database\n"
                     "    Database.on_granted = staticmethod(lambda granted: "
                     "self._runners.start(self._complete(ClaimBatch(granted=granted), "
-                    "self.seat())))\n"
+                    "self.claimant())))\n"
                     "    return"
                 ),
             ),

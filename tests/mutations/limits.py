@@ -18,8 +18,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="RunCounts.__init__",
-                old="seat.max_running - running",
-                new="seat.max_running",
+                old="claimant.max_running - running",
+                new="claimant.max_running",
             ),
         ),
         hunt=Hunt(tests=(CRASHES,), says="I7 an engine runs"),

@@ -13,7 +13,7 @@ from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.claim import Stream
 from edgecron.model.run import Execution
-from edgecron.store.contract import RunningRow, Seat
+from edgecron.store.contract import Claimant, RunningRow
 from edgecron.supervisor.output import OutputKeeper
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag
 from edgecron.supervisor.state_files import spool_name
@@ -54,10 +54,10 @@ class Left:
         engine_id = store.register_engine(
             key="k", pid=1, boot_id="boot-1", queues=(COMMAND_QUEUE,), now_ms=now_ms
         )
-        seat = Seat(
+        claimant = Claimant(
             engine_id=engine_id, supervisor_id="0" * 16, queues=(COMMAND_QUEUE,), max_running=1
         )
-        assert store.claim_queued(seat=seat, now_ms=now_ms).granted
+        assert store.claim_queued(claimant=claimant, now_ms=now_ms).granted
         [row] = store.find_running()
         return row
 

@@ -12,7 +12,7 @@ from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire, FirePlan, next_fire
 from edgecron.planning.times import compile_spec, load_timing
-from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Granted, Seat
+from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision, Granted
 from edgecron.store.sqlite.schedule_changes import Retiming
 from edgecron.store.sqlite.store import SqliteStore
 from tests.support.clock import FakeClock
@@ -31,7 +31,7 @@ class Bench:
         engine_id = self.store.register_engine(
             key=f"engine-{id(self)}", pid=1, boot_id="boot-1", queues=("command",), now_ms=self.now
         )
-        self.seat = Seat(
+        self.claimant = Claimant(
             engine_id=engine_id, supervisor_id="s1", queues=("command",), max_running=places
         )
 
@@ -49,20 +49,20 @@ class Bench:
         return self.store.get_schedule(spec.name)
 
     def look(self, *, limit: int = 100) -> list[Due]:
-        return self.store.find_due(self.seat.queues, now_ms=self.now, limit=limit)
+        return self.store.find_due(self.claimant.queues, now_ms=self.now, limit=limit)
 
     def decide(self, due: Sequence[Due]) -> list[Decision]:
         return [Decision(plan=self._plan(one), spec=self._spec(one)) for one in due]
 
     def claim(self, decisions: Sequence[Decision]) -> ClaimBatch:
-        return self.store.claim_due(decisions, seat=self.seat, now_ms=self.now)
+        return self.store.claim_due(decisions, claimant=self.claimant, now_ms=self.now)
 
     def fire(self) -> ClaimBatch:
         """Look, decide and claim at once."""
         return self.claim(self.decide(self.look()))
 
     def decide_boot(self, boot_id: str) -> list[BootDecision]:
-        wanted = self.store.find_boot_due(self.seat.queues, boot_id=boot_id)
+        wanted = self.store.find_boot_due(self.claimant.queues, boot_id=boot_id)
         fire = Fire(
             plan_ms=self.now,
             due_ms=self.now,
@@ -76,14 +76,16 @@ class Bench:
         ]
 
     def claim_boot(self, decisions: Sequence[BootDecision], boot_id: str) -> ClaimBatch:
-        return self.store.claim_boot(decisions, boot_id=boot_id, seat=self.seat, now_ms=self.now)
+        return self.store.claim_boot(
+            decisions, boot_id=boot_id, claimant=self.claimant, now_ms=self.now
+        )
 
     def fire_boot(self, boot_id: str) -> ClaimBatch:
         """Decide and claim at once."""
         return self.claim_boot(self.decide_boot(boot_id), boot_id)
 
     def fill(self) -> ClaimBatch:
-        return self.store.claim_queued(seat=self.seat, now_ms=self.now)
+        return self.store.claim_queued(claimant=self.claimant, now_ms=self.now)
 
     def run(self, name: str = "backup", *, key: str = "manual:1") -> list[int]:
         """Queue a run by hand; the ids of its rows."""

@@ -43,7 +43,7 @@ def test_an_end_and_the_start_after_it_ask_each_thing_once(bench: Bench) -> None
     for name in ("first", "second", "third"):
         bench.add(make_spec(name))
         bench.run(name)
-    bench.seat = bench.seat._replace(max_running=1)
+    bench.claimant = bench.claimant._replace(max_running=1)
     [running] = bench.fill().granted
     asked: list[str] = []
     connection = bench.store._connection
@@ -52,7 +52,7 @@ def test_an_end_and_the_start_after_it_ask_each_thing_once(bench: Bench) -> None
     )
 
     ended, batch = bench.store.finish_and_fill(
-        [outcome_of(running, bench.now)], seat=bench.seat, now_ms=bench.now
+        [outcome_of(running, bench.now)], claimant=bench.claimant, now_ms=bench.now
     )
     connection.exec_trace = None
 

@@ -10,7 +10,7 @@ import pytest
 
 from edgecron.model.choices import Overlap, Status
 from edgecron.planning.retention import MIB, Retention, limits_at
-from edgecron.store.contract import Seat
+from edgecron.store.contract import Claimant
 from edgecron.store.sqlite import retention
 from edgecron.store.sqlite.explanations import find_deciding, find_revision
 from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
@@ -25,7 +25,7 @@ from tests.support.offering import come
 from tests.support.specs import make_spec
 
 QUEUES = ("command", "py:app")
-SEAT = Seat(engine_id=1, supervisor_id="s1", queues=QUEUES, max_running=3)
+SEAT = Claimant(engine_id=1, supervisor_id="s1", queues=QUEUES, max_running=3)
 OFFERS = frozenset({"callable poll", "command s1"})
 
 
@@ -47,7 +47,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     ),
     "upcoming, offered": lambda store, bench: store.upcoming(QUEUES, limit=10, offers=OFFERS),
     "claim_queued, offered": lambda store, bench: store.claim_queued(
-        seat=SEAT._replace(offers=OFFERS), now_ms=bench.now
+        claimant=SEAT._replace(offers=OFFERS), now_ms=bench.now
     ),
     "note_vanished": lambda store, bench: come(store, "py:app", "poll"),
     "is_used": lambda store, bench: [store.is_used(queue) for queue in QUEUES],
@@ -55,9 +55,9 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "find_next": lambda store, bench: store.find_next(QUEUES),
     "load_schedules": lambda store, bench: store.load_schedules([(1, 1), (2, 1)]),
     "claim_due": lambda store, bench: bench.fire(),
-    "claim_queued": lambda store, bench: store.claim_queued(seat=SEAT, now_ms=bench.now),
+    "claim_queued": lambda store, bench: store.claim_queued(claimant=SEAT, now_ms=bench.now),
     "claim_queued, late": lambda store, bench: store.claim_queued(
-        seat=SEAT, now_ms=bench.now + 86_400_000
+        claimant=SEAT, now_ms=bench.now + 86_400_000
     ),
     "blocked": lambda store, bench: Blocked().find_all_keys(store),
     "wake": lambda store, bench: within(store, lambda: wake_for_success(store, "s1")),
@@ -66,7 +66,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         now_ms=bench.now - 1, ahead_ms=bench.now - 1
     ),
     "give_up_expired": lambda store, bench: store.claim_queued(
-        seat=SEAT, now_ms=bench.now + 2 * 3_600_000
+        claimant=SEAT, now_ms=bench.now + 2 * 3_600_000
     ),
     "find_covered": lambda store, bench: store.find_covered(
         bench.store.get_schedule("s3"), ("global", ""), from_ms=bench.now - 300_000, to_ms=bench.now

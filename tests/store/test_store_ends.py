@@ -184,7 +184,7 @@ def test_what_runs_is_found_with_who_runs_it(bench: Bench, granted: Granted) -> 
 
     [engine] = bench.store.find_engines()
     assert (row.execution_id, row.lease_token) == (granted.execution_id, granted.lease_token)
-    assert (row.engine_id, row.engine_key) == (bench.seat.engine_id, engine.key)
+    assert (row.engine_id, row.engine_key) == (bench.claimant.engine_id, engine.key)
     assert (row.supervisor_id, row.boot_id, row.schedule) == ("s1", "boot-1", "backup")
     assert (row.kind, row.ok_codes, row.started_ms) == ("command", (0,), bench.now)
 
@@ -273,10 +273,10 @@ def test_what_runs_when_its_schedule_is_removed_ends_as_usual(
 def test_engines_are_recorded_until_they_stop(make_store: OpenStore, clock: FakeClock) -> None:
     first, second = Bench(make_store, clock), Bench(make_store, clock)
 
-    first.store.retire_engine(first.seat.engine_id, now_ms=clock.now_ms())
+    first.store.retire_engine(first.claimant.engine_id, now_ms=clock.now_ms())
 
     [engine] = first.store.find_engines()
-    assert engine.id == second.seat.engine_id
+    assert engine.id == second.claimant.engine_id
     assert (engine.pid, engine.boot_id, engine.queues) == (1, "boot-1", ("command",))
     assert engine.started_at == clock.now()
 
@@ -292,12 +292,12 @@ def test_an_engine_that_takes_on_nothing_more_is_recorded_without_queues(bench: 
 
 
 def test_an_engine_that_registers_again_is_the_same(bench: Bench) -> None:
-    bench.store.retire_engine(bench.seat.engine_id, now_ms=bench.now)
+    bench.store.retire_engine(bench.claimant.engine_id, now_ms=bench.now)
     [] = bench.store.find_engines()
 
     again = bench.store.register_engine(
         key=f"engine-{id(bench)}", pid=1, boot_id="boot-1", queues=("command",), now_ms=bench.now
     )
 
-    assert again == bench.seat.engine_id
+    assert again == bench.claimant.engine_id
     assert [engine.id for engine in bench.store.find_engines()] == [again]

@@ -19,7 +19,7 @@ from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome
 from edgecron.model.options import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.store.contract import Seat
+from edgecron.store.contract import Claimant
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
 
@@ -71,14 +71,14 @@ def backup(client: Client) -> Schedule:
 
 def taken(client: Client, engine_id: int, *offers: str) -> list[Job]:
     """What an engine with these offers is granted of what is queued, as it is to be run."""
-    seat = Seat(
+    claimant = Claimant(
         engine_id=engine_id,
         supervisor_id="s1",
         queues=("command", QUEUE),
         max_running=10,
         offers=frozenset(offers),
     )
-    batch = client.store.claim_queued(seat=seat, now_ms=client.clock.now_ms())
+    batch = client.store.claim_queued(claimant=claimant, now_ms=client.clock.now_ms())
     loaded = client.store.load_schedules([(one.schedule_id, one.revision) for one in batch.granted])
     return [one.spec.job for one in loaded]
 

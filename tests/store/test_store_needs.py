@@ -13,7 +13,7 @@ from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.times import compile_spec
-from edgecron.store.contract import Seat
+from edgecron.store.contract import Claimant
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
@@ -354,12 +354,12 @@ def test_what_replaces_lets_the_old_one_run_until_its_need_is_met(bench: Bench) 
     for _ in range(3):
         bench.clock.advance_ms(MINUTE)
         bench.fire()
-    waiting, asked = shown(bench, "feed"), bench.store.find_cancelled(bench.seat.engine_id)
+    waiting, asked = shown(bench, "feed"), bench.store.find_cancelled(bench.claimant.engine_id)
 
     succeed(bench, "backup", key="manual:2")
     batch = bench.fill()
     again = bench.fill()
-    asked_then = bench.store.find_cancelled(bench.seat.engine_id)
+    asked_then = bench.store.find_cancelled(bench.claimant.engine_id)
     bench.end(old)
     last = bench.fill()
 
@@ -377,9 +377,9 @@ def test_an_engine_for_one_run_gives_nothing_else_up(pair: Bench) -> None:
     pair.fire()
     pair.clock.advance_ms(3 * HOUR)
     [wanted] = pair.run("backup")
-    seat: Seat = pair.seat._replace(only=wanted)
+    claimant: Claimant = pair.claimant._replace(only=wanted)
 
-    batch = pair.store.claim_queued(seat=seat, now_ms=pair.now)
+    batch = pair.store.claim_queued(claimant=claimant, now_ms=pair.now)
 
     assert [grant.execution_id for grant in batch.granted] == [wanted]
     assert batch.decided == ()
@@ -432,7 +432,7 @@ def test_a_clock_that_can_not_be_trusted_gives_nothing_up(pair: Bench, hold: Hol
     [row] = pair.rows("report")
     pair.clock.step_ms(1000 * HOUR)
 
-    held = pair.store.claim_queued(seat=pair.seat, now_ms=pair.now, hold=hold)
+    held = pair.store.claim_queued(claimant=pair.claimant, now_ms=pair.now, hold=hold)
     wakes = [
         pair.store.next_due_ms(("command",), now_ms=pair.now, hold=one)
         for one in (Hold.ALL, Hold.NOTHING)

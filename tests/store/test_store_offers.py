@@ -14,7 +14,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.engine import Offers
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.contract import Seat
+from edgecron.store.contract import Claimant
 from tests.store.store_bench import Bench
 from tests.support.offering import come
 from tests.support.specs import make_spec
@@ -40,8 +40,8 @@ def _program(bench: Bench) -> None:
 
 def sit(bench: Bench, offers: Offers | None) -> None:
     """From now on the bench's engine has these offers."""
-    bench.seat = Seat(
-        engine_id=bench.seat.engine_id,
+    bench.claimant = Claimant(
+        engine_id=bench.claimant.engine_id,
         supervisor_id="s1",
         queues=("command", QUEUE),
         max_running=10,
@@ -51,7 +51,7 @@ def sit(bench: Bench, offers: Offers | None) -> None:
 
 def due(bench: Bench) -> set[str]:
     found = bench.store.find_due(
-        bench.seat.queues, now_ms=bench.now, limit=9, offers=bench.seat.offers
+        bench.claimant.queues, now_ms=bench.now, limit=9, offers=bench.claimant.offers
     )
     schedules = {one.id: one.name for one in bench.store.find_schedules()}
     return {schedules[one.schedule_id] for one in found}
@@ -114,7 +114,7 @@ def test_a_run_that_an_engine_does_not_offer_keeps_none_of_its_own_back(bench: B
     bench.clock.advance_ms(60_000)
     sit(bench, offered("report"))
 
-    [due] = bench.store.find_due((QUEUE,), now_ms=bench.now, limit=9, offers=bench.seat.offers)
+    [due] = bench.store.find_due((QUEUE,), now_ms=bench.now, limit=9, offers=bench.claimant.offers)
     batch = bench.claim(bench.decide([due]))
 
     assert len(batch.granted) == 1

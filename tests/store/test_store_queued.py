@@ -206,7 +206,9 @@ def test_an_engine_for_one_execution_takes_that_one_only(bench: Bench) -> None:
     bench.run(key="manual:a")
     [wanted] = bench.run(key="manual:b")
 
-    batch = bench.store.claim_queued(seat=bench.seat._replace(only=wanted), now_ms=bench.now)
+    batch = bench.store.claim_queued(
+        claimant=bench.claimant._replace(only=wanted), now_ms=bench.now
+    )
 
     assert [grant.execution_id for grant in batch.granted] == [wanted]
     assert bench.statuses() == ["queued", "running"]

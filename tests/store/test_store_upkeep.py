@@ -90,7 +90,7 @@ def test_what_was_rebased_is_not_found_again_until_the_clock_steps(bench: Bench)
 def test_what_is_held_is_neither_due_nor_waited_for(bench: Bench, clock: FakeClock) -> None:
     bench.add(make_spec("cron", "* * * * *"))
     bench.add(make_spec("steady", "every 10m"))
-    queues = bench.seat.queues
+    queues = bench.claimant.queues
     [kept] = bench.store.find_intervals(now_ms=bench.now, has_stepped=False)
     due_ms = bench.now + 1_000
     bench.store.retime([rebased(kept, at_ms=bench.now, next_ms=due_ms)], marks=None)

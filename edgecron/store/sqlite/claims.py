@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from edgecron.model.choices import Reason
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import LATE_CAUSES
-from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
+from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.fires import FireWriter
 from edgecron.store.sqlite.follow_ups import follow_up_replaced
@@ -22,7 +22,7 @@ from edgecron.store.sqlite.queue_order import has_waiting
 
 
 def claim_due(
-    database: Database, decisions: Sequence[Decision], *, seat: Seat, now_ms: int
+    database: Database, decisions: Sequence[Decision], *, claimant: Claimant, now_ms: int
 ) -> ClaimBatch:
     """Carry out plans inside one transaction; see `Store.claim_due`."""
     with database.transaction():
@@ -31,10 +31,10 @@ def claim_due(
         ours = [one for one in decisions if one.plan.due.schedule_id in fences]
         if not ours:
             return ClaimBatch()
-        counts = RunCounts(database, seat, (one.plan.due.schedule_id for one in ours))
+        counts = RunCounts(database, claimant, (one.plan.due.schedule_id for one in ours))
         wanted = [fire for one in ours for fire in one.plan.fires for _ in one.spec.scopes]
-        direct = _may_start_at_once(database, wanted, counts, seat, now_ms)
-        writer = FireWriter(database, seat, counts, now_ms=now_ms, direct=direct, fences=fences)
+        direct = _may_start_at_once(database, wanted, counts, claimant, now_ms)
+        writer = FireWriter(database, claimant, counts, now_ms=now_ms, direct=direct, fences=fences)
         for decision in ours:
             plan = decision.plan
             will_run = writer.write(
@@ -57,16 +57,16 @@ def claim_boot(
     decisions: Sequence[BootDecision],
     *,
     boot_id: str,
-    seat: Seat,
+    claimant: Claimant,
     now_ms: int,
 ) -> ClaimBatch:
     """Carry out boot fires inside one transaction; see `Store.claim_boot`."""
     with database.transaction():
-        counts = RunCounts(database, seat, (d.schedule_id for d in decisions))
+        counts = RunCounts(database, claimant, (d.schedule_id for d in decisions))
         wanted = [decision.fire for decision in decisions for _ in decision.spec.scopes]
-        direct = _may_start_at_once(database, wanted, counts, seat, now_ms)
+        direct = _may_start_at_once(database, wanted, counts, claimant, now_ms)
         fences: dict[int, int] = {}
-        writer = FireWriter(database, seat, counts, now_ms=now_ms, direct=direct, fences=fences)
+        writer = FireWriter(database, claimant, counts, now_ms=now_ms, direct=direct, fences=fences)
         advanced = 0
         for decision in decisions:
             found = _decide_boot(database, decision, boot_id, now_ms)
@@ -104,12 +104,12 @@ def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int
 
 
 def _may_start_at_once(
-    database: Database, wanted: Sequence[Fire], counts: RunCounts, seat: Seat, now_ms: int
+    database: Database, wanted: Sequence[Fire], counts: RunCounts, claimant: Claimant, now_ms: int
 ) -> bool:
     """Whether all fires get a place; otherwise all are queued, and priority decides."""
     late = sum(fire.cause in LATE_CAUSES for fire in wanted)
     has_places = len(wanted) <= counts.places and late <= counts.late_places
-    return has_places and not has_waiting(database, seat, now_ms)
+    return has_places and not has_waiting(database, claimant, now_ms)
 
 
 def _advance_all(database: Database, decisions: Sequence[Decision], now_ms: int) -> dict[int, int]:

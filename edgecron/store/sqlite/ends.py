@@ -24,7 +24,7 @@ from edgecron.model.claim import (
 )
 from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.model.run import STATE_REFUSED, Reported, fits_state
-from edgecron.store.contract import ClaimBatch, Decided, Ended, Requeued, RunningRow, Seat
+from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, Requeued, RunningRow
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up
 from edgecron.store.sqlite.limits import is_any_waiting
@@ -204,7 +204,7 @@ def finish_and_fill(
     database: Database,
     outcomes: Sequence[Outcome],
     *,
-    seat: Seat,
+    claimant: Claimant,
     now_ms: int,
     hold: Hold = Hold.NOTHING,
 ) -> tuple[list[Ended | None], ClaimBatch]:
@@ -212,7 +212,7 @@ def finish_and_fill(
     ends = _pack(outcomes)
     with database.transaction():
         written = _write_ends(database, ends, now_ms)
-        return written, fill(database, seat=seat, now_ms=now_ms, hold=hold)
+        return written, fill(database, claimant=claimant, now_ms=now_ms, hold=hold)
 
 
 def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | None:

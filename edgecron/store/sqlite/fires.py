@@ -8,7 +8,7 @@ from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overl
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import Admission, running_limit
-from edgecron.store.contract import Broken, Decided, Granted, Seat
+from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey, deadline_ms
 from edgecron.store.sqlite.max_runs import give_back_unmet
@@ -33,7 +33,7 @@ class FireWriter:
     def __init__(
         self,
         database: Database,
-        seat: Seat | None,
+        claimant: Claimant | None,
         counts: RunCounts,
         *,
         now_ms: int,
@@ -42,7 +42,7 @@ class FireWriter:
     ) -> None:
         """`fences`: the first fence that claims of each schedule may use, if there are claims."""
         self._database = database
-        self._seat = seat
+        self._claimant = claimant
         self._counts = counts
         self._now_ms = now_ms
         self._direct = direct
@@ -162,8 +162,8 @@ class FireWriter:
         waiting: tuple[str | None, int | None] = (None, None)
         if unmet is not None:
             waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))
-        seat = self._seat if admission is Admission.RUN else None
-        shape = shape_of(revision, spec, fire, seat=seat, waiting=waiting)
+        claimant = self._claimant if admission is Admission.RUN else None
+        shape = shape_of(revision, spec, fire, claimant=claimant, waiting=waiting)
         waits_for = None
         if unmet is not None:
             waits_for = WaitsFor.CONDITION

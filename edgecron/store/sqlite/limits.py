@@ -26,7 +26,7 @@ from edgecron.planning.overlap import (
     late_limit,
     running_limit,
 )
-from edgecron.store.contract import Decided, QueuedRow, Seat
+from edgecron.store.contract import Claimant, Decided, QueuedRow
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.rows import needs_of
 
@@ -64,7 +64,7 @@ class RunCounts:
     """Active runs per schedule and scope, per group, and of this engine."""
 
     def __init__(
-        self, database: Database, seat: Seat | None, schedule_ids: Iterable[int] = ()
+        self, database: Database, claimant: Claimant | None, schedule_ids: Iterable[int] = ()
     ) -> None:
         """Count the active runs of these schedules now, those of others on demand."""
         self._database = database
@@ -72,12 +72,12 @@ class RunCounts:
         self._active = self._count(_OF_SCHEDULES, list(self._counted))
         self._running: Counter[int] | None = None  # by schedule; counted when it is asked for
         self._places = self._late_places = 0
-        if seat is not None:
-            running, late = _count_engine(database, seat)
-            self._places = seat.max_running - running
-            self._late_places = late_limit(seat.max_running) - late
-            if seat.max_starts is not None:
-                self._places = min(self._places, seat.max_starts)
+        if claimant is not None:
+            running, late = _count_engine(database, claimant)
+            self._places = claimant.max_running - running
+            self._late_places = late_limit(claimant.max_running) - late
+            if claimant.max_starts is not None:
+                self._places = min(self._places, claimant.max_starts)
         self._group_places: dict[str, int] | None = None  # counted when a group is asked for
 
     @property
@@ -199,9 +199,9 @@ class RunCounts:
         return counted
 
 
-def has_place(database: Database, seat: Seat) -> bool:
+def has_place(database: Database, claimant: Claimant) -> bool:
     """Whether an engine has a free place."""
-    return _count_engine(database, seat)[0] < seat.max_running
+    return _count_engine(database, claimant)[0] < claimant.max_running
 
 
 def set_group_limit(database: Database, name: str, max_running: int | None) -> None:
@@ -227,14 +227,14 @@ def _count_running(database: Database) -> Counter[int]:
     )
 
 
-def _count_engine(database: Database, seat: Seat) -> tuple[int, int]:
+def _count_engine(database: Database, claimant: Claimant) -> tuple[int, int]:
     """Count an engine's running runs, and the late ones among them."""
     [(running, late)] = database.rows(
         """SELECT count(*), count(*) FILTER (WHERE cause IN ('catch_up', 'backfill'))
            FROM executions INDEXED BY executions_active
            WHERE status = 'running' AND status IN ('queued', 'running')
                AND engine_id = :engine""",
-        {"engine": seat.engine_id},
+        {"engine": claimant.engine_id},
     )
     return running, late
 

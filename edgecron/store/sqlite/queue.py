@@ -13,7 +13,15 @@ from edgecron.planning.overlap import (
     may_start_queued,
     running_limit,
 )
-from edgecron.store.contract import STALE_MS, Broken, ClaimBatch, Decided, Granted, QueuedRow, Seat
+from edgecron.store.contract import (
+    STALE_MS,
+    Broken,
+    Claimant,
+    ClaimBatch,
+    Decided,
+    Granted,
+    QueuedRow,
+)
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
 from edgecron.store.sqlite.limits import (
@@ -41,20 +49,20 @@ _REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.BACKFILL, Cause.MANUAL, Caus
 
 
 def claim_queued(
-    database: Database, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING
+    database: Database, *, claimant: Claimant, now_ms: int, hold: Hold = Hold.NOTHING
 ) -> ClaimBatch:
     """Give free places to queued rows; see `Store.claim_queued`."""
-    if not _has_work(database, seat, now_ms, hold):
+    if not _has_work(database, claimant, now_ms, hold):
         return ClaimBatch()
     with database.transaction():
-        return fill(database, seat=seat, now_ms=now_ms, hold=hold)
+        return fill(database, claimant=claimant, now_ms=now_ms, hold=hold)
 
 
-def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBatch:
+def fill(database: Database, *, claimant: Claimant, now_ms: int, hold: Hold) -> ClaimBatch:
     """Give free places to queued rows, inside the caller's transaction."""
-    may_give_up = _may_give_up(seat, hold)
-    filler = _Filler(database, seat, now_ms, may_give_up=may_give_up)
-    if may_give_up and _has_expired(database, seat, now_ms):
+    may_give_up = _may_give_up(claimant, hold)
+    filler = _Filler(database, claimant, now_ms, may_give_up=may_give_up)
+    if may_give_up and _has_expired(database, claimant, now_ms):
         filler.give_up()
     filler.fill()
     return ClaimBatch(
@@ -65,15 +73,15 @@ def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBat
     )
 
 
-def _may_give_up(seat: Seat, hold: Hold) -> bool:
-    return hold is Hold.NOTHING and seat.only is None
+def _may_give_up(claimant: Claimant, hold: Hold) -> bool:
+    return hold is Hold.NOTHING and claimant.only is None
 
 
-def _has_work(database: Database, seat: Seat, now_ms: int, hold: Hold) -> bool:
+def _has_work(database: Database, claimant: Claimant, now_ms: int, hold: Hold) -> bool:
     """Whether a wait for a condition has ended, or a run waits and a place is free."""
-    if _may_give_up(seat, hold) and _has_expired(database, seat, now_ms):
+    if _may_give_up(claimant, hold) and _has_expired(database, claimant, now_ms):
         return True
-    return has_place(database, seat) and has_waiting(database, seat, now_ms)
+    return has_place(database, claimant) and has_waiting(database, claimant, now_ms)
 
 
 def has_queued(database: Database) -> bool:
@@ -86,20 +94,22 @@ def has_queued(database: Database) -> bool:
     )
 
 
-def _has_expired(database: Database, seat: Seat, now_ms: int) -> bool:
-    return any(is_any_expired(database, queue, now_ms=now_ms) for queue in seat.queues)
+def _has_expired(database: Database, claimant: Claimant, now_ms: int) -> bool:
+    return any(is_any_expired(database, queue, now_ms=now_ms) for queue in claimant.queues)
 
 
 class _Filler:
     """Walk over the queued rows in one transaction, start what can start, and decide the rest."""
 
-    def __init__(self, database: Database, seat: Seat, now_ms: int, *, may_give_up: bool) -> None:
+    def __init__(
+        self, database: Database, claimant: Claimant, now_ms: int, *, may_give_up: bool
+    ) -> None:
         self._database = database
-        self._seat = seat
+        self._claimant = claimant
         self._now_ms = now_ms
         self._may_give_up = may_give_up
         self._needs = Needs(database, now_ms=now_ms)
-        self._counts = RunCounts(database, seat)
+        self._counts = RunCounts(database, claimant)
         self._blocked = Blocked()
         self._stuck_late: set[LateKey] = set()
         self.granted: list[Granted] = []
@@ -110,7 +120,7 @@ class _Filler:
 
     def give_up(self) -> None:
         """Give up rows that have waited for a condition until their deadline."""
-        for queue in self._seat.queues:
+        for queue in self._claimant.queues:
             for one in give_up_expired(self._database, queue, self._needs):
                 self._note(one)
 
@@ -136,7 +146,7 @@ class _Filler:
         self._blocked.find_all_keys(self._database)
         return find_next_late(
             self._database,
-            self._seat.queues,
+            self._claimant.queues,
             now_ms=self._now_ms,
             limit=self._counts.late_places,
             full=self._blocked.keys,
@@ -144,21 +154,21 @@ class _Filler:
         )
 
     def _is_next_late(self, row: QueuedRow) -> bool:
-        if self._seat.only is not None:
+        if self._claimant.only is not None:
             return True
         if self._blocked.late is None:
             self._blocked.late = self._find_next_late()
         return row.execution_id in self._blocked.late
 
     def _walk(self) -> None:
-        counts, only = self._counts, self._seat.only
+        counts, only = self._counts, self._claimant.only
         rows = walk_queued(
             self._database,
-            self._seat.queues,
+            self._claimant.queues,
             now_ms=self._now_ms,
             counts=counts,
             blocked=self._blocked,
-            offers=self._seat.offers,
+            offers=self._claimant.offers,
         )
         for row in rows if counts.places > 0 else ():
             if only is not None and row.execution_id != only:
@@ -223,7 +233,7 @@ class _Filler:
             else:
                 self._note(wait_for_condition(self._database, row, unmet, until_ms=until_ms))
             return
-        grant = _start_queued(self._database, row, self._seat, self._now_ms)
+        grant = _start_queued(self._database, row, self._claimant, self._now_ms)
         if grant is not None:
             self._counts.count_start(row.key, row.group, row.cause, is_backfill=row.is_backfill)
             self.granted.append(grant)
@@ -239,7 +249,9 @@ class _Filler:
             self._has_followers = self._has_followers or bool(ended.decided)
 
 
-def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -> Granted | None:
+def _start_queued(
+    database: Database, row: QueuedRow, claimant: Claimant, now_ms: int
+) -> Granted | None:
     token = os.urandom(8).hex()
     [(fence,)] = database.returning_all(
         """UPDATE schedules SET fence = max(fence + 1, :now) WHERE id = :id RETURNING fence""",
@@ -258,8 +270,8 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
             "now": now_ms,
             "fence": fence,
             "stale": now_ms + STALE_MS,
-            "engine": seat.engine_id,
-            "supervisor": seat.supervisor_id,
+            "engine": claimant.engine_id,
+            "supervisor": claimant.supervisor_id,
             "token": token,
         },
     )

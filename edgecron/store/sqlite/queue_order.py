@@ -22,7 +22,7 @@ from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import Cause, Overlap
 from edgecron.model.engine import Offers
 from edgecron.planning.overlap import Occupancy, is_full
-from edgecron.store.contract import QueuedRow, Seat
+from edgecron.store.contract import Claimant, QueuedRow
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import among, priorities
 from edgecron.store.sqlite.limits import RunCounts, ScopeKey
@@ -245,10 +245,11 @@ def is_any_due(database: Database, queue: str, *, now_ms: int, offers: Offers | 
     )
 
 
-def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
+def has_waiting(database: Database, claimant: Claimant, now_ms: int) -> bool:
     """Whether a due row of this engine's queues waits for a place."""
     return any(
-        is_any_due(database, queue, now_ms=now_ms, offers=seat.offers) for queue in seat.queues
+        is_any_due(database, queue, now_ms=now_ms, offers=claimant.offers)
+        for queue in claimant.queues
     )
 
 

@@ -16,7 +16,7 @@ from edgecron.model.choices import MISSED_MARK, Cause, Status, WaitsFor
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.retry import most_attempts
-from edgecron.store.contract import STALE_MS, Decided, Granted, Seat
+from edgecron.store.contract import STALE_MS, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import ScopeKey
 
@@ -50,14 +50,14 @@ _NOT_MISSED: dict[str, Any] = dict.fromkeys(
 
 
 class Shape(NamedTuple):
-    """The common values of the rows of a statement. `seat` claims them; None: they are queued."""
+    """The common values of the rows of a statement. `claimant` claims them; None: they are queued."""
 
     revision: int
     fire: Fire
     max_attempts: int
     queue: str
     priority: int
-    seat: Seat | None
+    claimant: Claimant | None
     waiting_for: str | None
     wait_until_ms: int | None
 
@@ -94,7 +94,7 @@ class RowBatch:
         """Add a row for the next `write`."""
         self._is_mixed = self._is_mixed or (bool(self._new) and shape != self._new[0].shape)
         fence = None
-        if shape.seat is not None:
+        if shape.claimant is not None:
             fence = self._fences[key[0]]
             self._fences[key[0]] = fence + 1
         self._new.append(_NewRow(key, shape, fence, waits_for))
@@ -106,7 +106,7 @@ class RowBatch:
         """Add times that will not run; the newest row of their kind grows by them."""
         if key in self._keys:
             self.write()  # One of these might be that row.
-        shape = shape_of(revision, spec, fire, seat=None, waiting=(None, None))
+        shape = shape_of(revision, spec, fire, claimant=None, waiting=(None, None))
         self._is_mixed = True
         self._new.append(_NewRow(key, shape, skipped=(spec, span)))
         self._keys.add(key)
@@ -118,12 +118,12 @@ class RowBatch:
             return []
         self._new, self._keys, self._is_mixed = [], set(), False
         first_new = len(self.decided)
-        seat = (
-            put[0].shape.seat
+        claimant = (
+            put[0].shape.claimant
             if not is_mixed
-            else next((one.shape.seat for one in put if one.shape.seat is not None), None)
+            else next((one.shape.claimant for one in put if one.shape.claimant is not None), None)
         )
-        tokens = "" if seat is None else os.urandom(_TOKEN_BYTES * len(put)).hex()
+        tokens = "" if claimant is None else os.urandom(_TOKEN_BYTES * len(put)).hex()
         if is_mixed:
             ids = self._write_mixed(put, tokens)
         else:
@@ -203,7 +203,7 @@ class RowBatch:
         return row is not None
 
     def _columns(self, one: _NewRow, place: int, tokens: str) -> dict[str, Any]:
-        shape, fire, seat = one.shape, one.shape.fire, one.shape.seat
+        shape, fire, claimant = one.shape, one.shape.fire, one.shape.claimant
         is_skipped = one.skipped is not None
         missed = _NOT_MISSED if one.skipped is None else _missed_columns(one.skipped[1])
         flag = None if fire.missed_by is None else f"{MISSED_MARK}{fire.missed_by}"
@@ -222,14 +222,14 @@ class RowBatch:
             "max_attempts": shape.max_attempts,
             "queue": shape.queue,
             "priority": shape.priority,
-            "status": "skipped" if is_skipped else "queued" if seat is None else "running",
+            "status": "skipped" if is_skipped else "queued" if claimant is None else "running",
             "queued": None if is_skipped else self._now_ms,
             "finished": self._now_ms if is_skipped else None,
-            "claimed": None if seat is None else self._now_ms,
-            "stale": None if seat is None else self._now_ms + STALE_MS,
-            "engine": None if seat is None else seat.engine_id,
-            "supervisor": None if seat is None else seat.supervisor_id,
-            "token": None if seat is None else _token_at(tokens, place),
+            "claimed": None if claimant is None else self._now_ms,
+            "stale": None if claimant is None else self._now_ms + STALE_MS,
+            "engine": None if claimant is None else claimant.engine_id,
+            "supervisor": None if claimant is None else claimant.supervisor_id,
+            "token": None if claimant is None else _token_at(tokens, place),
             "fence": one.fence,
             "waiting_for": shape.waiting_for,
             "wait_until": shape.wait_until_ms,
@@ -240,7 +240,7 @@ class RowBatch:
     def _insert(self, put: list[_NewRow], tokens: str | None) -> dict[ScopeKey, int]:
         """Write rows of one shape; their ids by schedule and scope."""
         shape = put[0].shape
-        fire, seat = shape.fire, shape.seat
+        fire, claimant = shape.fire, shape.claimant
         found = {
             (row[0], row[1], row[2]): row[3]
             for row in self._database.returning_all(
@@ -268,12 +268,12 @@ class RowBatch:
                     "max_attempts": shape.max_attempts,
                     "queue": shape.queue,
                     "priority": shape.priority,
-                    "status": "queued" if seat is None else "running",
+                    "status": "queued" if claimant is None else "running",
                     "now": self._now_ms,
-                    "claimed": None if seat is None else self._now_ms,
-                    "stale": None if seat is None else self._now_ms + STALE_MS,
-                    "engine": None if seat is None else seat.engine_id,
-                    "supervisor": None if seat is None else seat.supervisor_id,
+                    "claimed": None if claimant is None else self._now_ms,
+                    "stale": None if claimant is None else self._now_ms + STALE_MS,
+                    "engine": None if claimant is None else claimant.engine_id,
+                    "supervisor": None if claimant is None else claimant.supervisor_id,
                     "tokens": tokens,
                     "token_size": 2 * _TOKEN_BYTES,
                     "waiting_for": shape.waiting_for,
@@ -308,7 +308,7 @@ def shape_of(
     spec: ScheduleSpec,
     fire: Fire,
     *,
-    seat: Seat | None,
+    claimant: Claimant | None,
     waiting: tuple[str | None, int | None],
 ) -> Shape:
     """Return the shape of a fire's row. `waiting`: for which condition, and until when."""
@@ -319,7 +319,7 @@ def shape_of(
         most_attempts(policies.retries, policies.on_interrupt),
         spec.queue,
         int(policies.priority),
-        seat,
+        claimant,
         *waiting,
     )
 
@@ -353,7 +353,7 @@ def _decided(
         schedule_id=schedule_id,
         revision=shape.revision,
         plan_ms=fire.plan_ms,
-        status=Status.QUEUED if shape.seat is None else Status.RUNNING,
+        status=Status.QUEUED if shape.claimant is None else Status.RUNNING,
         cause=fire.cause,
         due_ms=fire.due_ms,
         waits_for=waits_for,
