@@ -114,7 +114,7 @@ class Registry:
         """Report whether `name` is among `callables`."""
         return name in self.functions or name in self.coroutines
 
-    def begin_anew(self) -> None:
+    def reset_in_child(self) -> None:
         """Replace the lock, in a forked child: a thread of the parent might hold it."""
         self._lock = threading.Lock()
 

@@ -69,7 +69,7 @@ class Loops:
         if not thread.is_alive():
             own.close()
 
-    def begin_anew(self) -> None:
+    def reset_in_child(self) -> None:
         """Forget the loops, in a forked child."""
         self._lock = threading.Lock()
         self._loop = self._own = self._thread = None

@@ -76,7 +76,7 @@ class Origin(NamedTuple):
     attempt: int
 
 
-class Told(NamedTuple):
+class PendingEvent(NamedTuple):
     """An engine's event of a run, before it becomes a RunEvent."""
 
     event: Event
@@ -85,7 +85,7 @@ class Told(NamedTuple):
 
 
 class Origins:
-    """Turns an engine's events into `Told`, on the engine's thread.
+    """Make pending events of an engine's events, on the engine's thread.
 
     It knows the origin of each active run whose start it has seen.
     """
@@ -93,13 +93,13 @@ class Origins:
     def __init__(self) -> None:
         self._known: dict[int, Origin] = {}
 
-    def tell(self, event: Event) -> Told | None:
+    def pending_event(self, event: Event) -> PendingEvent | None:
         """Return what subscribers get of an event; None if it is none of theirs."""
         origin = self._origin_of(event)
         if event.kind is EventKind.QUEUED and "condition" in event.details:
-            return Told(event=event, kind="owed", origin=origin)
+            return PendingEvent(event=event, kind="owed", origin=origin)
         kind = _KINDS.get(event.kind)
-        return None if kind is None else Told(event=event, kind=kind, origin=origin)
+        return None if kind is None else PendingEvent(event=event, kind=kind, origin=origin)
 
     def _origin_of(self, event: Event) -> Origin | None:
         if event.execution_id is None:
@@ -125,12 +125,12 @@ class Wants(NamedTuple):
     names: frozenset[str]  # empty: all
     schedule: str | None
 
-    def includes(self, told: Told) -> bool:
-        if self.schedule is not None and told.event.schedule != self.schedule:
+    def includes(self, pending: PendingEvent) -> bool:
+        if self.schedule is not None and pending.event.schedule != self.schedule:
             return False
-        if not self.names or told.kind in self.names:
+        if not self.names or pending.kind in self.names:
             return True
-        return told.kind == "finished" and status_of(told) in self.names
+        return pending.kind == "finished" and status_of(pending) in self.names
 
 
 class Named(Protocol):
@@ -150,19 +150,21 @@ def wants_of(names: Collection[str], job: Named | str | None) -> Wants:
     return Wants(frozenset(names), job if job is None or isinstance(job, str) else job.name)
 
 
-def status_of(told: Told) -> Status:
+def status_of(pending: PendingEvent) -> Status:
     """Return the status of the run after the event."""
-    outcome = told.event.details.get("outcome")
-    return _STATUSES[told.kind] if outcome is None else Status(str(outcome))
+    outcome = pending.event.details.get("outcome")
+    return _STATUSES[pending.kind] if outcome is None else Status(str(outcome))
 
 
-def run_event(told: Told, find: Callable[[int], Execution], *, dropped: int) -> RunEvent | None:
+def run_event(
+    pending: PendingEvent, find: Callable[[int], Execution], *, dropped: int
+) -> RunEvent | None:
     """Make the event that a subscriber gets. `find` reads the run for facts that are missing.
 
     None if that run no longer exists.
     """
-    event = told.event
-    origin, schedule = told.origin, event.schedule
+    event = pending.event
+    origin, schedule = pending.origin, event.schedule
     if event.execution_id is None:
         return None
     if origin is None or schedule is None:
@@ -173,11 +175,11 @@ def run_event(told: Told, find: Callable[[int], Execution], *, dropped: int) -> 
         schedule = row.schedule
         origin = Origin(plan_ms=to_ms(row.plan_at), cause=row.cause.value, attempt=row.attempt)
     return RunEvent(
-        kind=told.kind,
+        kind=pending.kind,
         at=from_ms(event.at_ms),
         run_id=event.execution_id,
         schedule=schedule,
-        status=status_of(told),
+        status=status_of(pending),
         reason=_text(event, "reason"),
         cause=origin.cause,
         attempt=origin.attempt,

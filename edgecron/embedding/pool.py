@@ -86,7 +86,7 @@ _REST_WAIT_S = 5.0  # the wait of a fork for one engine
 
 
 class Forked(Protocol):
-    def begin_anew(self) -> None:
+    def reset_in_child(self) -> None:
         """Forget threads and connections, in the child."""
 
 
@@ -100,8 +100,8 @@ _registered: list[bool] = []  # for each registration of our hooks: was logging 
 _held: list[RLock] = []  # during a fork
 
 
-def begin_anew_in_children(one: Forked) -> None:
-    """Call its `begin_anew` in each child that is forked from now on."""
+def reset_in_children(one: Forked) -> None:
+    """Call its `reset_in_child` in each child that is forked from now on."""
     _KNOWN.add(one)
 
 
@@ -149,7 +149,7 @@ def _forget() -> None:
 
 def _begin_all() -> None:
     for one in list(_KNOWN):
-        one.begin_anew()
+        one.reset_in_child()
 
 
 os.register_at_fork(after_in_child=_begin_all)

@@ -231,7 +231,7 @@ class Waits:
         self._lock = threading.Lock()
         self._wakers: dict[int, list[Callable[[], object]]] = {}
 
-    def begin_anew(self) -> None:
+    def reset_in_child(self) -> None:
         """Forget all waiting threads, in a forked child."""
         self._lock = threading.Lock()
         self._wakers = {}

@@ -14,7 +14,7 @@ from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.paths import is_there
 from edgecron.embedding.event_loops import Loops, beside
 from edgecron.embedding.events import RunEvent, log_end, wants_of
-from edgecron.embedding.pool import begin_anew_in_children
+from edgecron.embedding.pool import reset_in_children
 from edgecron.embedding.processes import is_child, process_part
 from edgecron.embedding.program import Program
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
@@ -99,7 +99,7 @@ class Scheduler(Program):
         self._failure: BaseException | None = None
         self._held: ScheduleChanges | None = None  # held open until the engine has it open, too
         self._watchdog: Watchdog | None = None  # of the service manager, if there is one
-        begin_anew_in_children(self)
+        reset_in_children(self)
 
     def __repr__(self) -> str:
         state = "running" if self.is_running else "not running"
@@ -241,16 +241,16 @@ class Scheduler(Program):
 
     # Its engine.
 
-    def begin_anew(self) -> None:
+    def reset_in_child(self) -> None:
         """Forget threads, connections and the engine, in a forked child: they are the parent's."""
         self._lock, self._keeping = threading.RLock(), threading.RLock()
         self._serving = self._failure = self._watchdog = self._held = None
         self._must_exist = False
         self.pool.forget()
-        self._registry.begin_anew()
-        self.waits.begin_anew()
-        self._subscribers.begin_anew()
-        self._loops.begin_anew()
+        self._registry.reset_in_child()
+        self.waits.reset_in_child()
+        self._subscribers.reset_in_child()
+        self._loops.reset_in_child()
 
     def _begin(self, loop: AbstractEventLoop | None) -> Serving:
         """Prepare an engine whose coroutines run on `loop`; None is a loop of our own."""
@@ -273,7 +273,7 @@ class Scheduler(Program):
             serving = Serving(
                 self._open_host, monotonic_ms=self._clock.monotonic_ms, failed=self._note_failure
             )
-            self._refuse_twins()
+            self._refuse_other_functions()
             self._serving = serving
             self._loops.use(loop)
         try:
@@ -285,7 +285,7 @@ class Scheduler(Program):
         stop_at_exit(self)
         return serving
 
-    def _refuse_twins(self) -> None:
+    def _refuse_other_functions(self) -> None:
         """Raise Conflict if another Scheduler of our name runs here and has other functions.
 
         Its engine would claim runs of our functions, and ours of its.

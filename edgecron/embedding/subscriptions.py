@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 from weakref import finalize
 
-from edgecron.embedding.events import Origins, RunEvent, Told, Wants, run_event
+from edgecron.embedding.events import Origins, PendingEvent, RunEvent, Wants, run_event
 from edgecron.embedding.pool import engine_logger
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 MOST = 1000  # events that wait for one subscriber
 _CLOSE_S = 2.0  # the wait for a callback that is being called
 
-Make = Callable[[Told, int], RunEvent | None]  # from an event, and how many before it were dropped
+Make = Callable[
+    [PendingEvent, int], RunEvent | None
+]  # from an event, and how many before it were dropped
 
 
 class Inbox:
@@ -37,16 +39,16 @@ class Inbox:
         self.dropped = 0  # in total
         self.is_ended = False  # no more events will come
         self._lock = threading.Lock()
-        self._waiting: deque[Told] = deque()
+        self._waiting: deque[PendingEvent] = deque()
         self._dropped = 0  # before the first waiting event
 
-    def put(self, told: Told) -> None:
+    def put(self, pending: PendingEvent) -> None:
         with self._lock:
             if len(self._waiting) >= MOST:
                 self._waiting.popleft()
                 self._dropped += 1
                 self.dropped += 1
-            self._waiting.append(told)
+            self._waiting.append(pending)
         self.wake()
 
     def take(self, make: Make) -> RunEvent | None:
@@ -55,9 +57,9 @@ class Inbox:
             with self._lock:
                 if not self._waiting:
                     return None
-                told, dropped = self._waiting.popleft(), self._dropped
+                pending, dropped = self._waiting.popleft(), self._dropped
                 self._dropped = 0
-            event = make(told, dropped)
+            event = make(pending, dropped)
             if event is not None:
                 return event
 
@@ -133,7 +135,7 @@ class Subscription:
             except BaseException:  # noqa: BLE001  SystemExit, too: the next event is still delivered
                 engine_logger().exception("%r could not be told of an event", self)
 
-    def begin_anew(self) -> None:
+    def reset_in_child(self) -> None:
         """Forget waiting events and the thread, in a forked child."""
         if not self._is_closed:
             self._begin(self.inbox.wants)
@@ -243,12 +245,12 @@ class Subscribers:
     def note(self, event: Event) -> None:
         """Put an event into the inboxes of subscribers that want it. Never waits."""
         inboxes = self._inboxes
-        told = self._origins.tell(event) if inboxes else None
-        if told is None:
+        pending = self._origins.pending_event(event) if inboxes else None
+        if pending is None:
             return
         for inbox in inboxes:
-            if inbox.wants.includes(told):
-                inbox.put(told)
+            if inbox.wants.includes(pending):
+                inbox.put(pending)
 
     def subscribe(self, callback: Callable[[RunEvent], object], wants: Wants) -> Subscription:
         subscription = Subscription(callback, wants, self)
@@ -291,17 +293,17 @@ class Subscribers:
                 self.remove(inbox)
                 inbox.end()
 
-    def begin_anew(self) -> None:
+    def reset_in_child(self) -> None:
         """Keep the callbacks for the engine of a forked child, and forget the streams."""
         self._lock = threading.Lock()
         self._origins = Origins()
         for subscription in self._subscriptions:
-            subscription.begin_anew()
+            subscription.reset_in_child()
         self._inboxes = tuple(one.inbox for one in self._subscriptions)
 
-    def make(self, told: Told, dropped: int) -> RunEvent | None:
+    def make(self, pending: PendingEvent, dropped: int) -> RunEvent | None:
         """Make the event that a subscriber gets; None if its run no longer exists."""
-        return run_event(told, self._find, dropped=dropped)
+        return run_event(pending, self._find, dropped=dropped)
 
 
 def _nothing() -> None:

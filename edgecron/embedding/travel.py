@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.paths import DATABASE_NAME
-from edgecron.embedding.events import Origins, RunEvent, Told, Wanted, run_event, wants_of
+from edgecron.embedding.events import Origins, PendingEvent, RunEvent, Wanted, run_event, wants_of
 from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.run import Run
 from edgecron.embedding.travel_engine import Driving, Setting, moved
@@ -84,7 +84,7 @@ class Journey:
         self.clock = clock
         self._scheduler = scheduler
         self._origins = Origins()
-        self._told: list[Told] = []
+        self._pending: list[PendingEvent] = []
         self._lasting: dict[str, int] = {}
         self._is_moving = False
         self._engines = 0
@@ -199,9 +199,9 @@ class Journey:
         wants = wants_of(kinds, job)
         with self._scheduler.client() as client:
             found = [
-                run_event(told, client.execution, dropped=0)
-                for told in self._told
-                if wants.includes(told)
+                run_event(pending, client.execution, dropped=0)
+                for pending in self._pending
+                if wants.includes(pending)
             ]
         return [event for event in found if event is not None]
 
@@ -218,9 +218,9 @@ class Journey:
             driving.close()
 
     def _report(self, event: Event) -> None:
-        told = self._origins.tell(event)
-        if told is not None:
-            self._told.append(told)
+        pending = self._origins.pending_event(event)
+        if pending is not None:
+            self._pending.append(pending)
         self._scheduler._report(event)
 
     def _lasts_ms(self, schedule: str) -> int:

@@ -14,7 +14,7 @@ import pytest
 from edgecron import RunEvent, Scheduler
 from edgecron.base.errors import InvalidInput
 from edgecron.embedding import subscriptions
-from edgecron.embedding.events import Told, run_event
+from edgecron.embedding.events import PendingEvent, run_event
 from edgecron.engine.events import Event, EventKind
 
 BOUND_S = 20.0
@@ -203,7 +203,7 @@ def test_what_the_engine_does_not_say_of_an_end_is_looked_up(scheduler: Schedule
     with scheduler:
         run = poll.run_now().wait(BOUND_S)
     end = Event(at_ms=0, kind=EventKind.ENDED, execution_id=run.id, details={"outcome": "success"})
-    told = Told(event=end, kind="finished", origin=None)
+    told = PendingEvent(event=end, kind="finished", origin=None)
 
     with scheduler.client() as client:
         finished = run_event(told, client.execution, dropped=0)

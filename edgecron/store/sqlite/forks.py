@@ -65,18 +65,20 @@ def _hold(lock: RLock) -> bool:
     return is_held
 
 
-def _go_on() -> None:
+def _release_in_parent() -> None:
     _quiet.clear()
     _busy.clear()
     while _held:
         _held.pop().release()
 
 
-def _begin_anew() -> None:
+def _reset_in_child() -> None:
     _spoiled.update(one.identity for one in _busy)
     _spoiled.update(one.identity for one in _quiet if not one.leave_to_parent())
     _known.clear()
-    _go_on()
+    _release_in_parent()
 
 
-os.register_at_fork(before=_hold_all, after_in_parent=_go_on, after_in_child=_begin_anew)
+os.register_at_fork(
+    before=_hold_all, after_in_parent=_release_in_parent, after_in_child=_reset_in_child
+)

@@ -50,7 +50,7 @@ _NOT_MISSED: dict[str, Any] = dict.fromkeys(
 
 
 class Shape(NamedTuple):
-    """The common values of the rows of a statement. `claimant` claims them; None: they are queued."""
+    """The common values of rows of a statement. `claimant` claims them; None: they are queued."""
 
     revision: int
     fire: Fire
