@@ -27,9 +27,9 @@ from edgecron.http.change_watch import ChangeWatch
 from edgecron.http.error_answers import Refused, error_answer
 from edgecron.http.health import need_database
 from edgecron.http.limits import SLOT, Limits, Slot
-from edgecron.http.messages import Answer, Ask, Later, Route
+from edgecron.http.messages import Answer, ApiRequest, PollAgain, Route
 from edgecron.http.openapi import openapi_route
-from edgecron.http.request_checks import read_ask
+from edgecron.http.request_checks import read_request
 from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
 from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
@@ -133,19 +133,20 @@ class Application:
     def _route_of(self, path: str, routes: dict[str, Route]) -> StarletteRoute:
         async def endpoint(request: Request) -> Response:
             route = routes["GET" if request.method == "HEAD" else request.method]
-            ask = _ask_of(request, await _read_body(request, self._limits, route), route)
+            body = await _read_body(request, self._limits, route)
+            api_request = _api_request(request, body, route)
             if route.is_streamed and EVENTS in request.headers.get("accept", ""):
-                return await self._follow(ask)
-            return _response(await self._found(route, ask))
+                return await self._follow(api_request)
+            return _response(await self._found(route, api_request))
 
         return StarletteRoute(path, endpoint, methods=list(routes))
 
-    async def _follow(self, ask: Ask) -> Response:
+    async def _follow(self, api_request: ApiRequest) -> Response:
         """Answer with the output of a run as events. Raises NotFound."""
-        last = ask.headers.get("last-event-id", "0")
+        last = api_request.headers.get("last-event-id", "0")
         if last == END:
             return Response(status_code=204)  # Browsers reconnect until they get 204.
-        stream = self._streams.open(int(ask.words["id"]), position=int(last))
+        stream = self._streams.open(int(api_request.words["id"]), position=int(last))
         try:
             await stream.begin()
         except BaseException:  # A client that disconnects cancels this task.
@@ -153,11 +154,11 @@ class Application:
             raise
         return EventsResponse(stream)
 
-    async def _found(self, route: Route, ask: Ask) -> Answer:
+    async def _found(self, route: Route, api_request: ApiRequest) -> Answer:
         """Return the answer of a route; call it again while the answer waits for news."""
         waited_s = 0.0
         while True:
-            future = self._workers.submit(partial(_handled, route, ask))
+            future = self._workers.submit(partial(_handled, route, api_request))
             found = await asyncio.wrap_future(future)
             if isinstance(found, Answer):
                 return found
@@ -179,10 +180,10 @@ def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Route]]]:
     return list(found.items())
 
 
-def _handled(route: Route, ask: Ask, client: Client) -> Answer | Later:
+def _handled(route: Route, api_request: ApiRequest, client: Client) -> Answer | PollAgain:
     if route.path not in OPEN_PATHS:  # /healthz reports a missing database itself.
         need_database(client)
-    found = route.handle(client, ask)
+    found = route.handle(client, api_request)
     time = {TIME_HEADER.lower(): format_instant(client.now())}
     if isinstance(found, Answer):
         return replace(found, headers={**found.headers, **time})
@@ -250,8 +251,8 @@ def _too_large(most_bytes: int) -> Refused:
     return Refused(413, "body_too_large", f"the body is larger than {most_bytes} bytes")
 
 
-def _ask_of(request: Request, body: bytes, route: Route) -> Ask:
-    return read_ask(
+def _api_request(request: Request, body: bytes, route: Route) -> ApiRequest:
+    return read_request(
         route.operation,
         words=dict(request.path_params),
         query=request.query_params.multi_items(),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable, InvalidInput
 from edgecron.base.paths import is_there
-from edgecron.http.messages import Answer, Ask, json_answer
+from edgecron.http.messages import Answer, ApiRequest, json_answer
 
 if TYPE_CHECKING:
     from edgecron.client import Client
@@ -25,7 +25,7 @@ def need_database(client: Client) -> None:
         )
 
 
-def get_health(client: Client, ask: Ask) -> Answer:
+def get_health(client: Client, request: ApiRequest) -> Answer:
     try:
         need_database(client)
         engine = _engine_word(client.engines())
@@ -44,13 +44,13 @@ def _engine_word(states: list[EngineState]) -> str:
     return "stalled" if any(state.is_stalled for state in states) else "none"
 
 
-def get_metrics(client: Client, ask: Ask) -> Answer:
+def get_metrics(client: Client, request: ApiRequest) -> Answer:
     from edgecron.client.metrics import exposition
 
-    per_schedule = ask.first("per_schedule", "0")
+    per_schedule = request.first("per_schedule", "0")
     if per_schedule not in ("0", "1"):
         raise InvalidInput(f"per_schedule is {per_schedule!r}, expected 0 or 1")
     body, content_type = exposition(
-        client, ask.headers.get("accept"), per_schedule=per_schedule == "1"
+        client, request.headers.get("accept"), per_schedule=per_schedule == "1"
     )
     return Answer(body=body, media_type=content_type)

@@ -40,7 +40,7 @@ def json_bytes(content: object) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class ApiRequest:
     """A request, read and checked against the schema of its route.
 
     `words` are the variable parts of its path, `query` the values of its parameters by name;
@@ -68,7 +68,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
+class PollAgain:
     """No news yet: call the handler again after a pause, and answer `at_end` after `wait_s`.
 
     No thread is occupied meanwhile.
@@ -79,7 +79,7 @@ class Later:
     at_end: Answer
 
 
-Handler = Callable[["Client", Ask], Answer | Later]
+Handler = Callable[["Client", ApiRequest], Answer | PollAgain]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,15 @@ from edgecron.client.resources import API
 from edgecron.http.access import OPEN_PATHS
 from edgecron.http.answer_schema import ANSWERS
 from edgecron.http.document_schema import ZONE
-from edgecron.http.messages import JSON, Answer, Ask, Operation, Parameter, Route, json_answer
+from edgecron.http.messages import (
+    JSON,
+    Answer,
+    ApiRequest,
+    Operation,
+    Parameter,
+    Route,
+    json_answer,
+)
 from edgecron.http.request_checks import WORDS
 from edgecron.http.resources import schemas
 from edgecron.http.streams import EVENTS
@@ -62,10 +70,10 @@ def openapi_route(routes: Sequence[Route], *, has_token: bool) -> Route:
     """Return the route of the OpenAPI document."""
     described: list[dict[str, Any]] = []
 
-    def get_openapi(client: Client, ask: Ask) -> Answer:
+    def get_openapi(client: Client, request: ApiRequest) -> Answer:
         if not described:
             described.append(describe(routes, has_token=has_token))
-        return json_answer(described[0] | {"servers": [{"url": ask.root or "/"}]})
+        return json_answer(described[0] | {"servers": [{"url": request.root or "/"}]})
 
     return Route(method="GET", path=f"{API}/openapi.json", handle=get_openapi)
 

@@ -9,7 +9,7 @@ from edgecron.base.checks import has_too_many_levels, read_json
 from edgecron.client.json_forms import Shape
 from edgecron.http.document_schema import NAME
 from edgecron.http.error_answers import Refused
-from edgecron.http.messages import Ask, Operation, Parameter
+from edgecron.http.messages import ApiRequest, Operation, Parameter
 from edgecron.http.schema_check import check_shape
 
 MOST_ID = 2**63 - 1
@@ -22,7 +22,7 @@ SWITCH: Shape = {"type": "string", "enum": ["true", "false"]}
 _MOST_DIGITS = 19
 
 
-def read_ask(
+def read_request(
     operation: Operation | None,
     *,
     words: Mapping[str, str],
@@ -31,7 +31,7 @@ def read_ask(
     body: bytes,
     root: str,
     path: str,
-) -> Ask:
+) -> ApiRequest:
     """Read a request. Raises Refused if it does not fit the schema of its route."""
     given: dict[str, list[Any]] = {}
     for name, text in query:
@@ -43,7 +43,7 @@ def read_ask(
         given = _read_query(given, operation.query)
         _check_headers(headers, operation.headers)
         content = _read_content(body, operation)
-    return Ask(
+    return ApiRequest(
         words=words,
         query=given,
         headers=dict(headers),

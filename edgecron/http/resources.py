@@ -18,7 +18,15 @@ from edgecron.client.resources import (
 )
 from edgecron.http.document_schema import NAME, ZONE
 from edgecron.http.error_answers import Refused
-from edgecron.http.messages import Answer, Ask, Later, Operation, Parameter, Route, json_answer
+from edgecron.http.messages import (
+    Answer,
+    ApiRequest,
+    Operation,
+    Parameter,
+    PollAgain,
+    Route,
+    json_answer,
+)
 from edgecron.http.request_checks import WORDS, load_content, path_value
 from edgecron.http.schema_check import check_shape
 
@@ -50,22 +58,24 @@ def resource_routes(watch: ChangeWatch) -> list[Route]:
     ]
 
 
-def _answer(client: Client, ask: Ask, *, name: str, watch: ChangeWatch) -> Answer | Later:
+def _answer(
+    client: Client, request: ApiRequest, *, name: str, watch: ChangeWatch
+) -> Answer | PollAgain:
     asked = resource_types(name)
-    for word, text in ask.words.items():
+    for word, text in request.words.items():
         if word in WORDS:
             check_shape(path_value(text, WORDS[word]), WORDS[word], where=word)
-    query = [(key, text) for key, texts in ask.query.items() for text in texts]
+    query = [(key, text) for key, texts in request.query.items() for text in texts]
     wait_ms = _take_wait(query) if asked.resource.pause_s is not None else 0
-    content = load_content(ask.body) if ask.body else {}
-    if asked.resource.method == "GET" and ask.body:
+    content = load_content(request.body) if request.body else {}
+    if asked.resource.method == "GET" and request.body:
         raise Refused(400, "wrong_shape", "nothing is to be said in a body here")
-    arguments = read_arguments(asked, words=ask.words, query=query, content=content)
+    arguments = read_arguments(asked, words=request.words, query=query, content=content)
     found = _find(client, asked, arguments, watch)
     answer = json_answer(answer_object(asked, found))
     if found is not None or asked.resource.pause_s is None:
         return answer
-    return Later(pause_s=asked.resource.pause_s, wait_s=wait_ms / 1000, at_end=answer)
+    return PollAgain(pause_s=asked.resource.pause_s, wait_s=wait_ms / 1000, at_end=answer)
 
 
 def _take_wait(query: list[tuple[str, str]]) -> int:

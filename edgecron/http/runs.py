@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.client.record_forms import chunk_fields
 from edgecron.http.answer_objects import shown_fires, shown_runs
-from edgecron.http.messages import Answer, Ask, json_answer
+from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.schedules import next_page, paged
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.filters import parse_filter
@@ -21,44 +21,44 @@ if TYPE_CHECKING:
 _LIMIT = 100
 
 
-def list_runs(client: Client, ask: Ask) -> Answer:
+def list_runs(client: Client, request: ApiRequest) -> Answer:
     """Answer a page of runs, newest first, of all schedules or of one, and unreadable ones."""
-    limit: int = ask.first("limit", _LIMIT)
-    name = ask.words.get("name", ask.first("schedule"))
-    statuses = tuple(Status(text) for text in ask.query.get("status", ()))
-    before_id = ask.first("before")
+    limit: int = request.first("limit", _LIMIT)
+    name = request.words.get("name", request.first("schedule"))
+    statuses = tuple(Status(text) for text in request.query.get("status", ()))
+    before_id = request.first("before")
     client.take_over()  # As for one run.
     found, unreadable = client.history_page(
         name,
         statuses=statuses,
-        causes=tuple(Cause(text) for text in ask.query.get("cause", ())),
+        causes=tuple(Cause(text) for text in request.query.get("cause", ())),
         before_id=before_id,
         limit=limit + 1,
-        with_former=ask.is_on("former"),
+        with_former=request.is_on("former"),
     )
     page = found[:limit]
     following = None
     if len(found) > limit:
-        following = next_page(ask, limit=limit, before=page[-1].id)
+        following = next_page(request, limit=limit, before=page[-1].id)
     if following is not None:  # The next page names unreadable runs after the last one.
         unreadable = [run_id for run_id in unreadable if run_id > page[-1].id]
     return paged("runs", shown_runs(client, page), following, unreadable=unreadable)
 
 
-def get_run(client: Client, ask: Ask) -> Answer:
-    [shown] = shown_runs(client, [find_run(client, ask)])
+def get_run(client: Client, request: ApiRequest) -> Answer:
+    [shown] = shown_runs(client, [find_run(client, request)])
     return json_answer(shown)
 
 
-def cancel_run(client: Client, ask: Ask) -> Answer:
+def cancel_run(client: Client, request: ApiRequest) -> Answer:
     """Cancel a run; its end is recorded a moment later."""
-    [shown] = shown_runs(client, [client.cancel(int(ask.words["id"]))])
+    [shown] = shown_runs(client, [client.cancel(int(request.words["id"]))])
     return json_answer(shown, status=202)
 
 
-def get_output(client: Client, ask: Ask) -> Answer:
+def get_output(client: Client, request: ApiRequest) -> Answer:
     """Answer what a run has printed so far, if it is still kept."""
-    run = find_run(client, ask)
+    run = find_run(client, request)
     [shown] = shown_runs(client, [run])
     with client.follower(run.id) as follower:
         pieces = follower.read_kept(run)
@@ -77,9 +77,9 @@ def get_output(client: Client, ask: Ask) -> Answer:
     )
 
 
-def find_run(client: Client, ask: Ask) -> Execution:
+def find_run(client: Client, request: ApiRequest) -> Execution:
     """Return the run of a request as it is now. Raises NotFound."""
-    run = client.execution(int(ask.words["id"]))
+    run = client.execution(int(request.words["id"]))
     if run.status is not Status.RUNNING:
         return run
     client.take_over()  # It may have ended while no engine could record it.
@@ -89,13 +89,13 @@ def find_run(client: Client, ask: Ask) -> Execution:
 _FIRES = 10
 
 
-def list_next(client: Client, ask: Ask) -> Answer:
+def list_next(client: Client, request: ApiRequest) -> Answer:
     """Answer fires to come, in the order in which they can start."""
-    skip: int = ask.first("skip", 0)
-    text = ask.first("filter")
+    skip: int = request.first("skip", 0)
+    text = request.first("filter")
     fires = client.next_fires(
-        ask.words.get("name", ask.first("schedule")),
+        request.words.get("name", request.first("schedule")),
         matches=None if text is None else parse_filter(text),
     )
-    page = list(islice(fires, skip, skip + ask.first("limit", _FIRES)))
+    page = list(islice(fires, skip, skip + request.first("limit", _FIRES)))
     return json_answer({"fires": shown_fires(client, page)})

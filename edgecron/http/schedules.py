@@ -21,7 +21,7 @@ from edgecron.formats.document_values import Wanted, refuse
 from edgecron.formats.option_texts import read_time, rename_former
 from edgecron.http.answer_objects import document_of, listed_schedule, schedule_answer, shown_runs
 from edgecron.http.document_schema import DEFAULT_ZONE, TIME, ZONE_OR_NULL
-from edgecron.http.messages import Answer, Ask, json_answer
+from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.preconditions import Conditions, find_key, is_known, read_conditions, revision_of
 from edgecron.model.listing import Choice
 from edgecron.triggers import check_zone
@@ -37,23 +37,23 @@ _TRIES = 5
 _LIMIT = 100
 
 
-def list_schedules(client: Client, ask: Ask) -> Answer:
+def list_schedules(client: Client, request: ApiRequest) -> Answer:
     """Answer a page of schedules by name, and the names of unreadable ones."""
-    limit: int = ask.first("limit", _LIMIT)
-    after: str = ask.first("after", "")
+    limit: int = request.first("limit", _LIMIT)
+    after: str = request.first("after", "")
     client.take_over()  # As in `get_schedule`.
     choice = Choice(
-        words=tuple(ask.query.get("word", ())),
-        group=ask.first("group"),
-        is_failed=ask.is_on("failed"),
-        is_paused=ask.is_on("paused"),
+        words=tuple(request.query.get("word", ())),
+        group=request.first("group"),
+        is_failed=request.is_on("failed"),
+        is_paused=request.is_on("paused"),
     )
-    shown = schedule_fields if ask.first("view") == View.RECORD else listed_schedule
+    shown = schedule_fields if request.first("view") == View.RECORD else listed_schedule
     found = client.schedule_page(after=after, limit=limit + 1, choice=choice)
     names = found.names
     page, following = set(names[:limit]), None
     if len(names) > limit:
-        following = next_page(ask, limit=limit, after=names[limit - 1])
+        following = next_page(request, limit=limit, after=names[limit - 1])
     return paged(
         "schedules",
         [shown(schedule) for schedule in found.schedules if schedule.name in page],
@@ -62,35 +62,36 @@ def list_schedules(client: Client, ask: Ask) -> Answer:
     )
 
 
-def get_schedule(client: Client, ask: Ask) -> Answer:
+def get_schedule(client: Client, request: ApiRequest) -> Answer:
     client.take_over()  # A run that ended without an engine must not look active.
-    answer = schedule_answer(client, client.schedule(ask.words["name"]))
+    answer = schedule_answer(client, client.schedule(request.words["name"]))
     tag = answer.headers["etag"]
-    if is_known(tag, ask.headers):
+    if is_known(tag, request.headers):
         return Answer(status=304, media_type=None, headers={"etag": tag})
     return answer
 
 
-def post_schedule(client: Client, ask: Ask) -> Answer:
+def post_schedule(client: Client, request: ApiRequest) -> Answer:
     """Make a schedule with the name in its document. Raises AlreadyExists."""
-    document = dict(ask.content)
+    document = dict(request.content)
     name = document.pop("name")
     [made] = client.apply((plan_new(name, document, now=client.now()),), origin=ORIGIN)
-    answer = schedule_answer(client, made, status=201, location=f"{ask.root}{ask.path}/{name}")
+    location = f"{request.root}{request.path}/{name}"
+    answer = schedule_answer(client, made, status=201, location=location)
     return _noted(answer, rename_former(document)[1])
 
 
-def put_schedule(client: Client, ask: Ask) -> Answer:
+def put_schedule(client: Client, request: ApiRequest) -> Answer:
     """Make a schedule, or replace its document.
 
     Missing keys get their defaults; `enabled`, as with `apply`, stays as it is.
     """
-    name = ask.words["name"]
-    conditions = read_conditions(ask.headers)
+    name = request.words["name"]
+    conditions = read_conditions(request.headers)
     for _ in range(_TRIES):
         schedule = client.store.find_schedule(name)
         conditions.check(schedule)
-        wanted = _read_document(name, ask.content, schedule, now=client.now())
+        wanted = _read_document(name, request.content, schedule, now=client.now())
         step = compare_one(wanted, schedule)
         if _is_applied(client, step, conditions):
             return _changed_answer(
@@ -98,28 +99,28 @@ def put_schedule(client: Client, ask: Ask) -> Answer:
                 step,
                 notes=wanted.notes,
                 status=201 if schedule is None else 200,
-                location=f"{ask.root}{ask.path}" if schedule is None else None,
+                location=f"{request.root}{request.path}" if schedule is None else None,
             )
     raise _changed_by_others(name)
 
 
-def patch_schedule(client: Client, ask: Ask) -> Answer:
+def patch_schedule(client: Client, request: ApiRequest) -> Answer:
     """Change the given keys of a schedule; null clears a key."""
-    name = ask.words["name"]
-    conditions = read_conditions(ask.headers)
+    name = request.words["name"]
+    conditions = read_conditions(request.headers)
     for _ in range(_TRIES):
         schedule = client.schedule(name)
         conditions.check(schedule)
-        step = plan_patch(schedule, ask.content, now=client.now())
+        step = plan_patch(schedule, request.content, now=client.now())
         if _is_applied(client, step, conditions):
-            return _changed_answer(client, step, notes=rename_former(ask.content)[1])
+            return _changed_answer(client, step, notes=rename_former(request.content)[1])
     raise _changed_by_others(name)
 
 
-def delete_schedule(client: Client, ask: Ask) -> Answer:
+def delete_schedule(client: Client, request: ApiRequest) -> Answer:
     """Remove a schedule: queued runs are cancelled, running ones finish, the history stays."""
-    name = ask.words["name"]
-    conditions = read_conditions(ask.headers)
+    name = request.words["name"]
+    conditions = read_conditions(request.headers)
     for _ in range(_TRIES):
         try:
             schedule = client.schedule(name)
@@ -256,10 +257,10 @@ def paged(
     return json_answer({kind: objects, "next": following, **more}, headers=headers)
 
 
-def next_page(ask: Ask, **query: object) -> str:
+def next_page(request: ApiRequest, **query: object) -> str:
     """Return the path of the next page: the same request with these parameters."""
-    words = {**ask.query, **{name: [value] for name, value in query.items()}}
-    return f"{ask.root}{quote(ask.path)}?{urlencode(words, doseq=True)}"
+    words = {**request.query, **{name: [value] for name, value in query.items()}}
+    return f"{request.root}{quote(request.path)}?{urlencode(words, doseq=True)}"
 
 
 FIRE: Shape = {
@@ -293,44 +294,44 @@ RESCHEDULE: Shape = {
 }
 
 
-def fire(client: Client, ask: Ask) -> Answer:
+def fire(client: Client, request: ApiRequest) -> Answer:
     """Run a schedule now, once per scope, and once for a key; its next time does not change."""
-    said = ask.content or {}
+    said = request.content or {}
     payload = payload_text(said["payload"]) if "payload" in said else said.get("payload_text")
     asked_at = parse_instant(said["asked_at"]) if "asked_at" in said else None
-    name, key = ask.words["name"], find_key(ask.headers)
+    name, key = request.words["name"], find_key(request.headers)
     if key is None:
         runs = client.run_now(name, payload=payload)
     else:
         runs = client.run_once(name, key=key, payload=payload, asked_at=asked_at)
-    headers = {"location": f"{ask.root}{API}/runs/{runs[0].id}"} if len(runs) == 1 else {}
+    headers = {"location": f"{request.root}{API}/runs/{runs[0].id}"} if len(runs) == 1 else {}
     return json_answer({"runs": shown_runs(client, runs)}, status=202, headers=headers)
 
 
-def pause(client: Client, ask: Ask) -> Answer:
+def pause(client: Client, request: ApiRequest) -> Answer:
     """Pause a schedule, without end or until a time."""
-    said = ask.content or {}
+    said = request.content or {}
     check_zone(_zone(said))
     until = _time(client, said, "until") if "until" in said else None
-    return schedule_answer(client, client.pause(ask.words["name"], until=until))
+    return schedule_answer(client, client.pause(request.words["name"], until=until))
 
 
-def resume(client: Client, ask: Ask) -> Answer:
+def resume(client: Client, request: ApiRequest) -> Answer:
     """Resume a schedule; times that passed meanwhile become one skipped run."""
-    return schedule_answer(client, client.resume(ask.words["name"]))
+    return schedule_answer(client, client.resume(request.words["name"]))
 
 
-def restore(client: Client, ask: Ask) -> Answer:
+def restore(client: Client, request: ApiRequest) -> Answer:
     """Restore a schedule as it was when it was last removed, with its history."""
-    [schedule] = client.undo_removal(ask.words["name"])
+    [schedule] = client.undo_removal(request.words["name"])
     return schedule_answer(client, schedule)
 
 
-def reschedule(client: Client, ask: Ask) -> Answer:
+def reschedule(client: Client, request: ApiRequest) -> Answer:
     """Move the next run of a schedule to another time, once."""
-    name = ask.words["name"]
+    name = request.words["name"]
     client.schedule(name)  # Report a missing schedule before a wrong time.
-    return schedule_answer(client, client.reschedule(name, _time(client, ask.content, "time")))
+    return schedule_answer(client, client.reschedule(name, _time(client, request.content, "time")))
 
 
 def _time(client: Client, said: dict[str, Any], key: str) -> datetime:
