@@ -174,7 +174,7 @@ class BegunRuns(NamedTuple):
     done: frozenset[int]
 
 
-def told_before(store: SqliteStore, schedule_id: int, *, known_id: int | None) -> BegunRuns:
+def begun_runs(store: SqliteStore, schedule_id: int, *, known_id: int | None) -> BegunRuns:
     """Return the position behind the ended runs of a schedule, and behind a known one."""
     active = store.find_executions(
         schedule_id=schedule_id, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE

@@ -315,8 +315,8 @@ class RemoteClient:
         )
 
     def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
-        told = self.request("told_before", name=name, known=None if known is None else known.id)
-        return RemoteLaterRuns(self.request, self._connector.open(self._time), told)
+        begun = self.request("begun_runs", name=name, known=None if known is None else known.id)
+        return RemoteLaterRuns(self.request, self._connector.open(self._time), begun)
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
         """Send a fresh key: if the answer is lost, the request can be repeated."""

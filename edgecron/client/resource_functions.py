@@ -238,10 +238,10 @@ def await_printed(
     return found if found.chunks or found.run.status is not status else None
 
 
-def told_before(client: Client, *, name: str, known: int | None = None) -> BegunRuns:
+def begun_runs(client: Client, *, name: str, known: int | None = None) -> BegunRuns:
     """A cursor behind the runs of a schedule that have begun by now."""
     run = None if known is None else client.execution(known)
-    return client.told_before(name, known=run)
+    return client.begun_runs(name, known=run)
 
 
 class Begun(NamedTuple):

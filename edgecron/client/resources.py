@@ -163,7 +163,7 @@ is_supervised  GET   /runs/{id}/supervision        is_supervised
 output         GET   /runs/{id}/stored-output      output
 printed        GET   /runs/{id}/chunks             -
 await_printed  GET   /runs/{id}/next-chunks        printed
-told_before    GET   /schedules/{name}/begun-runs  -
+begun_runs     GET   /schedules/{name}/begun-runs  -
 await_begun    POST  /begun-runs                   begun
 """
 _ABOUT = """

@@ -136,14 +136,14 @@ class Runs(Engines, Schedules):
         """Open the runs of a schedule that begin from now on, except a known one."""
         from edgecron.client.follow import LaterRuns
 
-        return LaterRuns(self.store, self.told_before(name, known=known))
+        return LaterRuns(self.store, self.begun_runs(name, known=known))
 
-    def told_before(self, name: str, *, known: Execution | None) -> BegunRuns:
+    def begun_runs(self, name: str, *, known: Execution | None) -> BegunRuns:
         """Return the position from which `later_runs` starts."""
-        from edgecron.client.follow import told_before
+        from edgecron.client.follow import begun_runs
 
         known_id = None if known is None else known.id
-        return told_before(self.store, self._past_id(name), known_id=known_id)
+        return begun_runs(self.store, self._past_id(name), known_id=known_id)
 
     def output(self, execution_id: int) -> Output | None:
         """Return the stored output of an ended run; None if it printed nothing or has not ended."""

@@ -41,7 +41,7 @@ _HERE = {
         "ring",
     ),
     *("backup", "write_backup", "restoring", "prune", "forget", "compact", "trust_clock"),
-    *("told_before", "output_so_far", "waiting_at_most"),
+    *("begun_runs", "output_so_far", "waiting_at_most"),
 }
 
 
