@@ -75,7 +75,7 @@ def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRun
     if len(names) != 1:
         return NextRuns(names, "")
     schedule = client.schedule(names[0])
-    is_trusted = client.clock_state().is_trusted
+    is_trusted = client.is_clock_trusted()
     when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
     return NextRuns(names, when)
 

@@ -112,7 +112,7 @@ class Actions:
     def __init__(self, client: Client, zone: tzinfo) -> None:
         self._client = client
         self._zone = zone
-        self._is_clock_trusted = client.clock_state().is_trusted
+        self._is_clock_trusted = client.is_clock_trusted()
         self.queued: list[Schedule] = []
         self.removed: list[str] = []
         self.backfilled = 0

@@ -121,7 +121,7 @@ def check_draft(client: Client, draft: Draft) -> FormCheck:
         problems=problems,
         cautions=_cautions(job, times, is_here=isinstance(client, LocalClient)),
         times=times,
-        is_clock_trusted=client.clock_state().is_trusted,
+        is_clock_trusted=client.is_clock_trusted(),
         others=_changes_by_others(client, draft.opened),
     )
 
@@ -144,7 +144,7 @@ def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
         first = (found or wrong)[0]
         raise InvalidInput(first.message, hint=first.hint)
     step = compare_one(wanted, current)
-    is_trusted = client.clock_state().is_trusted
+    is_trusted = client.is_clock_trusted()
     if step.action is Action.KEEP and current is not None:
         return Saved(current, (), is_new=False, is_clock_trusted=is_trusted)
     [schedule] = client.apply((step,), origin="dashboard")

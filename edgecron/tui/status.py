@@ -69,7 +69,7 @@ def read_engines(client: Client) -> Engines:
         ),
         stalled=sum(state.health is EngineHealth.STALLED for state in states),
         gone=sum(state.health is EngineHealth.GONE for state in states),
-        is_clock_trusted=client.clock_state().is_trusted,
+        is_clock_trusted=client.is_clock_trusted(),
     )
 
 
