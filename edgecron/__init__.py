@@ -32,18 +32,22 @@ __built__ = "2026-05-01"
 
 if TYPE_CHECKING:
     from edgecron.base.errors import EdgecronError, InvalidTrigger, UnknownTimezone
-    from edgecron.embedding import Job, Run, RunContext, RunEvent, Scheduler
+    from edgecron.embedding.context import RunContext
+    from edgecron.embedding.events import RunEvent
+    from edgecron.embedding.job import Job
+    from edgecron.embedding.run import Run
+    from edgecron.embedding.scheduler import Scheduler
     from edgecron.model.claim import Upstream
     from edgecron.triggers import Trigger, at, cron, every, parse_trigger
 
 _HOME = {
     "EdgecronError": "edgecron.base.errors",
     "InvalidTrigger": "edgecron.base.errors",
-    "Job": "edgecron.embedding",
-    "Run": "edgecron.embedding",
-    "RunContext": "edgecron.embedding",
-    "RunEvent": "edgecron.embedding",
-    "Scheduler": "edgecron.embedding",
+    "Job": "edgecron.embedding.job",
+    "Run": "edgecron.embedding.run",
+    "RunContext": "edgecron.embedding.context",
+    "RunEvent": "edgecron.embedding.events",
+    "Scheduler": "edgecron.embedding.scheduler",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.base.errors",
     "Upstream": "edgecron.model.claim",

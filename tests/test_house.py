@@ -97,8 +97,6 @@ def test_imports_go_down_the_floors() -> None:
 BY_NAME = {"edgecron", "edgecron.cli.commands"}
 # Imports a module of the program that embeds edgecron, in a process of its own.
 IMPORTS_THE_PROGRAM = {"edgecron.embedding.child_run"}
-# Rooms that still load their public names on first use. This set can only shrink.
-STILL_BY_NAME = {"edgecron.embedding", "edgecron.http", "edgecron.triggers"}
 _IMPORTERS = {
     *("import_module", "importlib.import_module", "__import__", "builtins.__import__"),
     *("run_module", "runpy.run_module"),
@@ -141,7 +139,7 @@ def test_names_in_texts_go_down_the_floors_too() -> None:
     wrong = [
         f"{module}:{line} names {target}"
         for module, tree in modules().items()
-        if module not in BY_NAME | STILL_BY_NAME
+        if module not in BY_NAME
         for target, line in names_in_texts(tree)
         if (own := floor_of(module)) is not None
         and (other := floor_of(target)) is not None
@@ -155,8 +153,7 @@ def test_names_in_texts_go_down_the_floors_too() -> None:
 def test_no_module_imports_by_name() -> None:
     found = {module for module, tree in modules().items() if importers_by_name(tree)}
 
-    assert found >= BY_NAME
-    assert found - BY_NAME - IMPORTS_THE_PROGRAM <= STILL_BY_NAME
+    assert found == BY_NAME | IMPORTS_THE_PROGRAM
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,7 @@ def __getattr__(name: str) -> object:
     # `serving` is loaded before it is known whether Starlette is installed.
     if name != "application":
         raise AttributeError(f"module 'edgecron.http' has no attribute {name!r}")
-    from importlib import import_module
+    from edgecron.http.app import application
 
-    value: object = import_module("edgecron.http.app").application
-    globals()[name] = value
-    return value
+    globals()[name] = application
+    return application
