@@ -217,7 +217,7 @@ def _put_taken(cli: Session, done: TakenOver) -> None:
         else:
             cli.put(f"{runs}; the next engine takes over")
     if not done.engine_pids:
-        cli.say(f"no engine is at work now; start one: {cli.command('daemon')}")
+        cli.say(f"no engine is running; start one: {cli.command('daemon')}")
 
 
 def _taken_object(state: EngineState, done: TakenOver) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def run(cli: Session, args: Namespace) -> int:
     elif executions:
         _put_by_schedule(cli, client, executions, name=args.name)
         if has_older:
-            cli.say(f"older ones: --before {executions[-1].id}")
+            cli.say(f"older runs: --before {executions[-1].id}")
         elif args.name is not None and not statuses and not causes:
             _say_pruned(cli, client, args.name)
     elif unreadable:
@@ -124,7 +124,7 @@ def _say_pruned(cli: Session, client: Client, name: str) -> None:
         pruned_until = client.schedule(name).pruned_until
     if pruned_until is not None:
         until = local_time(pruned_until, zone=cli.zone())
-        cli.say(f"retention has removed runs of times up to {until}")
+        cli.say(f"retention removed the runs up to {until}")
 
 
 def put_executions(cli: Session, client: Client, executions: list[Execution]) -> None:

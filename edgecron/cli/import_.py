@@ -336,7 +336,7 @@ def _put(cli: Session, done: _Done) -> None:
         rows = [
             (
                 schedule.name,
-                trigger_words(standing_of(schedule)),
+                trigger_words(standing_of(schedule), zone=zone),
                 next_words(standing_of(schedule), zone=zone, now=now, is_clock_trusted=is_trusted),
                 job_words(schedule.spec),
             )

@@ -94,11 +94,11 @@ def run(cli: Session, args: Namespace) -> int:
         if len(standings) > len(shown):
             say_more(cli, ["list", *_words_of(choice)], after=shown[-1].name, limit=args.limit)
         if any(standing.trigger_error is not None for standing in shown):
-            cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
+            cli.say(f"some schedules are broken; see: {cli.command('doctor')}")
         if any(standing.gone_upstreams for standing in shown):
-            cli.say(f"what comes after a schedule that is gone: {cli.command('doctor')}")
+            cli.say(f"some schedules follow a removed schedule; see: {cli.command('doctor')}")
         if any(standing.vanished_at is not None for standing in shown):
-            cli.say(f"what nobody runs, and what to do: {cli.command('doctor')}")
+            cli.say(f"some schedules have no program that runs them; see: {cli.command('doctor')}")
     elif client is not None and (wanted or args.after) and client.standings(limit=1):
         cli.say("no schedule matches")
     else:
@@ -190,7 +190,7 @@ def _put_table(cli: Session, client: Reader, standings: list[Standing]) -> None:
             (
                 state,
                 standing.name,
-                trigger_words(standing),
+                trigger_words(standing, zone=zone),
                 next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted),
                 last_words(standing, now=now),
                 str(standing.run_count),

@@ -96,7 +96,8 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     if cli.is_json:
         cli.put_json([schedule_object(schedule)])
         return
-    cli.put(f"changed {schedule.name}; {cli.next_sentence(schedule)}")
+    word = f"changed {schedule.name}" if changes else f"{schedule.name} is unchanged"
+    cli.put(f"{word}; {cli.next_sentence(schedule)}")
     put_changes(cli, changes)
 
 

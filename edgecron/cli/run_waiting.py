@@ -272,7 +272,7 @@ def refuse_without_engine_elsewhere(cli: Session, schedule: Schedule) -> None:
     url = cli.remote_url()
     if url is not None and not _has_engine(cli, schedule):
         raise NotSupported(
-            f"no engine is at work on the database of {url}, and it can't be run from here",
+            f"no engine is running on the machine of {url}, and a run can't start from here",
             hint=f"start one: {cli.command('daemon')}; or leave out --wait, and it is run then",
         )
 

@@ -159,7 +159,7 @@ def _put(cli: Session, facts: dict[str, Any]) -> None:
     for path in facts["drop_ins"]:
         line("", path)
     if not facts["manager_runs"]:
-        line("state", f"{facts['manager']} does not run here, so nothing starts it", "yellow")
+        line("state", f"{facts['manager']} does not run here, so it does not start", "yellow")
     elif facts["active"] is not None:
         pid = f", pid {facts['pid']}" if facts["pid"] else ""
         says = f": {facts['says']}" if facts["says"] else ""
@@ -182,4 +182,4 @@ def _put(cli: Session, facts: dict[str, Any]) -> None:
     elif facts["engine_alive"]:
         line("engine", f"alive, pid {facts['engine_pid']}", "green")
     else:
-        line("engine", "none alive: nothing is started", "red")
+        line("engine", "no engine is running", "red")

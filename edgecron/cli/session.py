@@ -328,11 +328,6 @@ class Session(Output):
         if not states and schedule is not None and schedule.spec.queue != "command":
             self.warn(absence_advice(self, schedule, zone=self.zone(), now=client.now()))
         elif not states:
-            self.warn(
-                "no engine is running, so nothing will be run yet;"
-                f" start one: {self.command('daemon')}"
-            )
+            self.warn(f"no engine is running; start one: {self.command('daemon')}")
         elif all(state.is_stalled for state in states):
-            self.warn(
-                f"{stalled_words(states)}; nothing will be run yet; see: {self.command('doctor')}"
-            )
+            self.warn(f"{stalled_words(states)}; see: {self.command('doctor')}")

@@ -89,7 +89,7 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
     label, see = "engines", f"see {cli.command('doctor')}"
     if not any(_takes_runs(state) for state in states):
         has_ending = any(state.is_alive for state in states)
-        words = "none takes on what is due" if has_ending else "none alive: nothing is started"
+        words = "all are stopping" if has_ending else "no engine is running"
         yield label, words, "red"
         label = ""
     for state in sorted(states, key=lambda state: not _takes_runs(state)):
@@ -118,7 +118,7 @@ def _clock_lines(cli: Session, client: Client) -> Iterator[_Line]:
 def _schedule_lines(cli: Session, client: Client) -> Iterator[_Line]:
     count, broken, vanished = client.count_schedules()
     wrong = [f"{broken} broken"] if broken else []
-    wrong += [f"{vanished} vanished, which nobody runs"] if vanished else []
+    wrong += [f"{vanished} vanished, which no program runs"] if vanished else []
     more = f", {', '.join(wrong)}: see {cli.command('doctor')}" if wrong else ""
     style = "red" if broken else "yellow" if vanished else None
     yield "schedules", count_words(count, "schedule") + more, style
@@ -185,11 +185,11 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     if state.health is EngineHealth.STALLED:
         return f"pid {info.pid} is stalled: {state.why}; its runs go on; {see}", "yellow"
     if state.health is EngineHealth.GONE:
-        return f"pid {info.pid} has died; the next engine clears up", "yellow"
+        return f"pid {info.pid} has died; the next engine recovers its runs", "yellow"
     more = f"; {state.why}" if state.why else ""
     if not info.queues:
         # One that is stopping, or of `run --wait`.
-        words = "takes on nothing more, and ends with what it runs"
+        words = "takes no new runs, and stops when its runs end"
         return f"pid {info.pid}, version {info.version}, {since}, {words}{more}", "yellow"
     return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
 

@@ -72,7 +72,7 @@ def _why_now(cli: Session, client: Client, name: str) -> int:
     last = client.history(name, limit=1)
     sentences = [run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)) for run in last]
     if not last:
-        sentences = ["It has not run yet, and nothing of it was left out."]
+        sentences = ["It has not run yet, and no time was skipped."]
     ahead = prospect_sentences(cli, outlook, zone=zone, now=now)
     # That nobody runs the schedule matters more than its last run.
     first = 1 if outlook.idle is Idle.VANISHED else 0
@@ -99,7 +99,7 @@ def _why_run(cli: Session, client: Client, text: str, *, of: str | None = None) 
     run = client.execution(read_run_number(text))
     if of is not None and run.schedule != of:
         raise NotFound(
-            f"run {run.id} is one of schedule {run.schedule!r}",
+            f"run {run.id} belongs to schedule {run.schedule!r}",
             hint=f"edgecron why {run.id}",
         )
     sentence = run_sentence(run, zone=cli.zone(), now=client.now(), spec=client.spec_of(run))
@@ -177,6 +177,6 @@ def _refuse_removed(cli: Session, client: Client, name: str) -> None:
     if removed_at is not None:
         when = local_time(removed_at, zone=cli.zone())
         raise NotFound(
-            f"schedule {name!r} was removed at {when}, and does not run any more",
-            hint=f"what it did: edgecron history {name}",
+            f"schedule {name!r} was removed at {when}",
+            hint=f"edgecron history {name}",
         )

@@ -147,7 +147,7 @@ def check_engines(
         if not any(queue in info.queues for info in alive):
             absent.pop((queue, False), None)  # It would say the same.
             found.append(_none_at_work(queue, count, is_any_alive=bool(alive), command=command))
-    found = found or [well("engines", "none alive, and nothing to run")]
+    found = found or [well("engines", "no engine is running, and nothing is scheduled")]
     return found + [
         _absent(client, schedules, command=command) for _, schedules in sorted(absent.items())
     ]
@@ -198,26 +198,26 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
             hint = f"let it go on: kill -CONT {pid}; or {hint}"
         return problem("engines", f"pid {pid} is stalled: {state.why}; its runs go on", hint=hint)
     if state.health is EngineHealth.SILENT:
-        hint = f"look again; where it stays so, stop it: kill -TERM {pid}"
-        return warning("engines", f"pid {pid} is alive and silent: {state.why}", hint=hint)
+        hint = f"run doctor again; if it stays silent, stop it: kill -TERM {pid}"
+        return warning("engines", f"pid {pid} is running but silent: {state.why}", hint=hint)
     if state.health is EngineHealth.GONE:
         return warning(
             "engines",
-            f"pid {pid} has died, and what it left was not cleared away yet",
+            f"pid {pid} has died, and its runs are not recovered yet",
             hint=_who_clears_up(states, command=command),
         )
-    more = "" if state.info.queues else "; it takes on nothing more, and ends with what it runs"
-    return well("engines", f"pid {pid} is alive{more}")
+    more = "" if state.info.queues else "; it takes no new runs, and stops when its runs end"
+    return well("engines", f"pid {pid} is running{more}")
 
 
 def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Command) -> Finding:
     wait = f"{count} schedule waits" if count == 1 else f"{count} schedules wait"
     if queue == COMMAND_QUEUE:
-        none = "none takes on what is due" if is_any_alive else "none is alive"
+        none = "all are stopping" if is_any_alive else "no engine is running"
         return warning("engines", f"{none}, and {wait}", hint=f"start one: {command('daemon')}")
     return warning(
         "engines",
-        f"{runner_words(queue)} is not at work, and {wait}",
+        f"{runner_words(queue)} is not running, and {wait}",
         hint="start that program",
     )
 
@@ -236,8 +236,8 @@ def _absent(client: Client, schedules: list[Schedule], *, command: Command) -> F
 
 def _who_clears_up(states: Sequence[EngineState], *, command: Command) -> str:
     if any(state.is_working for state in states):
-        return "an engine that is alive sees to it within a minute"
-    return f"the next engine sees to it; start one: {command('daemon')}"
+        return "a running engine recovers them within a minute"
+    return f"the next engine recovers them; start one: {command('daemon')}"
 
 
 def check_runs(client: Client, states: Sequence[EngineState], *, command: Command) -> list[Finding]:

@@ -24,21 +24,20 @@ def absence_words(
 ) -> str:
     """Say that no working engine takes a schedule.
 
-    `the program 'app' is not at work, and runs it when it starts`. `them` names the schedule,
+    `the program 'app' is not running and will run it when it starts`. `them` names the schedule,
     `since` the time at which it vanished.
     """
     queue = schedule.spec.queue
     if queue == COMMAND_QUEUE:
-        return "no engine is at work, and nothing starts"
+        return "no engine is running"
     runner = runner_words(queue)
     if schedule.vanished_at is not None and since is not None:
-        return f"{runner} has not declared {them} since {since}: nobody runs {them}"
+        return f"{runner} has not declared {them} since {since}, so nothing runs {them}"
     if schedule.vanished_at is not None:
-        return f"{runner} declares {them} no more: nobody runs {them}"
+        return f"{runner} no longer declares {them}, so nothing runs {them}"
     if client.has_engine(queue):
-        version = f"a version that does not offer {them}"
-        return f"{runner} is at work in {version}: one that does runs {them} when it starts"
-    return f"{runner} is not at work, and runs {them} when it starts"
+        return f"{runner} is running a version that does not declare {them}"
+    return f"{runner} is not running and will run {them} when it starts"
 
 
 def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
@@ -49,7 +48,7 @@ def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: da
         since = f"{time} ({distance(schedule.vanished_at, now)})"
     words = absence_words(front.client(), schedule, since=since)
     if schedule.spec.queue == COMMAND_QUEUE:
-        return f"{words}: {front.command('daemon')}"
+        return f"{words}; start one: {front.command('daemon')}"
     if schedule.vanished_at is not None:
         return f"{words}; {removal_words(schedule.name, command=front.command)}"
     return words
@@ -76,7 +75,7 @@ def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
         if state.is_stalled and state.info.id == execution.engine_id:
             return (
                 f"its engine, pid {state.info.pid}, is stalled: {state.why};"
-                f" its end waits until that goes on; see: {front.command('doctor')}"
+                f" the end is recorded when the engine continues; see: {front.command('doctor')}"
             )
     return None
 

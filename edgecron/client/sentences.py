@@ -18,7 +18,6 @@ from edgecron.triggers import describe
 from edgecron.views.explanation import Verdict
 from edgecron.views.json_objects import MASK
 from edgecron.views.phrases import (
-    count_words,
     disk_words,
     due_words,
     failure_words,
@@ -75,7 +74,8 @@ def prospect_sentences(
         if fire.is_moved:
             moved = f", {moved_words(fire, zone=zone, now=now)}"
         far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
-        lines.append(("next", f"{time} ({far}){by}{moved}"))
+        label = "overdue since" if is_overdue(fire.due_at, now) else "next"
+        lines.append((label, f"{time} ({far}){by}{moved}"))
         lines += [("note", text) for text in outlook.changes]
     elif outlook.idle is not Idle.VANISHED:
         lines += _next_lines(front, outlook, zone=zone, now=now)
@@ -108,7 +108,7 @@ def _next_lines(
     before = None
     for fire in outlook.upcoming:
         time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
-        label = "due since" if is_overdue(fire.due_at, now) else "next"
+        label = "overdue" if is_overdue(fire.due_at, now) else "next"
         far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
         shown = f"{time}  {far}  {fire.source or ''}".rstrip()
         if fire.is_moved:
@@ -127,23 +127,20 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
     if outlook.idle is None:
         if schedule.paused_until is not None and schedule.next_run_at is not None:
             end = near_time(schedule.paused_until, zone=zone, now=now)
-            return f"none: nothing of it follows its pause, which ends at {end}"
-        return "none that can be told: its triggers can't be read"
+            return f"none: no time follows the pause, which ends at {end}"
+        return "unknown: the triggers can't be read"
     ends = [text for text in spec.triggers if text.endswith(" after end")]
     words = {
         Idle.VANISHED: f"none: {absence_advice(front, schedule, zone=zone, now=now)}",
         Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
-        Idle.PAUSED: f"none: paused; let it fire again: {front.command(f'resume {name}')}",
-        Idle.MAX_RUNS: (
-            f"none: it has had the {count_words(spec.max_runs or 0, 'planned run')}"
-            " that --max-runs allows"
-        ),
-        Idle.ENDED: f"none: no time of it lies before its end, --until {_until(outlook, zone)}",
-        Idle.OWN_END: f"none yet: {' or '.join(ends)} of what is active",
-        Idle.UPSTREAM: f"none of its own: {_upstream_words(front, outlook, zone=zone, now=now)}",
-        Idle.BOOT: "none before the machine's next boot",
+        Idle.PAUSED: f"none: paused; resume it: {front.command(f'resume {name}')}",
+        Idle.MAX_RUNS: (f"none: --max-runs {spec.max_runs} is reached"),
+        Idle.ENDED: f"none: it has no more times before --until {_until(outlook, zone)}",
+        Idle.OWN_END: f"none yet: {' or '.join(ends)} of the active run",
+        Idle.UPSTREAM: f"{_upstream_words(front, outlook, zone=zone, now=now)}",
+        Idle.BOOT: "when the machine boots",
         Idle.DONE: "none: its triggers have no more times",
-        Idle.NO_NEXT: "none yet: its next time is missing, and an engine computes it",
+        Idle.NO_NEXT: "missing; an engine will compute it",
     }
     return words.get(outlook.idle, outlook.idle)
 
@@ -160,12 +157,14 @@ def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: dat
         try:
             upstream = front.client().schedule(name)
         except NotFound:
-            words.append(f"it comes after {name}, which is not there any more")
+            words.append(f"none: {name}, which it follows, was removed")
         else:
             is_trusted = outlook.is_clock_trusted
             standing = standing_of(upstream)
             when = next_words(standing, zone=zone, now=now, is_clock_trusted=is_trusted)
-            words.append(f"it comes after {name} (next {when})")
+            words.append(
+                f"after {name} ({when if upstream.next_run_at is None else f'next {when}'})"
+            )
     return "; ".join(words)
 
 
@@ -196,34 +195,34 @@ def verdict_sentences(
         moved = f", and start at {shown(found.due_at)}"
     until = schedule.paused_until
     if until is None or not schedule.enabled:
-        end = f"; let it fire again: {front.command(f'resume {name}')}"
+        end = f"; resume it: {front.command(f'resume {name}')}"
     else:
         end = f" until {shown(until)}"
     did = "was" if found.at <= now else "is"
     words = {
-        Verdict.BROKEN: f"It {did} not run: its triggers can't be read:"
-        f" {schedule.trigger_error or 'as they stood then'}.",
-        Verdict.NOT_MADE: f"It did not run at {time}: it was made later, at {made}.",
+        Verdict.BROKEN: f"It {did} not run: the triggers can't be read:"
+        f" {schedule.trigger_error or 'those of that time'}.",
+        Verdict.NOT_MADE: f"It did not run at {time}: the schedule was added later, at {made}.",
         Verdict.NO_TIME: f"{time} {did} not one of its times.{_around(found, zone=zone)}",
-        Verdict.TOO_EARLY: f"{time} lies before --from, {shown(spec.from_at)}.",
-        Verdict.ENDED: f"{time} lies after --until, {shown(spec.until_at)}.",
-        Verdict.USED_UP: f"--max-runs, {spec.max_runs}, {did} reached before {time}.",
-        Verdict.HELD: f"{time} {did} left out: it is paused{end}.",
+        Verdict.TOO_EARLY: f"{time} is before --from {shown(spec.from_at)}.",
+        Verdict.ENDED: f"{time} is after --until {shown(spec.until_at)}.",
+        Verdict.USED_UP: f"--max-runs {spec.max_runs} {did} reached before {time}.",
+        Verdict.HELD: f"{time} {did} skipped: the schedule is paused{end}.",
         Verdict.VANISHED: f"It {did} not run at {time}:"
         f" {absence_advice(front, schedule, zone=zone, now=now)}.",
         Verdict.COMING: f"It will run: {time} is one of its times{by}{moved}.",
-        Verdict.DUE: f"{time} is one of its times{by}{moved}, has come, and was not decided yet.",
-        Verdict.FORGOTTEN: f"What became of {time} was removed by retention.",
-        Verdict.UNRECORDED: f"{time} is one of its times{by}, and nothing is on record of it: its"
-        " times were changed about then, or its history was removed.",
+        Verdict.DUE: f"{time} is one of its times{by}{moved}; no engine decided it yet.",
+        Verdict.FORGOTTEN: f"Retention removed the record of {time}.",
+        Verdict.UNRECORDED: f"{time} is one of its times{by}, but has no record: the"
+        " times were edited about then, or the history was removed.",
     }
     lines = [words.get(found.verdict, f"{time}: {found.verdict}.")]
     if found.verdict in (Verdict.NO_TIME, Verdict.UNRECORDED) and (
         found.words.revision != schedule.revision
     ):
         lines.append(
-            f"That is by revision {found.words.revision} of"
-            f" {shown(found.words.written_at)}; it was changed since, to {schedule.revision}."
+            f"Revision {found.words.revision} of {shown(found.words.written_at)} applied then;"
+            f" the schedule is at revision {schedule.revision} now."
         )
     if found.verdict in (Verdict.DUE, Verdict.COMING):
         lines += _engine_words(front, found, zone=zone, now=now)
@@ -249,7 +248,7 @@ def _around(found: Explanation, *, zone: tzinfo) -> str:
     around = [
         f"{word} is {full_time(instant, timezone, zone=zone)}"
         for word, instant in (
-            ("the one before", found.previous_at),
+            ("the previous one", found.previous_at),
             ("the next one", found.next_at),
         )
         if instant is not None
@@ -306,7 +305,7 @@ def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
 
 
 def queued_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
-    """Say what a queued run waits for: `waits: run 1 still runs`."""
+    """Say what a queued run waits for: `waits: run 1 is still running`."""
     words = blocking_words(front, execution)
     if words is not None:
         return f"waits: {words}"
@@ -331,21 +330,23 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     running = [other for other in before if other.status is Status.RUNNING]
     if not before or (execution.status is Status.QUEUED and not running):
         return None  # A queued run blocks only runs that would be queued too.
-    words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
+    words = (
+        f"run {running[-1].id} is still running" if running else f"run {before[-1].id} is queued"
+    )
     schedule = _find_schedule(client, execution.schedule)
     states = find_living(client, schedule)
     if not states and schedule is not None and schedule.spec.queue != COMMAND_QUEUE:
         return f"{words}, and {absence_words(client, schedule)}"
     if not states:
-        return f"{words}, and no engine is alive: start one with {front.command('daemon')}"
+        return f"{words}, and no engine is running; start one: {front.command('daemon')}"
     if all(state.is_stalled for state in states):
         return f"{words}, and {stalled_words(states)}; see {front.command('doctor')}"
     queued = [other for other in before if other.status is Status.QUEUED]
     if execution.status is Status.SKIPPED and running and queued:
-        return f"{words}, and run {queued[0].id} waits for its end already"
+        return f"{words}, and run {queued[0].id} already waits for its end"
     if execution.status is Status.SKIPPED:
         wait = front.command(f"edit {execution.schedule} --overlap queue")
-        return f"{words}; to let one wait for it: {wait}"
+        return f"{words}; to queue a run behind it: {wait}"
     return words
 
 

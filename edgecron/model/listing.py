@@ -55,6 +55,7 @@ class Standing(NamedTuple):
     is_done: bool = False
     is_active: bool = False
     gone_upstreams: tuple[str, ...] = ()
+    timezone: str | None = "local"
 
 
 def standing_of(schedule: Schedule) -> Standing:
@@ -77,6 +78,7 @@ def standing_of(schedule: Schedule) -> Standing:
         is_done=schedule.is_done,
         is_active=schedule.is_active,
         gone_upstreams=schedule.gone_upstreams,
+        timezone=spec.timezone,
     )
 
 
@@ -125,17 +127,17 @@ def idle_words(standing: Standing, *, now: datetime) -> str | None:
     done = "its last run is active" if standing.is_active else "done"
     is_past = standing.until_at is not None and standing.until_at <= now
     return {
-        Idle.VANISHED: "nobody runs it",
+        Idle.VANISHED: "no program runs it",
         Idle.BROKEN: f"broken: {standing.trigger_error}",
         Idle.PAUSED: "paused",
-        Idle.MAX_RUNS: f"{done}: has had its {standing.max_runs} planned runs",
+        Idle.MAX_RUNS: f"{done}: --max-runs {standing.max_runs} is reached",
         Idle.ENDED: f"{done}: "
         + ("its --until has passed" if is_past else "no more times before its --until"),
-        Idle.OWN_END: "after its run has ended",
+        Idle.OWN_END: "after its run ends",
         Idle.UPSTREAM: _upstream_words(standing),
         Idle.BOOT: "at boot",
         Idle.DONE: f"{done}: no more times",
-        Idle.NO_NEXT: "its next time is missing; an engine computes it",
+        Idle.NO_NEXT: "missing; an engine will compute it",
     }[idle]
 
 

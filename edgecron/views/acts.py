@@ -72,17 +72,17 @@ def fired_words(execution: Execution) -> str:
 
 
 def cancelled_words(execution: Execution) -> str:
-    """Say `ending run 41 of backup`, or that the run was withdrawn before it started."""
+    """Say `cancelling run 41 of backup`, or that it was cancelled before it started."""
     name = execution.schedule
     if execution.status is Status.CANCELLED and execution.started_at is None:
-        return f"withdrew run {execution.id} of {name}"
-    return f"ending run {execution.id} of {name}"
+        return f"cancelled run {execution.id} of {name} before it started"
+    return f"cancelling run {execution.id} of {name}"
 
 
 def queued_words(name: str, ids: list[int]) -> str:
     """`queued 3 runs of backup: runs 41 to 43`."""
     if not ids:
-        return f"nothing to backfill of {name}"
+        return f"nothing to backfill for {name}"
     runs = f"run {ids[0]}" if len(ids) == 1 else f"runs {ids[0]} to {ids[-1]}"
     return f"queued {count_words(len(ids), 'run')} of {name}: {runs}"
 
@@ -91,9 +91,9 @@ def left_lines(command: Callable[[str], str], plan: Backfill, *, zone: tzinfo) -
     """Say which times a backfill skips, and why."""
     lines = []
     if plan.succeeded:
-        lines.append(f"left out: {len(plan.succeeded)} with a success")
+        lines.append(f"skipped: {len(plan.succeeded)} with a success")
     if plan.active:
-        lines.append(f"left out: {len(plan.active)} queued or running already")
+        lines.append(f"skipped: {len(plan.active)} already queued or running")
     return lines + undecided_lines(command, plan, zone=zone)
 
 
@@ -101,19 +101,19 @@ def undecided_lines(command: Callable[[str], str], plan: Backfill, *, zone: tzin
     """Say which times a backfill skips because they are undecided, forgotten or out of bounds."""
     lines = []
     if plan.undecided_count:
-        why = "the engine decides them"
+        why = "an engine will decide them"
         if not plan.schedule.enabled:
-            why = f"the schedule is paused: first {command(f'resume {plan.schedule.name}')}"
-        lines.append(f"left out: {plan.undecided_count} not decided yet: {why}")
+            why = f"the schedule is paused; first: {command(f'resume {plan.schedule.name}')}"
+        lines.append(f"skipped: {plan.undecided_count} not decided yet: {why}")
     if plan.forgotten_count:
         assert plan.schedule.pruned_until is not None
         until = full_time(plan.schedule.pruned_until, plan.schedule.spec.timezone, zone=zone)
         lines.append(
-            f"left out: {plan.forgotten_count} up to {until}: retention has removed runs of that"
-            " time, so what has succeeded is not known"
+            f"skipped: {plan.forgotten_count} up to {until}: retention removed the runs of that"
+            " time, so their results are unknown"
         )
     if plan.out_of_bounds_count:
-        lines.append(f"left out: {plan.out_of_bounds_count} before its --from or after its --until")
+        lines.append(f"skipped: {plan.out_of_bounds_count} before --from or after --until")
     return lines
 
 
@@ -128,7 +128,7 @@ def _with_next(
 
 def secret_words(name: str) -> str:
     """Warn about a variable whose name looks like a secret."""
-    return f"{name} is kept readable in the database; put secrets into a file for --env-file"
+    return f"the database stores {name} in plain text; put secrets in a file and use --env-file"
 
 
 def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
@@ -141,7 +141,7 @@ def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
         return None
     named = clean(" and ".join(keys))
     return (
-        f"the database keeps the former {named} for the runs that began so; to remove that:"
+        f"the database keeps the former {named} for runs that started with it; to remove it:"
         f" {forget}"
     )
 
@@ -150,11 +150,11 @@ def find_missing_command(job: Job) -> str | None:
     """Say that a command would not be found; None if it would be."""
     command = job.argv[0]
     if os.path.isabs(command) or command.startswith("~"):
-        return None if os.path.exists(command) else f"there is no {command!r} yet"
+        return None if os.path.exists(command) else f"command {command!r} does not exist yet"
     if "/" in command:
         folder = job.cwd or "HOME"
-        return f"command {command!r} is looked for from {folder}; an absolute path is safer"
-    return None if which(command) else f"command {command!r} is not found on this PATH"
+        return f"command {command!r} is relative to {folder}; an absolute path is safer"
+    return None if which(command) else f"command {command!r} is not in your PATH"
 
 
 def find_missing_folder(job: Job) -> str | None:
@@ -162,4 +162,4 @@ def find_missing_folder(job: Job) -> str | None:
     # A relative path counts from the job's HOME, which can differ from ours.
     if job.cwd is None or not job.cwd.startswith("/") or os.path.isdir(job.cwd):
         return None
-    return f"there is no folder {job.cwd!r} yet"
+    return f"folder {job.cwd!r} does not exist yet"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from edgecron.views.outlook import LatePlaces
 
 
+_NOT_CRON = ("every ", "at ", "on boot", "after ")  # the beginnings of other triggers
 _OVERDUE_S = 2.0  # a running engine is faster
 # The flags of a run that a person should know.
 _FLAG_WORDS = {
@@ -67,7 +68,7 @@ def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
 
 def disk_words(problem: str) -> str:
     """Say what a full disk does to schedules."""
-    return f"{problem}: a run starts only if its start can be recorded"
+    return f"{problem}: edgecron starts a run only if it can record the start"
 
 
 def is_overdue(instant: datetime, now: datetime) -> bool:
@@ -85,7 +86,7 @@ def next_words(standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trus
     """
     why_none = idle_words(standing, now=now)
     if why_none is not None or standing.next_run_at is None:
-        return why_none or "nothing to come"
+        return why_none or "no more times"
     time = near_time(standing.next_run_at, zone=zone, now=now)
     if not is_clock_trusted:
         return f"{time}, {_UNTRUSTED}"
@@ -118,10 +119,16 @@ def last_words(standing: Standing, *, now: datetime) -> str:
     return status if when is None else f"{status} {distance(when, now)}"
 
 
-def trigger_words(standing: Standing) -> str:
-    """Return the trigger texts, short: the column of the next time shows the time of an `at`."""
-    texts = standing.triggers
-    return ", ".join("once" if text.startswith("at ") else text for text in texts)
+def trigger_words(standing: Standing, *, zone: tzinfo) -> str:
+    """Return the trigger texts, short: the column of the next time shows the time of an `at`.
+
+    Cron texts have their zone behind them, unless it is the one in which times are shown.
+    """
+    texts = ", ".join("once" if text.startswith("at ") else text for text in standing.triggers)
+    there = standing.timezone or "UTC"
+    is_here = there in ("local", getattr(zone, "key", str(zone)))
+    has_cron = any(not text.startswith(_NOT_CRON) for text in standing.triggers)
+    return texts if is_here or not has_cron else f"{texts} {there}"
 
 
 def job_words(spec: ScheduleSpec) -> str:
@@ -161,7 +168,7 @@ def needs_words(policies: Policies) -> str:
     if not policies.needs:
         return ""
     words = " and ".join(condition.words() for condition in read_needs(policies.needs))
-    return f"{words}; waits up to {seconds_words(policies.needs_deadline_s)} for it"
+    return f"{words}; a run waits up to {seconds_words(policies.needs_deadline_s)}"
 
 
 def group_words(schedule: Schedule) -> str:
@@ -169,7 +176,7 @@ def group_words(schedule: Schedule) -> str:
     if schedule.spec.group is None:
         return ""
     most = schedule.group_max_running
-    limit = "no limit" if most is None else f"at most {most} at once, all its schedules together"
+    limit = "no limit" if most is None else f"at most {most} runs of all its schedules at once"
     return f"{schedule.spec.group}  ({limit})"
 
 

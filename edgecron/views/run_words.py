@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 
 NOT_RUN = {
-    "overlap": "an earlier run of it was still active",
-    "misfire": "nothing could run it at its time, and its catch-up left it out",
-    "paused": "it was paused",
-    "edited": "its time had passed when its times were changed",
-    "rescheduled": "the run before it was rescheduled past its time",
-    "jitter": "jitter delayed the run before it past its time; the jitter exceeds the interval",
-    "condition": "what it needs did not come true in time",
-    "removed": "it was removed",
-    "request": "somebody asked for its end",
-    "replaced": "a newer fire of it took its place",
-    "shutdown": "its engine was told to stop, and to end what runs",
-    "restored": "the database was restored from a backup that was made while it was active",
-    "lost": "its supervisor died, and how it ended is not on record",
-    "reboot": "the machine started anew while it ran",
+    "overlap": "an earlier run was still active",
+    "misfire": "no engine could run it on time, and the catch-up policy skipped it",
+    "paused": "the schedule was paused",
+    "edited": "an edit changed the times after this one had passed",
+    "rescheduled": "the previous run was rescheduled past this time",
+    "jitter": "jitter delayed the previous run past this time; the jitter exceeds the interval",
+    "condition": "a condition in --needs was not met in time",
+    "removed": "the schedule was removed",
+    "request": "a user cancelled it",
+    "replaced": "a newer run replaced it",
+    "shutdown": "the engine stopped and ended its running jobs",
+    "restored": "the database was restored from a backup made while the run was active",
+    "lost": "the supervisor died before it recorded the end",
+    "reboot": "the machine restarted during the run",
 }
 _MISSED_BY = {
     "missed:asleep": "the machine was asleep",
     "missed:off": "no engine was running: the machine was off, or the engine was killed",
-    "missed:stopped": "no engine was running: the last one had been stopped",
-    "missed:stalled": "an engine was running, and did not get to it in time",
+    "missed:stopped": "no engine was running: the last one was stopped",
+    "missed:stalled": "an engine was running but did not start it in time",
     "missed:clock": "the clock could not be trusted, or was set forward",
 }
 _PASSED = {"failed": "failed", "interrupted": "was interrupted", "cancelled": "was cancelled"}
@@ -58,8 +58,8 @@ def run_sentence(
 ) -> str:
     """Say why a run started and how it ended, in one sentence.
 
-    `Run 41 ran at 02:00:00, because ...; it succeeded after 3 s.` `spec` is what its schedule said
-    when the run was decided; None if unknown.
+    `Run 41 started at 02:00:00, because ...; it succeeded after 3 s.` `spec` is what its schedule
+    said when the run was decided; None if unknown.
     """
     because = f"because {_cause_words(run, spec, zone=zone, now=now)}"
     scope = f" ({run.scope_kind}:{run.scope_id})" if run.scope_id else ""
@@ -68,22 +68,22 @@ def run_sentence(
         missed = range_words(run, zone=zone, now=now)
         count = run.missed_count or 1
         time = near_time(run.plan_at, zone=zone, now=now)
-        what = f"Its time {time} was left out"
+        what = f"Its time {time} was skipped"
         if missed:
-            what = f"Its {count} times {missed.split(' ', 2)[2]} were left out"
+            what = f"Its {count} times {missed.split(' ', 2)[2]} were skipped"
         elif run.cause is Cause.MANUAL:
-            what = f"What somebody asked for at {time} was left out"
-        return f"{what} (run {run.id}{scope}), because {_reason_words(run, zone=zone, now=now)}."
+            what = f"The manual run of {time} was skipped"
+        return f"{what} (run {run.id}{scope}): {_reason_words(run, zone=zone, now=now)}."
     if run.status is Status.QUEUED:
         return f"{subject} waits to start, {because}{_waits(run, zone=zone, now=now)}."
     if run.started_at is None:
         passed = _PASSED.get(run.status.value, run.status.value)
         why = _reason_words(run, zone=zone, now=now)
         return f"{subject} {passed} before it started: {why}. It was due {because}."
-    began = f"{subject} ran at {near_time(run.started_at, zone=zone, now=now)}, {because}"
+    began = f"{subject} started at {near_time(run.started_at, zone=zone, now=now)}, {because}"
     if run.status is Status.RUNNING:
-        asked = ", and its end was asked for" if run.cancel_requested_at is not None else ""
-        return f"{began}; it still runs{asked}."
+        asked = "; a user cancelled it" if run.cancel_requested_at is not None else ""
+        return f"{began}; it is still running{asked}."
     after = f" after {short_duration(run.duration_ms)}" if run.duration_ms is not None else ""
     if run.status is Status.SUCCESS:
         return f"{began}; it succeeded{after}."
@@ -93,23 +93,23 @@ def run_sentence(
 
 def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
     plan = near_time(run.plan_at, zone=zone, now=now)
-    by = "" if run.trigger_text is None else f" of {run.trigger_text!r}"
+    by = "" if run.trigger_text is None else f" by {run.trigger_text!r}"
     moved = _moved_words(run, spec, zone=zone, now=now)
     upstream = run.fire_key.partition(":")[2]
     again = ""
     if run.fire_key.startswith("again:"):
         at = near_time(from_ms(int(upstream)), zone=zone, now=now)
-        again = f" once more, as the clock was set back at {at}"
+        again = f" again, because the clock was set back at {at}"
     words = {
-        "schedule": f"{plan} was its time{by}{moved}{again}"
+        "schedule": f"it was planned for {plan}{by}{moved}{again}"
         f"{_covered_words(run, zone=zone, now=now)}",
-        "catch_up": f"its time {plan}{by}{moved} was missed{_missed_words(run)}, and caught up",
-        "manual": "somebody asked for it",
-        "retry": f"attempt {run.attempt - 1} of {plan} had not succeeded"
-        f" (this is {run.attempt} of {run.max_attempts})",
-        "boot": "the machine had booted",
-        "after": f"run {upstream} had ended, which it comes after",
-        "backfill": f"a backfill asked for {plan}",
+        "catch_up": f"it catches up the missed time {plan}{by}{moved}{_missed_words(run)}",
+        "manual": "a user started it manually",
+        "retry": f"attempt {run.attempt - 1} of {plan} did not succeed"
+        f" (this is attempt {run.attempt} of {run.max_attempts})",
+        "boot": "the machine booted",
+        "after": f"run {upstream} ended, and the schedule follows it",
+        "backfill": f"a backfill covers {plan}",
     }
     return words.get(run.cause.value, run.cause.value)
 
@@ -124,13 +124,13 @@ def _missed_words(run: Execution) -> str:
 
 
 def _covered_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """Say which missed times a run covers: ` (it also covers 14 missed times from 18:45:05 on)`."""
+    """Say which missed times a run covers: ` (it also covers 14 missed times since 18:45:05)`."""
     covered = covered_range(run)
     if covered is None:
         return ""
     count, first_at = covered
     times = count_words(count, "missed time")
-    return f" (it also covers {times} from {near_time(first_at, zone=zone, now=now)} on)"
+    return f" (it also covers {times} since {near_time(first_at, zone=zone, now=now)})"
 
 
 def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
@@ -148,11 +148,11 @@ def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     reason = "" if run.reason is None else run.reason.value
     known = NOT_RUN.get(reason)
     if reason == "timeout":
-        known = "it took longer than its timeout"
+        known = "it exceeded its timeout"
     if known is None:
         return run.error_msg or reason
     if reason == "misfire" and run.error_msg:
-        return f"{recorded_words(run, zone=zone, now=now)}, and its catch-up left it out"
+        return f"{recorded_words(run, zone=zone, now=now)}, and the catch-up policy skipped it"
     if reason == "condition" and run.error_msg:
         return f"{known}: {run.error_msg}"
     return known
@@ -166,7 +166,7 @@ def _waits(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     return ""
 
 
-PRINTS_ELSEWHERE = "what a function prints goes to its program's own output"
+PRINTS_ELSEWHERE = "a function prints to the output of its own program"
 
 
 def is_planned_earlier(execution: Execution) -> bool:
@@ -244,10 +244,10 @@ def no_output_words(
     `spec` is what its schedule said when the run was decided; None if it can't be read any more.
     """
     if execution.status is Status.INTERRUPTED:
-        return "was interrupted, and its output was lost with its supervisor"
+        return "was interrupted; the output was lost with its supervisor"
     if removed_at is not None:
         when = local_time(removed_at, zone=zone)
-        return f"printed {size_words(printed_bytes)}, which retention has removed at {when}"
+        return f"printed {size_words(printed_bytes)}, which retention removed at {when}"
     more = f"; {failure_words(execution)}" if execution.error_msg else ""
     is_function = spec is not None and spec.job.kind is JobKind.CALLABLE
     if is_function and execution.started_at is not None:

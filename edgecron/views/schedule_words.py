@@ -10,7 +10,7 @@ from edgecron.formats.document_writing import value_text
 from edgecron.model.choices import Cause, WaitsFor
 from edgecron.model.conditions import read_condition
 from edgecron.model.engine import find_program
-from edgecron.model.listing import standing_of
+from edgecron.model.listing import Idle, standing_of, upstreams
 from edgecron.model.options import JOB_OPTIONS, POLICIES, OptionType
 from edgecron.planning.overlap import Admission
 from edgecron.views.phrases import (
@@ -104,7 +104,7 @@ def record_lines(schedule: Schedule, *, zone: tzinfo, now: datetime) -> list[tup
     lines.append(("so far", ", ".join([count_words(schedule.run_count, "run"), *counts])))
     if schedule.pruned_until is not None:
         until = local_time(schedule.pruned_until, zone=zone)
-        lines.append(("history", f"retention has removed runs of times up to {until}"))
+        lines.append(("history", f"retention removed the runs up to {until}"))
     return lines
 
 
@@ -129,7 +129,7 @@ def present_lines(
     if not outlook.is_clock_trusted:
         lines.append(("held", f"this machine's clock can't be trusted; see: {doctor}"))
     lines += active_lines(outlook, zone=zone, now=now, mask=mask)
-    lines.append(("a fire now", _fire_words(outlook)))
+    lines.append(("a fire now", _fire_words(outlook, now=now)))
     if outlook.last_unrun is not None:
         lines.append(("not run", unrun_words(outlook.last_unrun, zone=zone, now=now)))
     return lines
@@ -163,7 +163,7 @@ def pause_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[
     until, held = schedule.paused_until, outlook.held
     if not schedule.enabled or until is None or until <= now:
         return []
-    left = "" if held is None else f"; {count_words(held.count, 'time')} until then left out"
+    left = "" if held is None else f"; it skips {count_words(held.count, 'time')}"
     return [("paused", f"until {local_time(until, zone=zone)}{left}")]
 
 
@@ -182,7 +182,7 @@ def active_lines(
         lines.append(("late places", late_words(outlook.late)))
     if outlook.behind is not None:
         words = behind_words(outlook.behind, now=now)
-        lines.append(("behind", f"engines can't keep up with it: {words}"))
+        lines.append(("behind", f"engines can't keep up: {words}"))
     return lines
 
 
@@ -197,10 +197,10 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime, mask: str | No
     what = f"{attempt}{scope}{_payload_words(execution, mask=mask)}"
     if run.waits_for is None:
         since = execution.started_at or execution.due_at
-        when = f"runs since {near_time(since, zone=zone, now=now)}"
-        asked = ", its end was asked for" if execution.cancel_requested_at is not None else ""
+        when = f"running since {near_time(since, zone=zone, now=now)}"
+        asked = ", cancel requested" if execution.cancel_requested_at is not None else ""
         far = "" if execution.progress is None else f": {progress_words(execution.progress)}"
-        return f"run {execution.id} {when}{what}{asked}{far}"
+        return f"run {execution.id}, {when}{what}{asked}{far}"
     return f"run {execution.id} is queued{what}: {waits_words(run, zone=zone, now=now)}"
 
 
@@ -222,42 +222,48 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
         return waiting_words(condition, until, zone=zone, now=now)
     words = {
         WaitsFor.TIME: due_words(run.execution, zone=zone, now=now),
-        WaitsFor.RESUME: "held by the pause",
-        WaitsFor.ENGINE: "waits for an engine; none is at work",
-        WaitsFor.PROGRAM: "waits for its program, which is not at work, or without it",
-        WaitsFor.NOBODY: "nobody runs it: its program declares it no more",
+        WaitsFor.RESUME: "waits for the end of the pause",
+        WaitsFor.ENGINE: "no engine is running",
+        WaitsFor.PROGRAM: "waits for its program, which is not running or does not declare it",
+        WaitsFor.NOBODY: "nothing runs it: its program no longer declares it",
         WaitsFor.EARLIER_RUN: f"waits for run {run.behind_id}",
-        WaitsFor.REPLACED_RUN: f"takes the place of run {run.behind_id}, which is being ended",
+        WaitsFor.REPLACED_RUN: f"replaces run {run.behind_id}, which is stopping",
         WaitsFor.GROUP: "waits for a place in its group",
-        WaitsFor.PLACE: "starts as soon as its engine has a place",
+        WaitsFor.PLACE: "waits for a place on its engine",
     }
     return words.get(run.waits_for, run.waits_for)
 
 
-def _fire_words(outlook: Outlook) -> str:
+def _fire_words(outlook: Outlook, *, now: datetime) -> str:
     """Say what a fire would do right now; if scopes differ, for each outcome."""
     by_words: dict[str, list[str]] = {}
     for fire in outlook.fire_now:
-        by_words.setdefault(_becomes(outlook, fire), []).append(":".join(fire.scope))
+        by_words.setdefault(_becomes(outlook, fire, now=now), []).append(":".join(fire.scope))
     if len(by_words) == 1:
         return next(iter(by_words))
     return "; ".join(f"{words} ({', '.join(scopes)})" for words, scopes in by_words.items())
 
 
-def _becomes(outlook: Outlook, fire: FireNow) -> str:
+def _becomes(outlook: Outlook, fire: FireNow, *, now: datetime) -> str:
     overlap = outlook.schedule.spec.policies.overlap
-    run = f"run {fire.because_id}" if fire.because_id is not None else "what is active"
-    if outlook.schedule.vanished_at is not None:
-        return "would be run by nobody"
+    run = f"run {fire.because_id}" if fire.because_id is not None else "an active run"
+    standing = standing_of(outlook.schedule)
+    until = standing.paused_until
+    if standing.vanished_at is not None:
+        return "would not run: its program no longer declares it"
+    if not standing.enabled or (until is not None and until > now):
+        return "would be skipped: the schedule is paused"
+    if outlook.idle is Idle.UPSTREAM and set(upstreams(standing)) <= set(standing.gone_upstreams):
+        return "does not come: only 'edgecron run' starts it"
     if fire.admission is Admission.RUN and outlook.unmet is not None:
         return f"would wait for {read_condition(outlook.unmet).words()}"
     if fire.admission is Admission.RUN:
         runner = runner_words(outlook.schedule.spec.queue)
-        return "would start at once" if outlook.has_engine else f"would wait for {runner}"
+        return "would start immediately" if outlook.has_engine else f"would wait for {runner}"
     if fire.admission is Admission.SKIP:
-        return f"would be left out: {run} is active (overlap {overlap})"
+        return f"would be skipped: {run} is active (overlap {overlap})"
     if fire.admission is Admission.REPLACE:
-        return f"would take the place of {run} (overlap {overlap})"
+        return f"would replace {run} (overlap {overlap})"
     if fire.because_id is None:
         return "would wait for a place in its group"
     return f"would wait for {run} (overlap {overlap})"
@@ -265,7 +271,7 @@ def _becomes(outlook: Outlook, fire: FireNow) -> str:
 
 def removal_words(name: str, *, command: Callable[[str], str]) -> str:
     """Say how to remove a schedule that its program no longer declares."""
-    return f"remove it: {command(f'rm {name}')}, or the program's scheduler.prune()"
+    return f"remove it: {command(f'rm {name}')}, or call scheduler.prune() in the program"
 
 
 def reverting_words(schedule: Schedule) -> str | None:
@@ -273,4 +279,4 @@ def reverting_words(schedule: Schedule) -> str | None:
     queue = schedule.spec.queue
     if find_program(queue) is None or schedule.vanished_at is not None:
         return None
-    return f"{runner_words(queue)} brings this back to what its code says when it starts"
+    return f"{runner_words(queue)} restores the definition of its code when it starts"

@@ -475,5 +475,5 @@ def test_a_secret_that_a_document_removes_is_said_to_stay_in_the_database(
 
     assert (made.code, said.code) == (0, 0)
     assert "keeps the former" not in made.err
-    assert "note: the database keeps the former env.TOKEN for the runs that began so" in said.err
+    assert "note: the database keeps the former env.TOKEN for runs that started with it" in said.err
     assert "edgecron prune --forget upload" in said.err

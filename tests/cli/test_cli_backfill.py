@@ -43,7 +43,7 @@ def test_a_backfill_queues_each_and_says_so(edgecron: Edgecron, report: str) -> 
     assert "no engine is running" in said.err
     assert again.out.splitlines() == [
         "queued 1 run of report: run 5",
-        "  left out: 4 queued or running already",
+        "  skipped: 4 already queued or running",
     ]
     runs = edgecron("history", "--json").json
     assert {run["cause"] for run in runs} == {"backfill"}
@@ -119,4 +119,4 @@ def test_times_that_are_not_decided_yet_are_named(edgecron: Edgecron, report: st
 
     assert said.code == 0
     assert "nothing to backfill of report" in ahead.out
-    assert "not decided yet: the schedule is paused: first edgecron resume report" in ahead.out
+    assert "not decided yet: the schedule is paused; first: edgecron resume report" in ahead.out

@@ -10,7 +10,7 @@ def test_a_queued_run_is_withdrawn(edgecron: Edgecron, backup: str) -> None:
 
     said = edgecron("cancel", "1")
 
-    assert (said.code, said.out) == (0, "withdrew run 1 of backup\n")
+    assert (said.code, said.out) == (0, "cancelled run 1 of backup before it started\n")
     [run] = edgecron("history", "--json").json
     assert (run["status"], run["reason"]) == ("cancelled", "request")
     assert edgecron("list", "--json").json[0]["run_count"] == 0
@@ -57,7 +57,9 @@ def test_the_name_of_a_schedule_cancels_every_active_run_of_it(
     said = edgecron("cancel", backup)
 
     assert said.code == 0
-    assert said.out == "withdrew run 2 of backup\nwithdrew run 1 of backup\n"
+    assert said.out == (
+        "cancelled run 2 of backup before it started\ncancelled run 1 of backup before it started\n"
+    )
     statuses = {run["id"]: run["status"] for run in edgecron("history", "--json").json}
     assert statuses == {1: "cancelled", 2: "cancelled", 3: "queued"}
 

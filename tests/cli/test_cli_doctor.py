@@ -114,7 +114,7 @@ def test_where_nothing_is_wrong_that_is_said(
     assert [finding["check"] for finding in as_json.json] == CHECKS
     assert {finding["status"] for finding in as_json.json} == {"ok"}
     assert list(as_json.json[0]) == ["check", "status", "message", "hint"]
-    assert only(as_json, "engines") == ("ok", f"pid {daemon.process.pid} is alive", None)
+    assert only(as_json, "engines") == ("ok", f"pid {daemon.process.pid} is running", None)
 
 
 def test_a_schedule_that_fails_every_time_is_named(
@@ -202,7 +202,7 @@ def test_schedules_without_an_engine_are_a_warning_and_no_failure(
 
     assert said.code == 0
     assert only(as_json, "engines") == (
-        "warning", "none is alive, and 1 schedule waits", "start one: edgecron daemon",
+        "warning", "no engine is running, and 1 schedule waits", "start one: edgecron daemon",
     )  # fmt: skip
     assert said.out.splitlines()[-1] == "1 warning"
     edgecron("pause", backup)
@@ -260,7 +260,7 @@ def test_an_engine_that_is_at_work_for_long_is_a_warning(
     status, message, hint = only(edgecron("doctor", "--json"), "engines")
 
     assert status == "warning"
-    assert message.startswith(f"pid {stuck.process.pid} is alive and silent: it is at work")
+    assert message.startswith(f"pid {stuck.process.pid} is running but silent: it is at work")
     assert hint is not None
     assert f"kill -TERM {stuck.process.pid}" in hint
 
@@ -292,7 +292,7 @@ def test_what_a_dead_engine_left_running_is_told(
     assert only(lost, "runs") == (
         "warning",
         "engine and supervisor are gone: run 1 of long",
-        "the next engine sees to it; start one: edgecron daemon",
+        "the next engine recovers them; start one: edgecron daemon",
     )
     assert only(lost, "supervisors")[1] == "none is without its engine"
 
@@ -460,7 +460,7 @@ def test_a_full_disk_is_named_beside_a_time_that_is_overdue(
         why = " ".join(edgecron("why", "x").out.split())
         [body] = edgecron("status", "--json").json
 
-    words = f"on the file system of {disk}: a run starts only if its start can be recorded"
+    words = f"on the file system of {disk}: edgecron starts a run only if it can record the start"
     assert "file system" not in before
     assert words in told
     assert words in why

@@ -130,8 +130,7 @@ def test_logs_of_a_schedule_say_which_newer_run_is_queued(edgecron: Edgecron) ->
 
     assert (newest.code, newest.out) == (0, "old\n")
     assert newest.err == (
-        "run 2, which is newer, is queued: waits for an engine; none is at work;"
-        " 1 more run after it\n"
+        "run 2, which is newer, is queued: no engine is running; 1 more run after it\n"
     )
     assert chosen.err == ""
 

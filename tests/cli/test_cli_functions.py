@@ -9,7 +9,7 @@ from edgecron import Scheduler
 from tests.support.cli import Edgecron
 
 BOUND_S = 20.0
-ELSEWHERE = "what a function prints goes to its program's own output"
+ELSEWHERE = "a function prints to the output of its own program"
 
 
 def test_logs_say_where_a_function_prints(edgecron: Edgecron, database: Path) -> None:
@@ -26,8 +26,8 @@ def test_logs_say_where_a_function_prints(edgecron: Edgecron, database: Path) ->
 
     assert (said.code, said.out) == (0, "")
     assert said.err == (
-        "run 1 of tell has no output here: what a function prints goes to its program's own"
-        " output (success)\n"
+        "run 1 of tell has no output here: a function prints to the output of its own program"
+        " (success)\n"
     )
 
 

@@ -162,3 +162,14 @@ def test_a_list_loads_no_code_that_writes(many: int, database: Path, command: st
     assert "edgecron.store.sqlite.reading_store" in loaded
     assert not loaded & {"edgecron.store.sqlite.store", "edgecron.store.sqlite.claims"}
     assert not loaded & {"hashlib", "ctypes", "difflib", "uuid"}
+
+
+def test_a_cron_text_of_another_zone_names_the_zone(edgecron: Edgecron) -> None:
+    job = ("--", "true")
+    edgecron("add", "far", "--cron", "0 9 * * *", "--tz", "Asia/Tokyo", *job)
+    edgecron("add", "here", "--cron", "0 9 * * *", *job)
+    edgecron("add", "often", "--every", "1h", "--tz", "Asia/Tokyo", *job)
+
+    lines = edgecron("list").out.splitlines()[1:]
+
+    assert [" Asia/Tokyo " in line for line in lines] == [True, False, False]

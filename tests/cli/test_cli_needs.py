@@ -46,7 +46,7 @@ def test_needs_are_kept_and_told(edgecron: Edgecron, report: str) -> None:
 
     assert schedule["needs"] == ["success:backup:1h"]
     assert schedule["needs_deadline_s"] == 7200
-    assert "needs        a success of backup within 1h; waits up to 2h for it" in shown
+    assert "needs        a success of backup within 1h; a run waits up to 2h" in shown
 
 
 def test_needs_can_be_several_and_be_cleared(edgecron: Edgecron, report: str) -> None:
@@ -133,7 +133,7 @@ def test_show_tells_the_limit_of_a_group(edgecron: Edgecron) -> None:
 
     shown = [edgecron("show", name).out for name in "abc"]
 
-    assert "group        disk  (at most 2 at once, all its schedules together)" in shown[0]
+    assert "group        disk  (at most 2 runs of all its schedules at once)" in shown[0]
     assert "group        net  (no limit)" in shown[1]
     assert "group" not in shown[2]
 

@@ -59,7 +59,7 @@ def test_it_says_how_it_stands_and_takes_the_verbs_of_the_command_line(
 ) -> None:
     shown = sit(environment, "list", "run backup --wait", "logs 1", "edgecron history -n 1")
 
-    assert "none alive" in shown
+    assert "no engine is running" in shown
     listed, ran, logged, past = shown.split(PROMPT)[1:5]
     assert re.search(r"backup +every 1h", listed)
     assert "done" in ran
@@ -190,4 +190,4 @@ def test_an_engine_runs_from_the_prompt_and_ends_with_it(
         process.wait(BOUND_S)
 
     assert "an engine runs from here" in shown
-    assert "none alive" in sit(environment)
+    assert "no engine is running" in sit(environment)

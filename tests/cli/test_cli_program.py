@@ -217,7 +217,7 @@ def test_a_run_that_waits_says_for_which_one(start: Start, tmp_path: Path) -> No
         fifo.write_text("on\n")
         read_until(daemon, "outcome=success")
 
-    assert line == "edgecron: run 2 waits: run 1 still runs\n"
+    assert line == "edgecron: run 2 waits: run 1 is still running\n"
     assert waiting.wait(timeout=BOUND_S) == 0
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(timeout=BOUND_S) == 0

@@ -18,10 +18,10 @@ from tests.support.cli import Edgecron
 from tests.support.embedded import QUEUE, program, step_until_ended
 from tests.support.offering import let_vanish
 
-GONE = "the program 'plant' declares it no more: nobody runs it"
-SINCE = "the program 'plant' has not declared it since THEN (2 d ago): nobody runs it"
-REMEDY = "remove it: edgecron rm sweep, or the program's scheduler.prune()"
-ABSENT = "the program 'plant' is not at work, and runs it when it starts"
+GONE = "the program 'plant' no longer declares it, so nothing runs it"
+SINCE = "the program 'plant' has not declared it since THEN (2 d ago), so nothing runs it"
+REMEDY = "remove it: edgecron rm sweep, or call scheduler.prune() in the program"
+ABSENT = "the program 'plant' is not running and will run it when it starts"
 
 
 def function(name: str, queue: str) -> ScheduleSpec:
@@ -46,9 +46,9 @@ def test_a_list_shows_what_nobody_runs(edgecron: Edgecron) -> None:
     said = edgecron("list")
 
     poll, sweep = said.out.splitlines()[1:]
-    assert "nobody" not in poll
-    assert sweep.split() == ["?", "sweep", "every", "1h", "nobody", "runs", "it", "-", "0"]
-    assert said.err == "what nobody runs, and what to do: edgecron doctor\n"
+    assert "no program" not in poll
+    assert sweep.split() == ["?", "sweep", "every", "1h", "no", "program", "runs", "it", "-", "0"]
+    assert said.err == "some schedules have no program that runs them; see: edgecron doctor\n"
 
 
 def test_nothing_is_to_come_of_what_nobody_runs(edgecron: Edgecron) -> None:
@@ -56,7 +56,7 @@ def test_nothing_is_to_come_of_what_nobody_runs(edgecron: Edgecron) -> None:
     alone = edgecron("next", "sweep")
 
     assert names == {"poll"}
-    assert (alone.out, alone.err) == ("", "sweep: next: nobody runs it\n")
+    assert (alone.out, alone.err) == ("", "sweep: next: no program runs it\n")
 
 
 def test_why_says_first_that_nobody_runs_it(edgecron: Edgecron) -> None:
@@ -90,13 +90,13 @@ def test_show_says_who_would_run_it(edgecron: Edgecron) -> None:
 
     assert "would wait for the program 'plant'" in poll
     assert f"next         none: {SINCE}; {REMEDY}\n" in timeless(sweep)
-    assert "would be run by nobody" in sweep
+    assert "would not run: its program no longer declares it" in sweep
 
 
 def test_status_counts_what_nobody_runs(edgecron: Edgecron) -> None:
     [told] = edgecron("status", "--json").json
 
-    assert "2 schedules, 1 vanished, which nobody runs: see edgecron doctor" in (
+    assert "2 schedules, 1 vanished, which no program runs: see edgecron doctor" in (
         edgecron("status").out
     )
     assert edgecron("status").err == (
@@ -113,7 +113,7 @@ def test_a_run_by_hand_is_queued_with_who_runs_it(edgecron: Edgecron) -> None:
     assert poll.err == f"warning: {ABSENT}\n"
     assert timeless(sweep.err) == f"warning: {SINCE}; {REMEDY}\n"
     assert GONE in edgecron("run", "sweep").err  # skipped behind the first one
-    assert "nobody runs it: its program declares it no more" in edgecron("show", "sweep").out
+    assert "nothing runs it: its program no longer declares it" in edgecron("show", "sweep").out
 
 
 def test_nobody_waits_for_a_run_that_nobody_begins(edgecron: Edgecron) -> None:
@@ -131,7 +131,7 @@ def test_doctor_names_what_nobody_runs_and_says_what_to_do(edgecron: Edgecron) -
     told = [(one["check"], one["message"], one["hint"]) for one in found if one["hint"]]
     assert (
         "engines",
-        "the program 'plant' is not at work, and 1 schedule waits",
+        "the program 'plant' is not running, and 1 schedule waits",
         "start that program",
     ) in told
     assert ("vanished", f"sweep: {GONE}", REMEDY) in told
@@ -142,11 +142,13 @@ def test_what_nobody_runs_has_no_next_time_to_move(edgecron: Edgecron) -> None:
     said = edgecron("reschedule", "sweep", "in 20m")
 
     assert said.code == 1
-    assert "no next time to move: nobody runs it\nhint: remove it: edgecron rm sweep" in said.err
+    assert (
+        "no next time to move: no program runs it\nhint: remove it: edgecron rm sweep" in said.err
+    )
 
 
 def test_a_change_by_hand_says_that_the_code_takes_it_back(edgecron: Edgecron) -> None:
-    note = "note: the program 'plant' brings this back to what its code says"
+    note = "note: the program 'plant' restores the definition of its code"
 
     assert note in edgecron("edit", "poll", "--every", "10m").err
     assert "note" not in edgecron("edit", "sweep", "--every", "10m").err
@@ -159,14 +161,14 @@ def test_with_its_program_at_work_all_is_as_ever(edgecron: Edgecron, database: P
 
         assert queued.err == ""
         assert "plant" not in why.out
-        assert "would start at once" not in edgecron("show", "sweep").out
+        assert "would start immediately" not in edgecron("show", "sweep").out
         assert SINCE in timeless(edgecron("run", "sweep").err)
 
 
 def test_where_another_version_is_at_work_it_is_told_that_one_is_missing(
     edgecron: Edgecron, database: Path
 ) -> None:
-    missing = "a version that does not offer it: one that does runs it when it starts"
+    missing = "a version that does not declare it"
     with program(database, {}, offers=lambda: frozenset({"callable sweep"})) as host:
         host.engine.step()
         with Client(database) as client:
@@ -181,12 +183,12 @@ def test_where_another_version_is_at_work_it_is_told_that_one_is_missing(
         queued, why = edgecron("run", "poll"), edgecron("why", "poll")
         waited, doctor = edgecron("run", "poll", "--wait"), edgecron("doctor", "--json").json
 
-    assert queued.err == f"warning: the program 'plant' is at work in {missing}\n"
+    assert queued.err == f"warning: the program 'plant' is running {missing}\n"
     assert missing in " ".join(why.out.split())
     assert (waited.code, "at work in a version without it" in waited.err) == (125, True)
     [told] = [one for one in doctor if missing in one["message"]]
     assert (told["check"], told["hint"]) == ("engines", "start that version")
-    assert told["message"].startswith("poll: the program 'plant' is at work")
+    assert told["message"].startswith("poll: the program 'plant' is running")
 
 
 def test_what_waited_is_run_when_its_program_declares_it_again(

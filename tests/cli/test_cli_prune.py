@@ -59,7 +59,7 @@ def test_a_secret_that_was_removed_is_forgotten(edgecron: Edgecron, database: Pa
     is_there = b"hunter2-x" in database.read_bytes()
     forgotten = edgecron("prune", "--forget", "upload")
 
-    assert "to remove that: edgecron prune --forget upload" in edited.err
+    assert "to remove it: edgecron prune --forget upload" in edited.err
     assert (tried.out, is_there) == ("would remove 1 former definition of upload\n", True)
     assert forgotten.out == "removed 1 former definition of upload\n"
     assert b"hunter2-x" not in database.read_bytes()
@@ -103,7 +103,7 @@ def test_logs_of_output_that_went_say_so(edgecron: Edgecron, runs: str) -> None:
     as_json = edgecron("logs", "2", "--json")
 
     assert said.out == ""
-    assert "run 2 of backup printed 9 bytes, which retention has removed at" in said.err
+    assert "run 2 of backup printed 9 bytes, which retention removed at" in said.err
     assert as_json.json == []
 
 
@@ -201,7 +201,7 @@ def test_history_and_show_say_what_went_of_its_own_times(
 
     listed, shown = edgecron("history", "job"), edgecron("show", "job")
 
-    words = "retention has removed runs of times up to 2026-03-08 20:06:00"
+    words = "retention removed the runs up to 2026-03-08 20:06:00"
     assert len(listed.out.splitlines()) == 5
     assert words in listed.err
     assert words in shown.out
@@ -218,7 +218,7 @@ def test_why_says_of_a_time_that_its_run_was_removed(
 
     said = edgecron("why", "job", "2026-03-08T20:03:00Z")
 
-    assert "was removed by retention" in said.out
+    assert "Retention removed the record of" in said.out
 
 
 def test_what_is_configured_holds_unless_an_option_says_otherwise(

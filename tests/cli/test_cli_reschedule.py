@@ -100,7 +100,7 @@ def test_why_names_the_plan_time_of_a_moved_run_and_the_time_it_was_moved_to(
     )
 
     was, at = (one.strftime("%H:%M:%S") for one in (planned, moved))
-    assert f"because {was} was its time of '@hourly' (rescheduled to {at})" in said
+    assert f"because it was planned for {was} by '@hourly' (rescheduled to {at})" in said
 
 
 def test_jitter_is_not_taken_for_a_move(story: Story) -> None:

@@ -166,7 +166,7 @@ def test_a_second_run_is_skipped_by_overlap_and_says_so(edgecron: Edgecron, back
 
     assert said.code == 1
     assert "skipped: overlap" in said.out
-    assert "run 2 was skipped: run 1 is queued, and no engine is alive" in said.err
+    assert "run 2 was skipped: run 1 is queued, and no engine is running" in said.err
     assert waited.code == 125
     assert "overlap: run 1 is queued" in waited.err
     assert "edgecron daemon" in waited.err
@@ -389,7 +389,7 @@ def test_a_time_that_has_passed_is_not_called_the_next(
     status = edgecron("status").out
 
     labels = [line.split("  ")[1] for line in shown.splitlines() if " ago" in line]
-    assert labels[0] == "due since"
+    assert labels[0] == "overdue"
     assert "\n  next" in shown
     assert "overdue since" in changed
     assert "backup overdue since" in status

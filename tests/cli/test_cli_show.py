@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -90,19 +91,19 @@ def test_each_reason_for_no_next_time_is_told(story: Story, lines: Lines) -> Non
     }
 
     assert found == {
-        "paused": (Idle.PAUSED, "none: paused; let it fire again: " + _resume(story, "paused")),
+        "paused": (Idle.PAUSED, "none: paused; resume it: " + _resume(story, "paused")),
         "counted": (
-            Idle.MAX_RUNS, "none: it has had the 1 planned run that --max-runs allows",
+            Idle.MAX_RUNS, "none: --max-runs 1 is reached",
         ),
         "bounded": (
-            Idle.ENDED, "none: no time of it lies before its end, --until 2026-03-08 20:01:30",
+            Idle.ENDED, "none: it has no more times before --until 2026-03-08 20:01:30",
         ),
         "follows": (
             Idle.UPSTREAM,
-            "none of its own: it comes after first (next 21:00:00, in 58 min)",
+            "after first (next 21:00:00, in 58 min)",
         ),
-        "poll": (Idle.OWN_END, "none yet: every 1m after end of what is active"),
-        "boot": (Idle.BOOT, "none before the machine's next boot"),
+        "poll": (Idle.OWN_END, "none yet: every 1m after end of the active run"),
+        "boot": (Idle.BOOT, "when the machine boots"),
         "once": (Idle.DONE, "none: its triggers have no more times"),
     }  # fmt: skip
 
@@ -117,7 +118,7 @@ def test_a_pause_with_an_end_is_told_with_what_it_leaves_out(story: Story, lines
 
     told = lines("job")
 
-    assert told["paused"] == "until 2026-03-08 23:00:01; 3 times until then left out"
+    assert told["paused"] == "until 2026-03-08 23:00:01; it skips 3 times"
     assert told["next"].startswith("2026-03-09 00:00:00")
 
 
@@ -128,13 +129,13 @@ def test_a_running_run_and_what_a_fire_would_do_are_told(story: Story, lines: Li
     story.after_s(HOUR_S)
     ids = {name: story.runs(name)[-1].id for name in ("skip", "queue", "replace")}
 
-    assert lines("skip")["active"] == f"run {ids['skip']} runs since 21:00:00, attempt 1 of 4"
+    assert lines("skip")["active"] == f"run {ids['skip']}, running since 21:00:00, attempt 1 of 4"
     assert lines("skip")["a fire now"] == (
-        f"would be left out: run {ids['skip']} is active (overlap skip)"
+        f"would be skipped: run {ids['skip']} is active (overlap skip)"
     )
     assert lines("queue")["a fire now"] == f"would wait for run {ids['queue']} (overlap queue)"
     assert lines("replace")["a fire now"] == (
-        f"would take the place of run {ids['replace']} (overlap replace)"
+        f"would replace run {ids['replace']} (overlap replace)"
     )
 
 
@@ -159,7 +160,7 @@ def test_the_last_fire_that_was_left_out_is_told_with_its_reason(
     story.after_s(60)
 
     assert lines("slow")["not run"] == (
-        "run 2, 20:02:00, skipped: an earlier run of it was still active;"
+        "run 2, 20:02:00, skipped: an earlier run was still active;"
         " missed 2 from 20:02:00 to 20:03:00"
     )
 
@@ -207,7 +208,7 @@ def test_scopes_that_differ_are_told_apart(story: Story, lines: Lines) -> None:
 
     assert lines("job")["a fire now"] == (
         "would wait for an engine (device:a);"
-        " would be left out: run 2 is active (overlap skip) (device:b)"
+        " would be skipped: run 2 is active (overlap skip) (device:b)"
     )
 
 
@@ -259,9 +260,7 @@ def test_many_that_wait_are_counted(story: Story, lines: Lines) -> None:
     outlook = outlook_of(story, "job")
 
     assert outlook.active_count == 21
-    assert lines("job")["active"] == (
-        "run 1 is queued, backfill: waits for an engine; none is at work"
-    )
+    assert lines("job")["active"] == ("run 1 is queued, backfill: no engine is running")
     assert lines("job")[""].startswith("2026-03-08 20:02:00")
     behind = [run.behind_id for run in outlook.active]
     assert behind[:3] == [None, 1, 1]
@@ -340,6 +339,31 @@ def test_show_of_what_runs_after_another_says_when_that_comes(
     shown = edgecron("show", "report").out
     upcoming = edgecron("next", "report")
 
-    assert "none of its own: it comes after backup (next " in shown
+    assert "next         after backup (next " in shown
     assert (upcoming.code, upcoming.out) == (0, "")
     assert "report: next: after backup" in upcoming.err
+
+
+def test_a_fire_that_can_not_start_is_not_said_to_start(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "report", "--after", backup, "--", "true")
+
+    edgecron("pause", backup)
+    paused = edgecron("show", backup).out
+    edgecron("rm", backup)
+    alone = edgecron("show", "report").out
+
+    assert "a fire now   would be skipped: the schedule is paused\n" in paused
+    assert "next         none: backup, which it follows, was removed\n" in alone
+    assert "a fire now   does not come: only 'edgecron run' starts it\n" in alone
+    assert edgecron("edit", "report", "--timeout", "none").out.startswith("report is unchanged;")
+
+
+def test_a_time_that_has_passed_is_overdue_and_not_next(
+    story: Story, edgecron: Edgecron, tmp_path: Path
+) -> None:
+    story.add("job", "every 1m")
+
+    said = edgecron("--db", str(tmp_path / "story.db"), "why", "job").out
+
+    assert "Overdue since: " in said
+    assert "Next: " not in said

@@ -70,7 +70,7 @@ def test_who_counts_on_a_stalled_engine_is_warned(
     assert said.code == 0
     assert said.err == (
         f"warning: the only engine, pid {stopped.process.pid}, is stalled: it is"
-        " stopped (SIGSTOP or Ctrl-Z); nothing will be run yet; see: edgecron doctor\n"
+        " stopped (SIGSTOP or Ctrl-Z); see: edgecron doctor\n"
     )
 
 
@@ -122,7 +122,7 @@ def test_a_run_that_a_stalled_engine_has_claimed_is_left_to_it(
     cancelled = edgecron("cancel", str(first["id"]))
 
     assert skipped.code == 125
-    assert "still runs, and the only engine, pid" in skipped.err
+    assert "is still running, and the only engine, pid" in skipped.err
     assert first["status"] == "running"
     assert "; its engine is stalled" in status
     assert cancelled.code == 0
@@ -152,5 +152,5 @@ def test_who_waits_for_a_run_of_a_stalled_engine_is_told(
     assert waiting.wait(BOUND_S) == 5
     waiting.stderr.close()
     gate.close()
-    assert "its end waits until that goes on; see: edgecron doctor" in line
+    assert "the end is recorded when the engine continues; see: edgecron doctor" in line
     assert f"its engine, pid {stopped.process.pid}, is stalled" in line

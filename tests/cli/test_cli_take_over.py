@@ -134,7 +134,7 @@ def test_an_end_that_the_stalled_engine_had_not_written_is_put_on_record(
     daemon.wait_end()
 
     assert said.out.splitlines()[1:] == ["1 end of its runs put on record"]
-    assert said.err == "no engine is at work now; start one: edgecron daemon\n"
+    assert said.err == "no engine is running; start one: edgecron daemon\n"
     [run] = place.runs("long")
     assert (run.status, run.exit_code) == ("failed", 7)
 

@@ -230,7 +230,9 @@ def test_ctrl_c_withdraws_what_waits_to_be_run_here(place: Place) -> None:
 
     code, _, _ = end_of(waiting)
     assert code == 130
-    assert words.startswith(b"edgecron: run 2 waits: run 1 still runs, and no engine is alive")
+    assert words.startswith(
+        b"edgecron: run 2 waits: run 1 is still running, and no engine is running"
+    )
     assert place.client.execution(2).status is Status.CANCELLED
     assert place.client.execution(1).status is Status.RUNNING
 
@@ -240,7 +242,7 @@ def test_an_engine_that_comes_runs_what_waits_to_be_run_here_and_once(place: Pla
     add(place, "x", line, Policies(overlap=Overlap.QUEUE))
     leave_running(place, "x")
     waiting = program(place, "run", "x", "--wait")
-    read_bytes(waiting.stderr, b"run 1 still runs")
+    read_bytes(waiting.stderr, b"run 1 is still running")
 
     daemon = place.daemon()
     daemon.wait_for("adopted", schedule="x")

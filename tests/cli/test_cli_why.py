@@ -132,11 +132,11 @@ def test_the_words_are_those_of_a_person(edgecron: Edgecron, backup: str) -> Non
     last = edgecron("why", backup)
     run = edgecron("why", backup, "1")
 
-    assert nothing.out.startswith("It has not run yet, and nothing of it was left out.\nNext: ")
-    assert last.out.startswith("Run 1 ran at ")
-    assert "because somebody asked for it; it succeeded after" in last.out
-    assert run.out == last.out.splitlines()[0] + "\n"
-    assert "because run 1 had ended, which it comes after" in edgecron("why", "after-it").out
+    assert nothing.out.startswith("It has not run yet, and no time was skipped.\nNext: ")
+    assert last.out.startswith("Run 1 started at ")
+    assert "because a user started it manually; it succeeded" in last.out
+    assert run.out == last.out.partition("Next: ")[0]
+    assert "because run 1 ended, and the schedule follows it" in edgecron("why", "after-it").out
 
 
 def test_the_end_of_a_pause_is_told_before_what_comes_next(edgecron: Edgecron) -> None:
@@ -148,7 +148,7 @@ def test_the_end_of_a_pause_is_told_before_what_comes_next(edgecron: Edgecron) -
 
     [told] = [number for number, line in enumerate(paused) if line.startswith("Paused: until ")]
     assert paused[told].startswith("Paused: until 2999-12-24 18:00:00")
-    assert "left out" in paused[told]
+    assert "skips" in paused[told]
     assert paused[told + 1].startswith("Next: ")
     assert "Paused" not in resumed
 
@@ -180,10 +180,8 @@ def test_a_run_by_hand_that_is_left_out_is_not_called_a_time_of_the_schedule(
 
     said = edgecron("why", backup, "2")
 
-    assert said.out.startswith("What somebody asked for at ")
-    assert " was left out (run 2), because an earlier run of it was still" in " ".join(
-        said.out.split()
-    )
+    assert said.out.startswith("The manual run of ")
+    assert " was skipped (run 2): an earlier run was still" in " ".join(said.out.split())
 
 
 def test_of_many_runs_of_one_time_the_last_five_are_told(edgecron: Edgecron) -> None:
@@ -195,7 +193,7 @@ def test_of_many_runs_of_one_time_the_last_five_are_told(edgecron: Edgecron) -> 
     said = edgecron("why", "poll", run["plan_at"])
 
     assert said.out.startswith("Of 7 runs these are the last; see ")
-    assert said.out.count("because somebody asked for it") == 5
+    assert said.out.count("because a user started it manually") == 5
 
 
 def test_what_is_asked_wrongly_is_told(edgecron: Edgecron, backup: str) -> None:

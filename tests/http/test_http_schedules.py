@@ -81,7 +81,7 @@ def test_a_note_says_that_a_removed_secret_stays_in_the_database(api: Api) -> No
     put = api.ask("PUT", ONE, NIGHTLY | {"env": {"TOKEN": "new"}})
     changed = api.ask("PUT", ONE, NIGHTLY | {"env": {"TOKEN": "newer"}})
 
-    words = "the database keeps the former env.TOKEN for the runs that began so"
+    words = "the database keeps the former env.TOKEN for runs that started with it"
     for told in (patched, changed):
         assert told.headers["edgecron-note"].startswith(words)
         assert told.headers["edgecron-note"].endswith("edgecron prune --forget backup")

@@ -314,10 +314,10 @@ def test_cancel_withdraws_a_queued_run_at_once_from_either_list(
 
     async def story(seen: Seen) -> None:
         await seen.press("x")
-        assert seen.told() == "withdrew run 1 of backup"
+        assert seen.told() == "cancelled run 1 of backup before it started"
 
         await seen.press("3", "x")
-        assert seen.told() == "withdrew run 2 of report"
+        assert seen.told() == "cancelled run 2 of report before it started"
 
         await seen.press("x")
         assert seen.told() == "run 2 of report has already ended: cancelled: request"
@@ -391,7 +391,7 @@ def test_what_is_run_by_a_program_that_is_not_there_waits_for_it(
     async def story(seen: Seen) -> None:
         await seen.press("r")
 
-        assert "program 'shop' is not at work, and runs it when it starts" in seen.told()
+        assert "program 'shop' is not running and will run it when it starts" in seen.told()
 
     watch(story, client.path, clock)
 
@@ -409,12 +409,12 @@ def test_what_its_program_declares_no_more_is_run_by_nobody(
         assert "? 1 vanished" in seen.text()
 
         await seen.press("r")
-        assert "program 'shop' declares it no more: nobody runs it" in seen.told()
+        assert "program 'shop' no longer declares it, so nothing runs it" in seen.told()
 
         await seen.press("enter")
         assert "none: the program 'shop' has not declared it since 06:00:00" in seen.text()
-        assert "(3 h ago): nobody runs it; remove it" in seen.text()
-        assert "would be run by nobody" in seen.text()
+        assert "(3 h ago), so nothing runs it; remove it" in seen.text()
+        assert "would not run: its program no longer declares it" in seen.text()
         assert "? vanished" in seen.text().splitlines()[0]
 
         await seen.press("escape", "2")

@@ -193,7 +193,7 @@ def test_what_retention_has_removed_is_said(scene: Scene) -> None:
         client.prune(retention=Retention(output_bytes=0))
 
     async def story(seen: Seen) -> None:
-        assert "run 51 printed 5 KiB, which retention has removed at 2026-11-20" in seen.text()
+        assert "run 51 printed 5 KiB, which retention removed at 2026-11-20" in seen.text()
 
     look_at(scene, LONG, story)
 
@@ -245,7 +245,7 @@ def test_a_run_that_waits_is_followed_when_it_starts(place: Place) -> None:
 
     async def story(seen: Seen) -> None:
         assert "○ queued" in seen.lines()[0]
-        assert "has not started yet: waits for an engine; none is at work" in seen.text()
+        assert "has not started yet: no engine is running" in seen.text()
         place.daemon()
         await seen.until(lambda: "✓ success" in seen.lines()[0])
         await seen.until(lambda: "  late" in seen.lines())

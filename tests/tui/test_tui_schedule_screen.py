@@ -179,7 +179,7 @@ def test_the_end_of_a_pause_and_what_it_leaves_out_is_said(scene: Scene) -> None
 
     shown = text_of(scene, "speedtest")
 
-    assert "until 2026-11-20 17:32:10; 3 times until then left out" in shown
+    assert "until 2026-11-20 17:32:10; it skips 3 times" in shown
     assert "in 3.6 h   Fri 2026-11-20 18:07:54" in shown
 
 

@@ -53,7 +53,7 @@ IDLE_COLUMNS = (
 COLUMNS = (
     "name", "triggers", "enabled", "paused_until", "next_run_at", "trigger_error", "last_status",
     "last_run_at", "run_count", "planned_count", "max_runs", "until_at", "vanished_at",
-    *IDLE_COLUMNS,
+    *IDLE_COLUMNS, "timezone",
 )  # fmt: skip
 
 
@@ -171,6 +171,7 @@ def standing_of(row: tuple[Any, ...]) -> Standing:
             is_done=bool(row[13]),
             is_active=bool(row[14]),
             gone_upstreams=tuple((row[15] or "").split()),
+            timezone=row[16],
         )
     except SENSELESS as error:
         raise unreadable("schedule", error, name=row[0]) from error
