@@ -219,10 +219,16 @@ def configure(
     # Overwrite deleted bytes: a former definition might hold a secret.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     connection.create_scalar_function("casefold", _casefold, 1, deterministic=True)
+    connection.create_scalar_function("is_offered", _is_offered, 2, deterministic=True)
 
 
 def _casefold(*texts: Any) -> str:
     return str(texts[0]).casefold()
+
+
+def _is_offered(*arguments: Any) -> bool:
+    offers, offer = arguments
+    return offer in offers
 
 
 def open_alone(path: Path) -> apsw.Connection:
