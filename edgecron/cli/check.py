@@ -15,10 +15,12 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock, now
+from edgecron.base.errors import InvalidTime, InvalidTrigger
 from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import dataclass
 from edgecron.cli.screen import paint, room_on_screen
@@ -31,6 +33,7 @@ from edgecron.triggers import (
     describe,
     load_zone,
     parse_trigger,
+    parse_when,
 )
 from edgecron.triggers.gate import gate
 from edgecron.views.phrases import glyph
@@ -99,7 +102,14 @@ def _read(
     name = args.name or _STAND_IN
     # `--from` anchors a bare interval, as it does in `add`.
     anchor = None if args.from_at is None else start
-    trigger = parse_trigger(" ".join(args.text), timezone, name, anchor=anchor, now=now)
+    text = " ".join(args.text)
+    try:
+        trigger = parse_trigger(text, timezone, name, anchor=anchor, now=now)
+    except InvalidTrigger as error:
+        if _is_time(text, timezone=timezone, now=now):
+            hint = f"edgecron check {quote(f'at {text}')}"
+            raise InvalidTrigger(f"{text!r} is a time, not a trigger", hint=hint) from error
+        raise
     times: list[datetime] = []
     after = start if args.from_at is None else start - timedelta(milliseconds=1)
     while len(times) < limit and (found := trigger.next_after(after)) is not None:
@@ -119,6 +129,15 @@ def _read(
         warnings=list(trigger.warnings),
         notes=notes,
     )
+
+
+def _is_time(text: str, *, timezone: str, now: datetime) -> bool:
+    """Whether a text is a time that a person could mean by an `at` trigger."""
+    try:
+        parse_when(text, timezone=timezone, now=now)
+    except InvalidTime:
+        return False
+    return True
 
 
 def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> list[str]:

@@ -26,7 +26,13 @@ from edgecron.cli.parser import EVERYWHERE, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.topics import TOPICS
 from edgecron.model.choices import Status
-from edgecron.store.sqlite.completion import glance_at_active_runs, glance_at_names, glance_at_runs
+from edgecron.store.sqlite.completion import (
+    glance_at_active_runs,
+    glance_at_names,
+    glance_at_paused,
+    glance_at_removed,
+    glance_at_runs,
+)
 from edgecron.triggers.zones import zone_names
 
 _MOST_RUNS = 50
@@ -42,6 +48,8 @@ class Kind(StrEnum):
     """What a shell looks up to complete a word."""
 
     NAME = "names"  # of schedules
+    PAUSED = "paused"  # names of schedules
+    REMOVED = "removed"  # names of schedules
     RUN = "runs"  # numbers of the newest runs
     ACTIVE = "active"  # numbers of runs that have not ended
     ZONE = "zones"
@@ -78,12 +86,18 @@ class CommandGrammar(NamedTuple):
 # Exceptions to the metavar.
 _KINDS = {
     ("add", "NAME"): (),  # a new one
-    ("undo", "NAME"): (),  # a removed one
+    ("undo", "NAME"): (Kind.REMOVED,),
+    ("resume", "NAME"): (Kind.PAUSED,),
     ("cancel", "RUN|NAME"): (Kind.ACTIVE, Kind.NAME),
     ("check", "--name"): (),
     ("--cwd", "PATH"): (Kind.FOLDER,),
     ("--user", "NAME"): (Kind.USER,),
     ("--group", "NAME[:N]"): (),
+}
+_GLANCES = {
+    Kind.NAME: glance_at_names,
+    Kind.PAUSED: glance_at_paused,
+    Kind.REMOVED: glance_at_removed,
 }
 _KINDS_OF_PARTS = {
     "NAME": Kind.NAME,
@@ -288,8 +302,8 @@ def _find_words(cli: Session, kind: Kind) -> Iterable[tuple[str, str]]:
         path = cli.database_path()
     except EdgecronError:
         return []
-    if kind == Kind.NAME:
-        return [(name, "") for name in glance_at_names(path) if _is_plain(name)]
+    if kind in _GLANCES:
+        return [(name, "") for name in _GLANCES[kind](path) if _is_plain(name)]
     runs = (
         glance_at_active_runs(path)
         if kind == Kind.ACTIVE

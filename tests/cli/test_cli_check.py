@@ -86,6 +86,15 @@ def test_what_is_invalid_is_refused_with_one_error(edgecron: Edgecron) -> None:
         assert said.is_plain_error
 
 
+def test_a_time_is_told_from_a_cron_text(edgecron: Edgecron) -> None:
+    said = edgecron("check", "tomorrow", "09:00")
+
+    hint = "edgecron check 'at tomorrow 09:00'"
+    assert said.err == f"error: 'tomorrow 09:00' is a time, not a trigger\nhint: {hint}\n"
+    assert edgecron("check", "at tomorrow 09:00").code == 0
+    assert "cron text 'soon'" in edgecron("check", "soon").err
+
+
 @pytest.mark.parametrize("time", ["9999-12-30 00:00", "9999-12-31 23:59", "9999-01-01T00:00:00Z"])
 def test_times_beyond_the_year_9998_are_refused_as_they_were_written(
     edgecron: Edgecron, time: str

@@ -28,6 +28,32 @@ def glance_at_names(path: Path) -> list[str]:
     return [row[0] for row in rows]
 
 
+def glance_at_paused(path: Path) -> list[str]:
+    """The names of schedules that `resume` can act on, in order."""
+    rows = _rows(
+        path,
+        """SELECT name FROM schedules
+           WHERE deleted_at IS NULL
+               AND (NOT enabled OR paused_until IS NOT NULL OR trigger_error IS NOT NULL)
+           ORDER BY name LIMIT :most""",
+        {"most": _MOST},
+    )
+    return [row[0] for row in rows]
+
+
+def glance_at_removed(path: Path) -> list[str]:
+    """The names of removed schedules that no schedule has now, the last one first."""
+    rows = _rows(
+        path,
+        """SELECT name FROM schedules AS s
+           WHERE deleted_at IS NOT NULL AND NOT EXISTS (
+               SELECT 1 FROM schedules AS x WHERE x.name = s.name AND x.deleted_at IS NULL)
+           GROUP BY name ORDER BY max(deleted_at) DESC LIMIT :most""",
+        {"most": _MOST},
+    )
+    return [row[0] for row in rows]
+
+
 def glance_at_runs(path: Path, *, most: int) -> list[tuple[int, str, str]]:
     """(number, schedule, status) of the newest runs, newest first."""
     return _rows(
