@@ -1,15 +1,13 @@
-"""Make a schedule: when it runs, and what.
+"""Add a schedule.
 
-    edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
+    edgecron add nightly --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
     edgecron add probe --every 5m --timeout 30s --shell "curl -fsS example.org"
-    edgecron add report --cron "0 9 * * MON-FRI" --tz Asia/Tokyo -- /opt/report
     edgecron add remind --at "tomorrow 09:00" -- notify-send "the bins"
-    edgecron add warm-up --on-boot -- /opt/warm-up.sh
-    edgecron add check --cron "0 6 * * *" --needs success:backup:8h -- verify
+    edgecron add verify --cron "0 6 * * *" --needs success:nightly:8h -- verify
 
-Times of --cron are local unless --tz says otherwise. Missed times are caught up once, and a run
-that still goes on is not started a second time: see the policies. What is not given here is as
-[defaults] of the configuration has it: see `config show defaults`.
+Cron times are local unless you give --tz. By default, a missed run is caught up once, and a
+schedule never runs twice at the same time. Your own defaults are in [defaults] of the
+configuration: see `edgecron config show defaults`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make schedules as a TOML file says: the plan is shown, then done, all of it or nothing.
+"""Create and change schedules from a TOML file: all of them or none.
 
     edgecron apply schedules.toml --dry-run     only show what it would do
     edgecron apply schedules.toml

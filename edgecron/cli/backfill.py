@@ -1,15 +1,13 @@
-"""Run what a schedule has not done in a range of the past.
+"""Run times of the past that have no successful run.
 
-    edgecron backfill report 2026-11-01 2026-11-08 --dry-run    what it would do
-    edgecron backfill report 2026-11-01 2026-11-08
+    edgecron backfill report 2026-11-01 2026-11-08 --dry-run
     edgecron backfill report yesterday now
     edgecron backfill report "2026-11-01 06:00" "2026-11-01 12:00" --yes
 
-Every time of its triggers in the range, both ends included, that has no success and is not queued
-or running gets a run of its own, with that time as its EDGECRON_PLAN_AT. They run one after the
-other, behind all that is on time. Times that the engine has not decided yet are left to it, and
-those whose runs retention has removed are left out: they may have succeeded.
-More than 100 runs are asked about; --yes answers.
+Each time of the range, both ends included, gets its own run with that time as EDGECRON_PLAN_AT. The
+runs start one after the other, after all other due runs. Backfill leaves out times whose run
+succeeded, is queued or is running, times that the engine has not decided yet, and times whose runs
+retention has removed. For more than 100 runs, edgecron asks first.
 """
 
 from __future__ import annotations
@@ -38,9 +36,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("from_at", metavar="FROM", help="RFC 3339, local, 'yesterday', '2d ago'")
     parser.add_argument("to_at", metavar="TO", help="the last time, itself included")
-    parser.add_argument("--dry-run", action="store_true", help="say what it would do, and no more")
+    parser.add_argument("--dry-run", action="store_true", help="show the runs, and start none")
     parser.add_argument(
-        "--priority", metavar="low|normal|high|N", help="of its runs (below what is on time)"
+        "--priority",
+        metavar="low|normal|high|N",
+        help="set the priority of the runs (default: below all other runs)",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask, however many")
 

@@ -1,17 +1,14 @@
-"""A safe copy of the database, made while engines run and schedules fire.
+"""Copy the database while engines run and schedules fire.
 
     edgecron backup /mnt/usb/edgecron.db
-    edgecron backup /var/backups/edgecron/     a folder, named by time in it
+    edgecron backup /var/backups/edgecron/    a folder; the time names the file
     edgecron backup - | ssh nas 'cat > edgecron.db'
     edgecron add keep --cron "0 3 * * *" -- edgecron backup /var/backups/
 
-The backup is one plain file. It gets its name only when it is whole, on the disk, and looked
-through for damage; until then, and where anything goes wrong, an earlier one of that name stays
-as it is. Nobody waits for it: what is written meanwhile is not part of it. Copying the database
-with cp is no backup, because its newest part lies in another file.
-
-{date} in the name is the time, in UTC. A file that exists is replaced with --force alone.
-The way back is edgecron restore.
+The backup is one plain file. edgecron checks it for damage before it gets its name; until then, an
+earlier file of that name stays as it is. Engines do not wait, and later changes are not part of the
+backup. Do not copy the database with cp: its newest part is in another file. {date} in the name is
+the time, in UTC.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ LIVES_LONG = True
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE|FOLDER|-", help="where it goes; - is stdout")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -1,11 +1,10 @@
-"""End runs, or withdraw those that wait for a place.
+"""Cancel runs: end running ones, withdraw queued ones.
 
-    edgecron cancel 41
     edgecron cancel 41 42
-    edgecron cancel backup       every active run of this schedule
+    edgecron cancel nightly      every active run of this schedule
 
-A command gets TERM, and KILL after its grace (10 s, if its schedule has no other), with all of its
-session. It works with no engine alive, too: the end is on record as soon as one is.
+A command gets TERM, and KILL after --kill-grace (default: 10s), with all processes of its session.
+If no engine is running, the next one records the end.
 """
 
 from __future__ import annotations

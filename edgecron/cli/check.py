@@ -1,13 +1,11 @@
-"""Read a trigger back in plain words, with its next times. Touches no database.
+"""Explain a trigger and list its next times. This command uses no database.
 
-    edgecron check "0 2 * * MON-FRI"
     edgecron check "30 2 * * *" --tz Europe/Berlin -n 10
     edgecron check every 15m from 2026-11-20T08:00:00Z
-    edgecron check "H 3 * * *" --name backup
     edgecron check at tomorrow 09:00
-    edgecron check @daily --from "2027-03-27 00:00"
+    edgecron check "H 3 * * *" --name nightly
 
-It reads trigger texts: a cron text, `every 15m`, `at TIME`, `in 20m`, `on boot`.
+A trigger is a cron text, `every 15m`, `at TIME`, `in 20m` or `on boot`.
 """
 
 from __future__ import annotations
@@ -62,10 +60,16 @@ class _Reading:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", metavar="TEXT", help="several words are joined")
-    parser.add_argument("--tz", metavar="ZONE|local", help="the zone it is read in (local)")
-    parser.add_argument("-n", dest="limit", default="5", metavar="N", help="how many times (5)")
-    parser.add_argument("--from", dest="from_at", metavar="TIME", help="times from then on (now)")
-    parser.add_argument("--name", metavar="NAME", help="the schedule's name, for H")
+    parser.add_argument(
+        "--tz", metavar="ZONE|local", help="read the trigger in this zone (default: local)"
+    )
+    parser.add_argument(
+        "-n", dest="limit", default="5", metavar="N", help="list N times (default: 5)"
+    )
+    parser.add_argument(
+        "--from", dest="from_at", metavar="TIME", help="list times after this one (default: now)"
+    )
+    parser.add_argument("--name", metavar="NAME", help="compute H for this schedule")
 
 
 def run(cli: Session, args: Namespace) -> int:

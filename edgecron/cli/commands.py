@@ -9,50 +9,97 @@ from edgecron.base.values import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: its module in `edgecron.cli`, its summary and its group in help."""
+    """A command: its module in `edgecron.cli`, its summary and its group in help.
+
+    `see` names related commands and topics.
+    """
 
     module: str
     summary: str
     group: str
+    see: str
 
 
 COMMANDS: dict[str, Command] = {
-    "add": Command("add", "make a schedule", "Schedules"),
-    "edit": Command("edit", "change a schedule", "Schedules"),
-    "rm": Command("rm", "remove schedules", "Schedules"),
-    "undo": Command("undo", "restore what was removed last", "Schedules"),
-    "list": Command("list_", "all schedules and how they do", "Schedules"),
-    "show": Command("show", "all about one schedule", "Schedules"),
-    "pause": Command("pause", "hold a schedule", "Schedules"),
-    "resume": Command("resume", "let a paused schedule fire again", "Schedules"),
-    "reschedule": Command("reschedule", "move the next run to another time", "Schedules"),
-    "apply": Command("apply", "make schedules as a TOML file says", "Schedules"),
-    "export": Command("export", "write schedules as a TOML file", "Schedules"),
-    "import": Command("import_", "take over a crontab", "Schedules"),
-    "next": Command("next_", "what runs next", "Runs"),
-    "run": Command("run_", "run a schedule now", "Runs"),
-    "backfill": Command("backfill", "run what was missed in a range of the past", "Runs"),
-    "history": Command("history", "what has run", "Runs"),
-    "logs": Command("logs", "what a run printed", "Runs"),
-    "why": Command("why", "why it ran, did not run, or will not run", "Runs"),
-    "cancel": Command("cancel", "end a run, or withdraw one that waits", "Runs"),
-    "daemon": Command("daemon", "the engine, in the foreground", "Engine"),
-    "service": Command("service", "run it always: from boot on, or from login on", "Engine"),
-    "tui": Command("tui", "the dashboard: what will happen and what happened, live", "Engine"),
-    "mcp": Command("mcp_", "tools for AI assistants, on stdin and stdout", "Engine"),
-    "status": Command("status", "engines alive, runs in progress", "Engine"),
-    "stats": Command("stats", "how it goes: runs, failures, how long and how late", "Engine"),
-    "metrics": Command("metrics", "metrics for Prometheus, as text", "Engine"),
-    "doctor": Command("doctor", "what is wrong, and what to do about it", "Engine"),
-    "backup": Command("backup", "a safe copy of the database, while it is in use", "Engine"),
-    "restore": Command("restore", "put a backup in the place of the database", "Engine"),
-    "prune": Command("prune", "remove what is beyond the retention", "Engine"),
-    "config": Command("config_", "settings, and where each comes from", "Engine"),
-    "check": Command("check", "a trigger in plain words, with its next times", "Help"),
-    "completion": Command("completion", "complete words in bash, zsh or fish", "Help"),
-    "self": Command("self_", "this program: where it lies, and how it goes", "Help"),
-    "demo": Command("demo", "see it work, in a throw-away database", "Help"),
+    "add": Command(
+        "add", "Add a schedule", "Schedules", "edit, check; topics triggers, policies, jobs"
+    ),
+    "edit": Command(
+        "edit", "Change a schedule", "Schedules", "show, undo; topics triggers, policies"
+    ),
+    "rm": Command("rm", "Remove schedules", "Schedules", "undo, pause"),
+    "undo": Command("undo", "Restore schedules that were removed", "Schedules", "rm, history"),
+    "list": Command(
+        "list_", "List schedules and their last runs", "Schedules", "show, next, stats"
+    ),
+    "show": Command("show", "Show one schedule or one run", "Schedules", "why, history, list"),
+    "pause": Command("pause", "Pause schedules", "Schedules", "resume, reschedule"),
+    "resume": Command("resume", "Resume paused schedules", "Schedules", "pause, run"),
+    "reschedule": Command(
+        "reschedule", "Move the next run to another time", "Schedules", "next, pause, run"
+    ),
+    "apply": Command(
+        "apply",
+        "Create and change schedules from a TOML file",
+        "Schedules",
+        "export, edit; topic policies",
+    ),
+    "export": Command("export", "Write schedules as a TOML file", "Schedules", "apply, backup"),
+    "import": Command("import_", "Import a crontab", "Schedules", "export, apply; topic cron"),
+    "next": Command("next_", "List the next runs", "Runs", "list, check, reschedule"),
+    "run": Command("run_", "Run a schedule now", "Runs", "logs, history, cancel; topic jobs"),
+    "backfill": Command(
+        "backfill", "Run missed times of the past", "Runs", "history, why, run; topic policies"
+    ),
+    "history": Command("history", "List past runs", "Runs", "show, logs, why, stats"),
+    "logs": Command("logs", "Print the output of a run", "Runs", "history, show, run"),
+    "why": Command("why", "Explain why a schedule ran or did not", "Runs", "show, history, next"),
+    "cancel": Command("cancel", "Cancel queued and running runs", "Runs", "pause, history"),
+    "daemon": Command(
+        "daemon",
+        "Run the engine in the foreground",
+        "Engine",
+        "service, status, config; topics recovery, http",
+    ),
+    "service": Command(
+        "service", "Install the engine as a service", "Engine", "daemon, status; topic systemd"
+    ),
+    "tui": Command("tui", "Open the dashboard", "Engine", "status, list; topic remote"),
+    "mcp": Command("mcp_", "Serve tools for AI assistants", "Engine", "topic assistants"),
+    "status": Command("status", "Show engines and active runs", "Engine", "doctor, why, stats"),
+    "stats": Command(
+        "stats", "Show counts, durations and delays of runs", "Engine", "history, metrics"
+    ),
+    "metrics": Command(
+        "metrics", "Print metrics for Prometheus", "Engine", "stats; topic monitoring"
+    ),
+    "doctor": Command(
+        "doctor",
+        "Find problems and explain how to fix them",
+        "Engine",
+        "status, why; topic recovery",
+    ),
+    "backup": Command(
+        "backup", "Copy the database while it is in use", "Engine", "restore, export; topic backups"
+    ),
+    "restore": Command(
+        "restore", "Replace the database with a backup", "Engine", "backup; topic backups"
+    ),
+    "prune": Command(
+        "prune", "Remove old runs and output", "Engine", "config, backup; topic backups"
+    ),
+    "config": Command("config_", "Show and check settings", "Engine", "topic settings"),
+    "check": Command(
+        "check", "Explain a trigger and list its times", "Help", "add, next; topic triggers"
+    ),
+    "completion": Command("completion", "Print a completion script for your shell", "Help", "help"),
+    "self": Command("self_", "Show or remove this program", "Help", "config"),
+    "demo": Command("demo", "Show edgecron with a temporary database", "Help", "tui, add"),
 }
+# They work with the database of this machine only.
+LOCAL_COMMANDS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
+# They use no database.
+WITHOUT_DATABASE = frozenset({"check", "demo", "self"})
 
 # What people say instead, because other programs call it so.
 OTHER_WORDS = {
@@ -69,22 +116,22 @@ OTHER_WORDS = {
 }  # fmt: skip
 
 
-USAGE = "edgecron [--db PATH] [--json] [--color WHEN] [--config PATH] COMMAND ..."
+USAGE = "edgecron [global options] COMMAND ..."
 EVERYDAY = """\
-edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
-edgecron daemon                 run what is due, in the foreground
-edgecron                        the dashboard, on a terminal
-edgecron list                   all schedules, what comes next, how they do
-edgecron show backup            all about one, and why it runs or does not
-edgecron run backup --wait      run it now, and see what it prints
-edgecron history backup         what became of its runs
-edgecron logs -f backup         what a run prints, as it comes
-edgecron cancel 41              end run 41
-edgecron edit backup --cron "30 3 * * *"
-edgecron pause backup           hold it; resume lets it go on
-edgecron rm backup              remove it; its history stays
-edgecron undo backup            restore it
-edgecron check "30 2 * * 1-5"   a cron text in plain words
+edgecron add nightly --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
+edgecron daemon                 run due schedules, in the foreground
+edgecron                        open the dashboard, on a terminal
+edgecron list                   list schedules, their next and last runs
+edgecron show nightly           show one schedule, and why it runs or not
+edgecron run nightly --wait     run it now, and see its output
+edgecron history nightly        list its past runs
+edgecron logs -f nightly        follow its output
+edgecron cancel 41              cancel run 41
+edgecron edit nightly --cron "30 3 * * *"
+edgecron pause nightly          pause it; resume continues it
+edgecron rm nightly             remove it; its history stays
+edgecron undo nightly           restore it
+edgecron check "30 2 * * 1-5"   explain a cron text
 crontab -l | edgecron import crontab -"""
 EXIT_CODES = {
     0: "ok",

@@ -22,7 +22,7 @@ from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.files import read_text
-from edgecron.cli.parser import EVERYWHERE, parser_of
+from edgecron.cli.parser import GLOBAL_OPTIONS, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.topics import TOPICS
 from edgecron.model.choices import Status
@@ -128,7 +128,7 @@ def read_command(command: str) -> CommandGrammar:
             if action.help == argparse.SUPPRESS:
                 continue
             if action.option_strings:
-                options.append(_option(command, action, is_global=group.title == EVERYWHERE))
+                options.append(_option(command, action, is_global=group.title == GLOBAL_OPTIONS))
             else:
                 arguments.append(_words(command, action, _metavar(action)))
                 is_last_repeated = action.nargs in ("+", "*")

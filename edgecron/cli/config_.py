@@ -1,4 +1,4 @@
-"""Settings: what each is, and where that comes from.
+"""Show and check settings, and where each value comes from.
 
     edgecron config show                    every setting
     edgecron config show limits             those of a section, or one

@@ -1,4 +1,4 @@
-"""Run what is due, in the foreground, until it is told to stop.
+"""Run the engine in the foreground, until a signal ends it.
 
     edgecron daemon
     edgecron daemon --log-format json >> edgecron.log
@@ -65,6 +65,7 @@ from edgecron.cli.engine_hosting import (
     watching_stdin,
 )
 from edgecron.cli.event_lines import as_json, logfmt, logfmt_pairs, readable
+from edgecron.cli.parser import ADVANCED
 from edgecron.cli.schedule_files import ScheduleFiles
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
@@ -100,23 +101,22 @@ _STOPPING = {
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--max-running", metavar="N", help="runs at once (4 per core, at least 8)")
-    parser.add_argument("--burst", metavar="N", help="starts within a second, at most (no limit)")
+    parser.add_argument(
+        "--max-running",
+        metavar="N",
+        help="run at most N jobs at once (default: 4 per core, at least 8)",
+    )
     parser.add_argument(
         "--on-shutdown",
         metavar="leave|wait|stop",
-        help="what becomes of what runs (leave)",
+        help="choose what happens to running jobs (default: leave)",
     )
     parser.add_argument(
-        "--shutdown-timeout", metavar="DURATION", help="with wait: then what still runs is ended"
+        "--shutdown-timeout", metavar="DURATION", help="with wait: end running jobs after this time"
     )
     parser.add_argument(
-        "--clock-wait",
-        metavar="DURATION|none|forever",
-        help="how long intervals wait for a clock that can be trusted (10m)",
+        "--log-format", metavar="text|json", help="write the log as text or JSON (default: text)"
     )
-    parser.add_argument("--log-format", metavar="text|json", help="lines of the log (text)")
-    parser.add_argument("--until-eof", action="store_true", help="end where stdin ends, too")
     parser.add_argument(
         "--schedules",
         action="append",
@@ -128,8 +128,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         const=_HTTP_PLACE,
         metavar="HOST:PORT|unix:PATH",
-        help=f"serve the HTTP API, too ({_HTTP_PLACE})",
+        help=f"serve the HTTP API, too (default: {_HTTP_PLACE})",
     )
+    advanced = parser.add_argument_group(ADVANCED)
+    advanced.add_argument(
+        "--burst", metavar="N", help="start at most N runs per second (default: no limit)"
+    )
+    advanced.add_argument(
+        "--clock-wait",
+        metavar="DURATION|none|forever",
+        help="let intervals wait this long for a clock that can be trusted (default: 10m)",
+    )
+    advanced.add_argument("--until-eof", action="store_true", help="end when stdin ends, too")
 
 
 def run(cli: Session, args: Namespace) -> int:

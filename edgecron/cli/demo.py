@@ -1,9 +1,9 @@
-"""See it work: a few lively schedules in a throw-away database, run for some seconds.
+"""Show edgecron with a temporary database: a few schedules run for some seconds.
 
     edgecron demo
     edgecron demo --seconds 30
 
-Nothing is left behind, and nothing of yours is touched. Ctrl-C ends it early.
+Your own database is not touched, and nothing stays. Ctrl-C ends the demo early.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ Your own turn:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--seconds", default="12", metavar="N", help="for how long (12)")
+    parser.add_argument(
+        "--seconds", default="12", metavar="N", help="run for N seconds (default: 12)"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:

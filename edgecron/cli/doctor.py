@@ -1,4 +1,4 @@
-"""Look the database and its surroundings over: what is wrong, and what to do about it.
+"""Find problems of the database, its engines and its schedules, and explain how to fix them.
 
     edgecron doctor
     edgecron doctor --json | jq -r '.[] | select(.status != "ok") | .message'

@@ -1,17 +1,14 @@
-"""Change a schedule: what is given changes, the rest stays.
+"""Change a schedule: options that you do not give stay as they are.
 
-    edgecron edit backup                          its TOML in $VISUAL or $EDITOR
-    edgecron edit backup --cron "30 3 * * *"    new times, instead of all it had
-    edgecron edit backup --timeout 2h --max-late 6h
-    edgecron edit backup --timeout none           clear an option
-    edgecron edit backup --name nightly           rename it; its runs go with it
-    edgecron edit backup -- /opt/backup.sh --fast
+    edgecron edit nightly                       its TOML in $VISUAL or $EDITOR
+    edgecron edit nightly --cron "30 3 * * *"   replace all of its times
+    edgecron edit nightly --timeout none        clear an option
+    edgecron edit nightly --name weekly         rename it, with its runs
 
-A change of times computes from now and never fires for the past; other changes leave the next
-time as it is. --env adds to the variables there are; --env none clears them.
-
-In the editor, all that can be said of a schedule is there, what has its default as a comment.
-Another name in the heading renames it. What can't be taken over is shown, and the text is kept.
+If you change times, the next run is computed from now; edgecron never runs times of the past.
+Other changes keep the next run. --env adds variables; --env none clears them. The editor shows
+every option; an option with its default is a comment. To rename the schedule, change the name in
+the heading. If the text has errors, edgecron shows them and keeps the text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write schedules as a TOML file, which `apply` reads.
 
     edgecron export > schedules.toml
-    edgecron export backup report -o schedules.toml
+    edgecron export nightly weekly -o schedules.toml
     edgecron export --json
     edgecron export --crontab          what cron can do, the rest as comments
 

@@ -9,13 +9,14 @@ from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS, EVERYDAY, EXIT_CODES, USAGE
 from edgecron.cli.manual import manual_page
-from edgecron.cli.parser import parser_of, refuse_help
+from edgecron.cli.parser import global_parser, parser_of, refuse_help
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import CANT_MOVE, terminal_columns
 from edgecron.cli.topics import TOPICS, format_topic, read_topic
 
 _MAN = "--man"
 _NO_PAGER = "--no-pager"
+_ALL = "--all"  # advanced options, too
 # As git has them for pagers that nothing was said to: what fits on the screen is only printed,
 # colours are colours, and what was read stays there.
 _PAGER_DEFAULTS = {"LESS": "FRX", "LV": "-c"}
@@ -35,7 +36,7 @@ def show_help(cli: Session, words: list[str]) -> int:
     if words == [_MAN]:
         _put(cli, _Entry("manual", "edgecron", "the manual page"), manual_page())
         return 0
-    named = [word for word in words if word not in ("-h", "--help", _NO_PAGER)]
+    named = [word for word in words if word not in ("-h", "--help", _NO_PAGER, _ALL)]
     if len(named) > 1:
         raise UsageError(f"help covers one command or topic, not {' '.join(named)!r}")
     if not named:
@@ -47,7 +48,7 @@ def show_help(cli: Session, words: list[str]) -> int:
     entry = next((entry for entry in _entries() if entry.name == named[0]), None)
     if entry is None:
         refuse_help(named[0])
-    text = _text(cli, entry)
+    text = _text(cli, entry, shows_all=_ALL in words)
     if cli.is_json or _NO_PAGER in words or not _has_paged(cli, text):
         _put(cli, entry, text)
     return 0
@@ -86,10 +87,10 @@ def _has_paged(cli: Session, text: str) -> bool:
     return True
 
 
-def _text(cli: Session, entry: _Entry) -> str:
+def _text(cli: Session, entry: _Entry, *, shows_all: bool) -> str:
     """Return the help of a command or topic; for JSON a topic stays Markdown."""
     if entry.kind == "command":
-        return parser_of(entry.name)[1].format_help().rstrip("\n")
+        return parser_of(entry.name, shows_all=shows_all)[1].format_help().rstrip("\n")
 
     markdown = read_topic(entry.name)
     if cli.is_json:
@@ -111,6 +112,8 @@ def _overview() -> str:
         lines.append(f"  {name:<11} {command.summary}")
     lines += ["", "Topics:"]
     lines += [f"  {name:<11} {summary}" for name, summary in TOPICS.items()]
+    options = global_parser(width=78).format_help().partition("Global options:\n")[2]
+    lines += ["", "Global options:", *options.rstrip("\n").splitlines()]
     codes = [f"{code} {meaning}" for code, meaning in EXIT_CODES.items()]
     lines += [
         "",

@@ -1,13 +1,11 @@
-"""List past runs, newest first: what ran, and what did not run and why.
+"""List past runs, newest first, with skipped runs and their reasons.
 
-edgecron history
-edgecron history backup -n 50
-edgecron history --status failed --status interrupted
-edgecron history --cause retry --cause backfill
-edgecron history --before 1200        the next page, after run 1200
+    edgecron history
+    edgecron history nightly -n 50
+    edgecron history --status failed --status interrupted
+    edgecron history --before 1200        the next page, after run 1200
 
-PLAN is the plan time of runs that started late, were retried or backfilled. `show RUN` has all that
-is known of one run.
+PLAN is the plan time of runs that started late, were retried or were backfilled.
 """
 
 from __future__ import annotations
@@ -41,13 +39,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
 
     parser.add_argument(
-        "--status", action="append", metavar="STATUS", help=f"of these only: {', '.join(Status)}"
+        "--status",
+        action="append",
+        metavar="STATUS",
+        help=f"show runs with this status only: {', '.join(Status)}",
     )
     parser.add_argument(
-        "--cause", action="append", metavar="CAUSE", help=f"of these only: {', '.join(Cause)}"
+        "--cause",
+        action="append",
+        metavar="CAUSE",
+        help=f"show runs with this cause only: {', '.join(Cause)}",
     )
-    parser.add_argument("-n", dest="limit", default="20", metavar="N", help="how many (20)")
-    parser.add_argument("--before", metavar="RUN", help="runs older than this one")
+    parser.add_argument(
+        "-n", dest="limit", default="20", metavar="N", help="show N runs (default: 20)"
+    )
+    parser.add_argument("--before", metavar="RUN", help="show runs older than this one")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Take over a crontab: every line becomes a schedule, or nothing is imported at all.
+"""Import a crontab: every line becomes a schedule, or nothing is imported.
 
     crontab -l | edgecron import crontab -
     edgecron import crontab my.crontab --comment-out

@@ -1,13 +1,12 @@
-"""List schedules: when they run, what comes next, and how the last run ended.
+"""List schedules: their times, their next run and their last run.
 
     edgecron list
-    edgecron list backup      name, group, description or job contains "backup"
-    edgecron list --group nightly --failed
-    edgecron list --groups    each group, its limit and its schedules
+    edgecron list disk        name, group, description or job contains "disk"
+    edgecron list --group night --failed
     edgecron list --json | jq -r '.[] | select(.last_status=="failed").name'
 
-A terminal shows the first 50 schedules by name; `-n all` shows all of them. A pipe and --json get
-all of them, unless you give -n. If you give several words, a schedule must contain each.
+A terminal shows the first 50 schedules by name; a pipe and --json get all of them. If you give
+several words, a schedule must contain each.
 """
 
 from __future__ import annotations
@@ -32,18 +31,22 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Reader
     from edgecron.model.listing import Standing
 
-USAGE = (
-    "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME] [--json]"
-)
+USAGE = "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME]"
 PAGE = 50  # lines of a list on a terminal
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="WORD", help="schedules that contain this")
-    parser.add_argument("--group", metavar="GROUP", help="schedules of this group")
-    parser.add_argument("--failed", action="store_true", help="schedules whose last run failed")
-    parser.add_argument("--paused", action="store_true", help="paused schedules")
-    parser.add_argument("--groups", action="store_true", help="the groups, not the schedules")
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="show schedules that contain this word"
+    )
+    parser.add_argument("--group", metavar="GROUP", help="show schedules of this group")
+    parser.add_argument(
+        "--failed", action="store_true", help="show schedules whose last run failed"
+    )
+    parser.add_argument("--paused", action="store_true", help="show paused schedules")
+    parser.add_argument(
+        "--groups", action="store_true", help="show each group, its limit and its schedules"
+    )
     add_page_arguments(parser)
 
 
@@ -53,7 +56,7 @@ def add_page_arguments(parser: ArgumentParser) -> None:
         "-n",
         dest="limit",
         metavar="N|all",
-        help=f"how many (default: {PAGE} on a terminal, else all)",
+        help=f"show N lines (default: {PAGE} on a terminal, else all)",
     )
     parser.add_argument("--after", metavar="NAME", help="continue after this name")
 

@@ -1,16 +1,12 @@
-"""What a run printed: of a run by its number, or of the newest run of a schedule.
+"""Print the output of a run, or of the newest run of a schedule.
 
-    edgecron logs backup
-    edgecron logs backup -n 20              the last 20 lines
-    edgecron logs 41 --stream stderr
-    edgecron logs 41 --times                when each line came, and where
-    edgecron logs -f 41                     as it comes, until the run has ended
-    edgecron logs -f backup                 run after run, until Ctrl-C
-    edgecron logs backup > backup.log       the very bytes
-    edgecron logs backup --result           the JSON that it left
+    edgecron logs nightly
+    edgecron logs 41 --stream stderr -n 20
+    edgecron logs -f nightly                 follow run after run, until Ctrl-C
+    edgecron logs nightly > nightly.log      the exact bytes
 
-On a terminal, what it would obey is shown and not sent. Both streams go to stdout; which run it
-is, how it ended and what was not kept is said on stderr.
+Both streams go to stdout. Facts about the run go to stderr. On a terminal, control characters are
+shown, not sent.
 """
 
 from __future__ import annotations
@@ -56,14 +52,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-f",
         "--follow",
         action="store_true",
-        help="until the run has ended; of a schedule, run after run",
+        help="follow the run until it ends; for a schedule, run after run",
     )
-    parser.add_argument("-n", dest="lines", metavar="LINES", help="the last lines only")
-    parser.add_argument("--stream", metavar="stdout|stderr", help="one of them only")
+    parser.add_argument("-n", dest="lines", metavar="LINES", help="print the last lines only")
+    parser.add_argument("--stream", metavar="stdout|stderr", help="print one stream only")
     parser.add_argument(
-        "-t", "--times", action="store_true", help="time and stream before each line"
+        "-t", "--times", action="store_true", help="print time and stream before each line"
     )
-    parser.add_argument("--result", action="store_true", help="the JSON result that it left")
+    parser.add_argument("--result", action="store_true", help="print the JSON result of the run")
 
 
 def run(cli: Session, args: Namespace) -> int:

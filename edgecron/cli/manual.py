@@ -22,7 +22,7 @@ def manual_page() -> str:
     """Return the page: `texts/edgecron.1` with the help of each command as it is."""
     commands: list[str] = []
     for command in COMMANDS:
-        _, parser = parser_of(command, width=_WIDTH, is_own_only=True)
+        _, parser = parser_of(command, width=_WIDTH, shows_all=True)
         commands += [f".SS {_escaped(command)}", *_verbatim(parser.format_help())]
     topics = ((name, f"{summary}.") for name, summary in TOPICS.items())
     parts: dict[str, Iterable[str]] = {

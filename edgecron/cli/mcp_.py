@@ -1,4 +1,4 @@
-"""Tools for AI assistants, over the Model Context Protocol on stdin and stdout.
+"""Serve tools for AI assistants, over the Model Context Protocol on stdin and stdout.
 
     edgecron mcp
     edgecron mcp --allow-changes

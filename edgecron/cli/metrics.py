@@ -1,9 +1,9 @@
-"""Metrics for Prometheus, as text: what runs, what failed, what comes next, how long and how late.
+"""Print metrics for Prometheus as text: counts, states, durations and delays of runs.
 
     edgecron metrics
     edgecron metrics --output /var/lib/node_exporter/edgecron.prom
     edgecron metrics --per-schedule
-    edgecron add metrics --every 1m -- edgecron metrics -o DIR/edgecron.prom
+    edgecron add scrape --every 1m -- edgecron metrics -o DIR/edgecron.prom
 
 With --output the file is replaced at once and everybody may read it: node_exporter's textfile
 collector takes it from there (--collector.textfile.directory). Write it every minute, by a schedule

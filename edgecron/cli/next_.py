@@ -1,7 +1,7 @@
-"""What runs next: of one schedule, or of all in order.
+"""List the next runs of all schedules, or of one.
 
 edgecron next
-edgecron next backup -n 3
+edgecron next nightly -n 3
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _MOST = 10_000
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument("-n", dest="limit", default="10", metavar="N", help="how many (10)")
+    parser.add_argument(
+        "-n", dest="limit", default="10", metavar="N", help="show N runs (default: 10)"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:

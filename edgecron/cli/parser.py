@@ -11,11 +11,19 @@ from typing import NoReturn
 from edgecron import __version__
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
-from edgecron.cli.commands import COMMANDS, OTHER_WORDS, USAGE, load_command
+from edgecron.cli.commands import (
+    COMMANDS,
+    LOCAL_COMMANDS,
+    OTHER_WORDS,
+    USAGE,
+    WITHOUT_DATABASE,
+    load_command,
+)
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.cli.terminal import find_unfit, terminal_columns
 
-EVERYWHERE = "everywhere"  # the group of the global options
+GLOBAL_OPTIONS = "Global options"  # a group
+ADVANCED = "Advanced"  # the group of options that only `help COMMAND --all` shows
 _COLORS = ("auto", "always", "never")
 _PREFIX, _COLUMNS = "usage: ", 80
 # Global options with a value, and where the session keeps it.
@@ -26,7 +34,7 @@ _WITH_VALUE = {
     "--color": "color",
     "--config": "config_path",
 }
-_GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version")
+_GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version", "-V")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
 # Commands that replace or remove things, and how alike a word must be to mean one of them.
 _RISKY, _RISKY_ALIKE = ("prune", "restore", "rm", "self"), 0.85
@@ -85,6 +93,11 @@ class Parser(argparse.ArgumentParser):
             add_help=add_help,
         )
 
+        self._positionals.title = "arguments"
+        self.shows_all = False
+        self.globals_line = ""
+        self.see_also = ""
+
     def error(self, message: str) -> NoReturn:
         for theirs, ours in _SENTENCES:
             message = re.sub(f"^{theirs}$", ours, message)
@@ -109,16 +122,26 @@ class Parser(argparse.ArgumentParser):
         formatter.add_text(self.description)
         usage = self.usage or f"{self.prog} {self._usage_words()}"
         formatter.add_usage(_wrapped_usage(usage), self._actions, self._mutually_exclusive_groups)
+        hidden = {
+            None if self.shows_all else ADVANCED,
+            GLOBAL_OPTIONS if self.globals_line else None,
+        }
         for group in self._action_groups:
-            formatter.start_section(group.title)
-            formatter.add_text(group.description)
-            formatter.add_arguments(group._group_actions)
-            formatter.end_section()
+            if group.title not in hidden:
+                formatter.start_section(group.title)
+                formatter.add_text(group.description)
+                formatter.add_arguments(group._group_actions)
+                formatter.end_section()
+        if not self.shows_all and any(group.title == ADVANCED for group in self._action_groups):
+            formatter.add_text(f"Advanced options: {self.prog.replace(' ', ' help ', 1)} --all")
+        formatter.add_text(self.globals_line or None)
+        formatter.add_text(f"See also: {self.see_also}" if self.see_also else None)
         return formatter.format_help()
 
     def _usage_words(self) -> str:
         """Return the arguments of a command, then its own options."""
-        groups = (group for group in self._action_groups if group.title != EVERYWHERE)
+        hidden = (GLOBAL_OPTIONS,) if self.shows_all else (GLOBAL_OPTIONS, ADVANCED)
+        groups = (group for group in self._action_groups if group.title not in hidden)
         actions = [action for group in groups for action in group._group_actions]
         shown = [one for one in actions if one.dest != "help" and one.help != argparse.SUPPRESS]
         return " ".join(map(_usage_word, sorted(shown, key=lambda one: bool(one.option_strings))))
@@ -161,7 +184,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
     command = rest[0]
     if command in ("-h", "--help", "help"):
         return None, argparse.Namespace(words=rest[1:])
-    if command == "--version":
+    if command in ("-V", "--version"):
         _show_version()
     if command not in COMMANDS:
         refuse_command(command)
@@ -216,12 +239,12 @@ def _default_command(session: Session) -> str:
 
 
 def parser_of(
-    command: str, *, width: int | None = None, is_own_only: bool = False
+    command: str, *, width: int | None = None, shows_all: bool = False
 ) -> tuple[ModuleType, Parser]:
     """Load a command; return its module and its parser, which also formats its help.
 
-    Help has `width` columns (default: those of the terminal). With `is_own_only`, the parser has
-    no options that every command has.
+    Help has `width` columns (default: those of the terminal). It names the global options that
+    work with the command. With `shows_all`, it has the advanced options, too.
     """
     module = load_command(command)
     usage = f"edgecron {command} {module.USAGE}" if hasattr(module, "USAGE") else None
@@ -230,18 +253,31 @@ def parser_of(
         description=module.__doc__,
         usage=usage,
         width=width,
-        add_help=not is_own_only,
     )
     module.add_arguments(parser)
-    if not is_own_only:
-        _describe_globals(parser)
+    _describe_globals(parser)
+    parser.shows_all = shows_all
+    parser.globals_line = f"Global options: {', '.join(_globals_of(command))} (see: edgecron help)"
+    parser.see_also = COMMANDS[command].see
     return module, parser
+
+
+def _globals_of(command: str) -> list[str]:
+    """Return the global options that have an effect with a command."""
+    if command in WITHOUT_DATABASE:
+        return ["--json", "--color", "--config"]
+    found = ["--db", "--url", "--token-file", "--json", "--color", "--config"]
+    if command in LOCAL_COMMANDS:
+        found.remove("--url")
+        if command not in ("daemon", "service"):
+            found.remove("--token-file")
+    return found
 
 
 def global_parser(*, width: int) -> Parser:
     """Return a parser of the global options, which formats their help."""
     parser = Parser(prog="edgecron", usage=USAGE, width=width, add_help=False)
-    _describe_globals(parser)
+    _describe_globals(parser, is_overall=True)
     return parser
 
 
@@ -281,22 +317,32 @@ def _take_globals(session: Session, argv: list[str]) -> list[str]:
     return rest
 
 
-def _describe_globals(parser: Parser) -> None:
-    group = parser.add_argument_group(EVERYWHERE)
-    group.add_argument("--db", metavar="PATH", help="the database file (or EDGECRON_DB)")
+def _describe_globals(parser: Parser, *, is_overall: bool = False) -> None:
+    group = parser.add_argument_group(GLOBAL_OPTIONS)
+    group.add_argument("--db", metavar="PATH", help="use this database file (or EDGECRON_DB)")
     group.add_argument(
-        "--url", metavar="URL", help="the server of another machine instead (or EDGECRON_URL)"
+        "--url", metavar="URL", help="use the server of another machine (or EDGECRON_URL)"
     )
     group.add_argument(
-        "--token-file", metavar="FILE", help="its token; of daemon --http, what others must carry"
+        "--token-file",
+        metavar="FILE",
+        help="read the token of that server from this file; with daemon --http, require it",
     )
-    group.add_argument("--json", action="store_true", help="output as JSON")
+    group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument(
-        "--color", choices=_COLORS, metavar="auto|always|never", help="on a terminal (auto)"
+        "--color",
+        choices=_COLORS,
+        metavar="auto|always|never",
+        help="use colors (default: auto, on a terminal)",
     )
     group.add_argument(
-        "--config", metavar="PATH|none", help="your configuration file (or EDGECRON_CONFIG)"
+        "--config",
+        metavar="PATH|none",
+        help="read this configuration file instead of yours (or EDGECRON_CONFIG)",
     )
+    if is_overall:
+        group.add_argument("-h", "--help", action="store_true", help="show help")
+        group.add_argument("-V", "--version", action="store_true", help="show the version")
 
 
 def _stray_hint(word: str, argv: list[str]) -> str:

@@ -1,11 +1,11 @@
-"""Hold schedules: nothing of them starts until they are resumed, or until a time.
+"""Pause schedules: stop scheduled runs until `resume`, or until a time.
 
-    edgecron pause backup
-    edgecron pause backup report --until "tomorrow 09:00"
-    edgecron pause --group nightly
+    edgecron pause nightly
+    edgecron pause nightly weekly --until "tomorrow 09:00"
+    edgecron pause --group night
     edgecron pause --all
 
-What runs already goes on, and `edgecron run` still works.
+Running jobs continue, and `edgecron run` still works.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USAGE = "NAME...|--group G|--all [--until TIME] [--json]"
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_choice_arguments(parser)
-    parser.add_argument("--until", metavar="TIME", help="resume by itself then")
+    parser.add_argument("--until", metavar="TIME", help="resume at this time")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Remove now what is beyond the retention, as an engine does once an hour.
+"""Remove old runs and output now, as an engine does once an hour.
 
     edgecron prune --dry-run                         what would go, and why
     edgecron prune

@@ -1,13 +1,12 @@
 """Move the next run of a schedule to another time, once.
 
-    edgecron reschedule backup "in 20m"
-    edgecron reschedule backup "tomorrow 09:00"
-    edgecron reschedule backup 2026-12-24T18:00:00Z
+    edgecron reschedule nightly "in 20m"
+    edgecron reschedule nightly "tomorrow 09:00"
+    edgecron reschedule nightly 2026-12-24T18:00:00Z
 
-Earlier or later: the run after it follows the schedule's trigger as ever. Times that pass before
-a later one are not run as well: the latest of them runs then, the others are one skipped row. The
-move is forgotten when the schedule's times are changed, and when it is paused. To take it back,
-move it to the old time, which is in the answer, or pause and resume it.
+Later runs follow the trigger as before. If you move a run past other planned times, only the latest
+of them runs; the others become one skipped row. A change of times or a pause cancels the move. To
+take a move back, move the run to its old time, which the answer shows.
 """
 
 from __future__ import annotations

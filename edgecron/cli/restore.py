@@ -1,4 +1,4 @@
-"""Put a backup in the place of the database, which is kept aside under a dated name.
+"""Replace the database with a backup, and keep the old file under a dated name.
 
     edgecron restore /mnt/usb/edgecron.db
     edgecron --db /var/lib/edgecron/edgecron.db restore edgecron.db --yes

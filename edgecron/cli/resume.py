@@ -1,12 +1,12 @@
-"""Let paused schedules fire again, from now on.
+"""Resume paused schedules, from now on.
 
-    edgecron resume backup
-    edgecron resume backup --now         and run it once, at once
-    edgecron resume --group nightly
+    edgecron resume nightly
+    edgecron resume nightly --now   and run it once, immediately
+    edgecron resume --group night
     edgecron resume --all
 
-The times that passed meanwhile are not caught up: they become one skipped row of the history.
---now runs it also where it was not paused.
+Times that passed during the pause are not caught up: the history shows them as one skipped row.
+--now also runs a schedule that was not paused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USAGE = "NAME...|--group G|--all [--now] [--json]"
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_choice_arguments(parser)
-    parser.add_argument("--now", action="store_true", help="and run it once, at once")
+    parser.add_argument("--now", action="store_true", help="also run it once, immediately")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -1,10 +1,10 @@
 """Remove schedules. Queued runs are cancelled, running ones finish, the history stays.
 
-    edgecron rm backup
-    edgecron rm backup report
-    edgecron undo backup          restore it
+    edgecron rm nightly
+    edgecron rm nightly weekly
+    edgecron undo nightly         restore it
 
-On a terminal it asks first if other schedules come after a removed one or need it; --yes answers.
+On a terminal, edgecron asks first if other schedules follow or need a removed one.
 """
 
 from __future__ import annotations

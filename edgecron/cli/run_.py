@@ -1,26 +1,23 @@
-"""Run a schedule now. Its next time does not change.
+"""Run a schedule now. Its next planned run does not change.
 
-    edgecron run backup
-    edgecron run backup --wait && echo fine
-    edgecron run count --wait --result      the JSON that it left
+    edgecron run nightly
+    edgecron run nightly --wait && echo done
+    edgecron run count --wait --result      print its JSON result
     edgecron run sync --payload '{"host": "plc2"}'
 
-With --payload, this run and its retries have that in the place of the schedule's.
+With --wait, edgecron prints the output as it comes and exits with the job's exit code: 128+N if
+signal N ended the job, 125 for every error of edgecron. It also exits with 125 if the run was
+skipped, cancelled, interrupted, or had to be ended and exited with 0. If the run is retried,
+edgecron follows each attempt and takes the last exit code. With --json, it prints the last attempt
+as `history --json` does, without the output.
 
-With --wait, what it prints comes as it is printed, stdout on stdout and stderr on stderr, and the
-exit code is the job's own: 128+N where signal N ended it, 125 for every error of edgecron's, also
-where it was skipped, withdrawn or interrupted, or had to be ended and said 0. Where it is tried
-again, each attempt is followed, and the last one's code counts. With --json, the last attempt is
-shown as `history` has it when it has ended, and nothing of what it printed: see logs.
+If no engine is running, or all are stalled, this command runs the job itself. Ctrl-C then ends the
+job; a second Ctrl-C leaves that to its supervisor. If an engine runs the job, Ctrl-C only ends the
+wait. The job also continues if the reader of the output goes away; the exit code is then 125.
 
-Where no engine is alive, or all are stalled, it is run from here, and nothing else is. Ctrl-C then
-ends it, and a second Ctrl-C leaves that to its supervisor. Where an engine runs it, Ctrl-C ends
-the waiting alone, and `edgecron cancel` ends the run. It also goes on when the reader of our
-output goes away; the exit code is 125 then, for its own is not known.
-
-With --url, a server that ends meanwhile is waited for with --wait until it is back. A run whose
-answer was lost is asked for again with the same key, and run once: with --wait for as long, else
-for some seconds; then it is said that nobody knows whether it was done.
+With --url and --wait, edgecron waits for a server that is restarting. If an answer was lost, it
+repeats the request with the same key, so that the run starts once. Without --wait it tries for some
+seconds, then reports that the result is unknown.
 """
 
 from __future__ import annotations
@@ -51,10 +48,12 @@ _MOST_TOLD = 10  # runs of which `run` says why each was skipped
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument(
-        "--wait", action="store_true", help="show what it prints; exit as the job does"
+        "--wait", action="store_true", help="show the output; exit with the exit code of the job"
     )
-    parser.add_argument("--result", action="store_true", help="print the JSON result that it left")
-    parser.add_argument("--payload", metavar="JSON", help="EDGECRON_PAYLOAD of this run")
+    parser.add_argument("--result", action="store_true", help="print the JSON result of the run")
+    parser.add_argument(
+        "--payload", metavar="JSON", help="give this JSON value to the run, as EDGECRON_PAYLOAD"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:

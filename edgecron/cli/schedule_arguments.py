@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
 from edgecron.base.values import replace
+from edgecron.cli.parser import ADVANCED
 from edgecron.cli.session import Session
 from edgecron.formats import option_texts as values
 from edgecron.formats.config_values import option_defaults
@@ -44,10 +45,11 @@ def add_schedule_arguments(parser: ArgumentParser) -> None:
     """Add the options of a schedule, grouped by task."""
     for former in FORMER_NAMES:
         parser.add_argument(option_label(former), help=SUPPRESS)
-    for group in Group:
-        section = parser.add_argument_group(group.value)
+    sections = [*Group, None]  # None is for the advanced options of all groups
+    for group in sections:
+        section = parser.add_argument_group(ADVANCED if group is None else group.value)
         for option in OPTIONS.values():
-            if option.group is not group or not option.option:
+            if (None if option.is_advanced else option.group) is not group or not option.option:
                 continue
             if option.type is OptionType.SWITCH:
                 section.add_argument(option.option, action="store_true", help=option.words)

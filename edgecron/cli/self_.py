@@ -1,4 +1,4 @@
-"""This program itself: where it lies, what it has unpacked, and how it is removed.
+"""Show where this program is, or remove it and the files that it unpacked.
 
     edgecron self                  its place, version, size and licences
     edgecron self clean            remove what old versions unpacked

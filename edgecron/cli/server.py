@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from edgecron.client.remote_connection import Connector
     from edgecron.formats.config import Config
 
-# Commands that need the files and processes of this machine.
-LOCAL_COMMANDS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
-
 
 def find_url(config: Config) -> str | None:
     """Return the URL of the server; None if a database of this machine is meant.

@@ -1,4 +1,4 @@
-"""Run the engine always: from boot on, or while you are logged in.
+"""Install the engine as a service: from boot on, or while you are logged in.
 
     edgecron service install             for you, or as root for the machine
     edgecron service install --dry-run   what that would write and run

@@ -280,7 +280,7 @@ class Session(Output):
         """
         url = self.remote_url()
         if url is not None:
-            from edgecron.cli.server import LOCAL_COMMANDS
+            from edgecron.cli.commands import LOCAL_COMMANDS
 
             if words.partition(" ")[0] in LOCAL_COMMANDS:
                 return f"edgecron {words}, on the machine of {url}"

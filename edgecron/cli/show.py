@@ -1,16 +1,12 @@
-"""Show all about one schedule or one run.
+"""Show one schedule or one run.
 
-    edgecron show backup
-    edgecron show backup --json
-    edgecron show backup --reveal   with environment, payload and stdin in full
+    edgecron show nightly
+    edgecron show nightly --reveal   also environment, payload and stdin
     edgecron show 4711              a run, by its number
 
-Of a schedule: what it runs and when, what will happen next and why, and how it does.
-
-It says what comes next or why nothing does, what is active and what that waits for, what would
-become of a fire now, and which fire was left out last and why. With --json, `state` is what its
-functions have it remember. Values of environment, payload and stdin are shown as *** unless you ask
-for them with --reveal.
+For a schedule, edgecron shows the job, the times, the next run or why there is none, the active
+runs, and the last skipped run. With --json, `state` is what functions of a program have stored.
+Values of environment, payload and stdin are shown as *** unless you give --reveal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How it goes: runs, failures, what was left out and why, how long runs take and how late they are.
+"""Show counts of runs, failures and skipped runs, their durations and their delays.
 
     edgecron stats
-    edgecron stats backup --since 30d
+    edgecron stats nightly --since 30d
     edgecron stats --since yesterday
     edgecron stats --since 2026-11-01 --json
     edgecron stats -n all        every schedule, and all of them together

@@ -1,4 +1,4 @@
-"""How it stands: engines alive, runs in progress, what comes next, what failed last.
+"""Show running engines, active runs, the next run and the last failure.
 
 edgecron status
 edgecron status --json

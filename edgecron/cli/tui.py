@@ -1,4 +1,4 @@
-"""The dashboard: what will happen and what happened, live.
+"""Open the dashboard: past, active and coming runs, live.
 
     edgecron tui
     edgecron --db /var/lib/app/app.db tui

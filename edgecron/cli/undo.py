@@ -1,12 +1,12 @@
-"""Restore what was removed last, with its history: of a name, or at all.
+"""Restore schedules that were removed, with their history.
 
-    edgecron undo
-    edgecron undo backup
-    edgecron undo backup report
+    edgecron undo                 undo the last removal
+    edgecron undo nightly weekly
 
-Restored schedules run from now on, paused if they were paused. Times that passed meanwhile leave a
-skipped row. Runs that were queued at the removal stay cancelled. Without NAME the last removal is
-undone: all of its schedules if one change removed several, such as `apply --prune`.
+Without NAME, edgecron undoes the last removal: all of its schedules if one change removed several,
+such as `apply --prune`. Restored schedules run from now on; paused ones stay paused. The history
+shows the times that passed meanwhile as one skipped row. Runs that were queued at the removal stay
+cancelled.
 """
 
 from __future__ import annotations

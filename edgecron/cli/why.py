@@ -1,15 +1,12 @@
-"""Say why a schedule or a run ran, did not run, or will not run.
+"""Explain why a schedule or a run ran, did not run, or will not run.
 
-    edgecron why backup
-    edgecron why backup 02:00
-    edgecron why backup "2026-11-20 02:00"
-    edgecron why 4711                         of one run
-    edgecron why backup "tomorrow 02:00"
-    edgecron why backup "20m ago"
+    edgecron why nightly
+    edgecron why nightly 02:00
+    edgecron why nightly "tomorrow 02:00"
+    edgecron why 4711                         one run
 
-Without a time: what happened last, and what comes next. A time of the past, or one to come, is
-looked up by what was recorded, and else by what the schedule said then. A whole minute means all of
-it. A bare 02:00 is today's, "monday 02:00" the last Monday's.
+Without a time, edgecron explains the last run and the next one. A time without seconds means the
+whole minute, 02:00 means today, "monday 02:00" the last Monday.
 """
 
 from __future__ import annotations

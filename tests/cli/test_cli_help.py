@@ -79,3 +79,51 @@ def test_the_manual_is_read_without_a_warning(edgecron: Edgecron, checker: tuple
     )
 
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_summary_is_short_and_starts_with_a_capital(command: str) -> None:
+    summary = COMMANDS[command].summary
+
+    assert len(summary.split()) <= 8
+    assert summary[0].isupper()
+    assert not summary.endswith(".")
+
+
+@pytest.mark.parametrize("command", ["add", "edit", "daemon"])
+def test_rare_options_are_shown_on_request(edgecron: Edgecron, command: str) -> None:
+    rare = "--burst" if command == "daemon" else "--kill-grace"
+
+    short, full = edgecron("help", command).out, edgecron("help", command, "--all").out
+
+    assert rare not in short
+    assert f"Advanced options: edgecron help {command} --all" in short
+    assert "\nAdvanced:\n" in full
+    assert f"\n  {rare}" in full
+
+
+def test_global_options_are_listed_once_and_named_where_they_work(edgecron: Edgecron) -> None:
+    overview = edgecron("help").out
+    named = {
+        command: edgecron("help", command).out.partition("Global options: ")[2]
+        for command in ("list", "backup", "check")
+    }
+
+    assert "\nGlobal options:\n" in overview
+    for option in ("--db", "--url", "--token-file", "-V, --version"):
+        assert f"\n  {option}" in overview
+    assert "--url" in named["list"]
+    assert "--db" in named["backup"]
+    assert "--url" not in named["backup"]
+    assert "--db" not in named["check"]
+    assert edgecron("help", "list").out.count("--db") == 1
+
+
+def test_no_example_names_a_schedule_after_a_command(edgecron: Edgecron) -> None:
+    naming = "|".join(("add", "edit", "rm", "undo", "show", "pause", "resume", "run", "why"))
+    commands = "|".join(COMMANDS)
+    wrong = re.compile(rf"edgecron (?:{naming}) (?:{commands})\b")
+
+    texts = [edgecron("help", *words).out for words in ((), *((one,) for one in COMMANDS))]
+
+    assert [found for text in texts for found in wrong.findall(text)] == []

@@ -339,7 +339,7 @@ def test_help_shows_examples_first(start: Start) -> None:
     code, out, _ = run(start, "add", "--help")
 
     assert code == 0
-    assert out.index("edgecron add backup --cron") < out.index("usage:") < out.index("--jitter")
+    assert out.index("edgecron add nightly --cron") < out.index("usage:") < out.index("--jitter")
     assert run(start, "--help")[1].index("edgecron add") < 200
     assert run(start, "--version")[1].startswith("edgecron ")
 

@@ -93,7 +93,7 @@ COMMAND = ("--", "true")
         (("restart", "backup"), "did you mean 'run'"),
         (("restar",), "unknown command 'restar'\nhint: see: edgecron --help"),
         (("restor",), "did you mean 'restore'"),
-        (("show",), "missing NAME|RUN\nhint: for example: edgecron show backup\n"),
+        (("show",), "missing NAME|RUN\nhint: for example: edgecron show nightly\n"),
         (("add", "x", "--every"), "--every needs a value"),
         (("list", "--json=1"), "--json takes no value, but the value '1' is given"),
         (("remove", "x"), "did you mean 'rm'"),
