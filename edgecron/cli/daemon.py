@@ -306,7 +306,8 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
     if sys.stderr.isatty():
         _say_start_in_words(cli, database, is_new=is_new, count=count, first=first)
     else:
-        fields: dict[str, object] = {"event": "starting", "database": database}
+        fields: dict[str, object] = {"ts": format_instant(client.now()), "event": "starting"}
+        fields["database"] = database
         fields |= {"new_database": "true"} if is_new else {}
         fields |= {"pid": os.getpid(), "schedules": count}
         if first is not None:

@@ -152,7 +152,7 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
 
 
 def logfmt(event: Event) -> str:
-    """Format as `execution=41 schedule=backup outcome=failed reason=timeout after_s=30 ts=...`."""
+    """Format as `ts=... execution=41 schedule=backup outcome=failed reason=timeout after_s=30`."""
     return logfmt_pairs(_fields(event))
 
 
@@ -205,7 +205,7 @@ def _message(event: Event) -> str:
 
 
 def _fields(event: Event) -> dict[str, object]:
-    fields: dict[str, object] = {}
+    fields: dict[str, object] = {"ts": format_ms(event.at_ms)}
     if event.execution_id is not None:
         fields["execution"] = event.execution_id
     if event.schedule is not None:
@@ -217,7 +217,6 @@ def _fields(event: Event) -> dict[str, object]:
         if key.endswith("_ms") and isinstance(value, int):
             value = value / 1000 if name.endswith("_s") else format_ms(value)
         fields[name] = value
-    fields["ts"] = format_ms(event.at_ms)
     return fields
 
 

@@ -138,12 +138,12 @@ def test_a_long_check_of_stored_times_is_told_at_its_begin_and_end() -> None:
     assert ended.endswith("12,345 changed, in 5.7 s")
 
 
-def test_a_line_for_logs_has_ids_first() -> None:
+def test_a_line_for_logs_begins_with_its_time() -> None:
     line = logfmt(event(EventKind.ENDED, outcome="failed", reason="timeout", duration_ms=30_000))
 
     assert line == (
-        "execution=41 schedule=backup outcome=failed reason=timeout after_s=30.0"
-        " ts=2026-11-20T08:04:05Z"
+        "ts=2026-11-20T08:04:05Z execution=41 schedule=backup outcome=failed reason=timeout"
+        " after_s=30.0"
     )
 
 

@@ -94,6 +94,8 @@ def test_the_daemon_runs_what_is_due_and_ends_on_term(start: Start) -> None:
     out, err = daemon.communicate(timeout=BOUND_S)
 
     assert any("schedule=tick event=started" in line for line in lines)
+    assert all(line.startswith("ts=20") for line in [*lines, *out.decode().splitlines()])
+    assert err.decode().startswith("ts=20")
     [found] = json.loads(status)
     assert code == 0
     assert [engine["pid"] for engine in found["engines"] if engine["alive"]] == [daemon.pid]
