@@ -61,12 +61,12 @@ class Loop:
         self._clock = clock
         self._sleeper = sleeper
         self._files = files
-        self._doorbell = files.doorbell
+        self.doorbell = files.doorbell
         self._watchdog: Watchdog = watchdog or NoWatchdog()
         self._copies = copies
         self._wal_watch = wal_watch
         self._early = EarlyStart(engine, clock) if self._settings.starts_on_time else None
-        self._peer_watch = PeerWatch()
+        self.peer_watch = PeerWatch()
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
         self._linger_ms = 0
@@ -84,7 +84,7 @@ class Loop:
         """
         self._linger_ms = linger_ms
         self._stopping.set()
-        self._doorbell.ring()
+        self.doorbell.ring()
 
     def stop_runs(self) -> None:
         """End `run` and all runs, whatever `on_shutdown` says. Safe in a signal handler."""
@@ -100,7 +100,7 @@ class Loop:
         """
         import signal  # Its enumerations take memory, for nothing in a program's engine thread.
 
-        bell = os.dup(self._doorbell.fileno())  # It stays open if the doorbell is renewed.
+        bell = os.dup(self.doorbell.fileno())  # It stays open if the doorbell is renewed.
         before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
         try:
             yield
@@ -110,7 +110,7 @@ class Loop:
 
     def close(self) -> None:
         """Stop watching other engines and the write-ahead log."""
-        self._peer_watch.close()
+        self.peer_watch.close()
         if self._wal_watch is not None:
             self._wal_watch.close()
 
@@ -159,10 +159,10 @@ class Loop:
         while not self._stopping.is_set():
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
                 return
-            bell = self._doorbell.fileno()
+            bell = self.doorbell.fileno()
             runners = self._engine.runners.filenos()
-            peers = self._peer_watch.watch(self._engine.live_engines)
-            if self._peer_watch.take_missed():
+            peers = self.peer_watch.watch(self._engine.live_engines)
+            if self.peer_watch.take_missed():
                 self._engine.suspect()
                 return
             is_look_near = wake_ms is not None and wake_ms <= self._clock.now_ms() + LOOK_AFTER_MS
@@ -170,7 +170,7 @@ class Loop:
             writes = self._wal_watch.arm() if self._wal_watch and must_watch else []
             ready = self._wait([bell, *runners, *peers, *writes], wake_ms, look_ms=hinted_ms)
             for dead in ready.intersection(peers):
-                self._peer_watch.forget(dead)
+                self.peer_watch.forget(dead)
                 self._engine.suspect()
             if bell in ready:
                 self._hear()
@@ -197,7 +197,7 @@ class Loop:
 
     def _hear(self) -> bool:
         """Clear the doorbell; whether it rang. The next step looks at engines that started."""
-        rung = self._doorbell.clear()
+        rung = self.doorbell.clear()
         if NEWCOMER in rung:
             self._engine.suspect()
         return bool(rung)
@@ -230,7 +230,7 @@ class Loop:
             until_ms = self._clock.now_ms() + GROUP_MS
             if wake_ms is not None:
                 until_ms = min(until_ms, wake_ms)
-            self._sleeper.wait([self._doorbell.fileno()], until_ms=until_ms)
+            self._sleeper.wait([self.doorbell.fileno()], until_ms=until_ms)
 
     def _let_more_come(self, wake_ms: int | None) -> None:
         """Wait a moment for further requests, which then share one transaction.
@@ -252,7 +252,7 @@ class Loop:
         pause_ms = _TROUBLE_MS[min(self._troubles, len(_TROUBLE_MS) - 1)]
         self._troubles += 1
         self._watchdog.note_trouble(error)
-        self._sleeper.wait([self._doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
+        self._sleeper.wait([self.doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
         self._hear()
 
     @property
@@ -352,7 +352,7 @@ class Loop:
         left_ms = look_ms
         if until_ms is not None:
             left_ms = max(0, min(left_ms, until_ms - self._clock.monotonic_ms()))
-        fds = [self._doorbell.fileno(), *self._engine.runners.filenos()]
+        fds = [self.doorbell.fileno(), *self._engine.runners.filenos()]
         self._sleeper.wait(fds, until_ms=self._clock.now_ms() + left_ms)
         self._hear()
         self._watchdog.note_stopping(running=self._engine.runners.unended_count)

@@ -79,7 +79,7 @@ class CallableRunner:
         self._find_loop = find_loop
         self._clock = clock
         self._read_state = read_state
-        self._reports = ProgressReports(ring=self._ring)
+        self.reports = ProgressReports(ring=self._ring)
         self._calls: dict[str, Call] = {}  # by token, until their outcome is collected
         self._outcomes: deque[Outcome] = deque()
         self._tasks: set[Task[None]] = set()
@@ -103,11 +103,9 @@ class CallableRunner:
 
     def start(self, claims: Sequence[Claim]) -> None:
         for claim in claims:
-            call = Call(
-                claim, clock=self._clock, reports=self._reports, read_state=self._read_state
-            )
+            call = Call(claim, clock=self._clock, reports=self.reports, read_state=self._read_state)
             self._calls[claim.lease_token] = call
-            self._reports.open(claim.lease_token)
+            self.reports.open(claim.lease_token)
             function = self._coroutines.get(claim.job.argv[0])
             try:
                 if function is None:
@@ -131,7 +129,7 @@ class CallableRunner:
         return outcomes
 
     def take_progress(self) -> list[Reported]:
-        return self._reports.take()
+        return self.reports.take()
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         """Do nothing: outcomes that are not on record end with this process."""
@@ -308,7 +306,7 @@ class CallableRunner:
             flags=flags,
             result=result if is_success else None,
             state=changes if is_success else None,
-            progress=self._reports.close(call.claim.lease_token),
+            progress=self.reports.close(call.claim.lease_token),
             output=None if why is None or why.trace is None else output_of(why.trace, now_ms),
         )
 

@@ -70,7 +70,7 @@ class CommandRunner:
         part_of: Callable[[Claim], Part | None] | None = None,
     ) -> None:
         self.supervisor_id = link.supervisor_id
-        self._link = link
+        self.link = link
         self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
         self._own = own_account(self._environ)
@@ -81,42 +81,42 @@ class CommandRunner:
 
     @property
     def is_alive(self) -> bool:
-        return self._link.is_alive
+        return self.link.is_alive
 
     @property
     def failure(self) -> str | None:
-        return self._link.end_message
+        return self.link.end_message
 
     @property
     def live_count(self) -> int:
         return len(self._leases)
 
     def fileno(self) -> int:
-        return self._link.fileno()
+        return self.link.fileno()
 
     def start(self, claims: Sequence[Claim]) -> None:
         requests = [self._request(claim) for claim in claims]
         self._leases.update((claim.lease_token, _lease(claim)) for claim in claims)
-        self._link.start(requests)
+        self.link.start(requests)
 
     def collect(self) -> list[Outcome]:
-        outcomes = (self._outcome(event) for event in self._link.receive())
+        outcomes = (self._outcome(event) for event in self.link.receive())
         return [outcome for outcome in outcomes if outcome is not None]
 
     def take_progress(self) -> list[Reported]:
         return []  # Commands report their progress to the database.
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
-        self._link.acknowledge(tokens)
+        self.link.acknowledge(tokens)
 
     def cancel(self, token: str) -> None:
-        self._link.cancel([token])
+        self.link.cancel([token])
 
     def stop(self) -> None:
-        self._link.stop_all(EndCause.STOPPED)
+        self.link.stop_all(EndCause.STOPPED)
 
     def close(self) -> None:
-        self._link.close()
+        self.link.close()
 
     def _request(self, claim: Claim) -> StartRequest:
         timeout_s = claim.policies.timeout_s
@@ -170,7 +170,7 @@ class CommandRunner:
                 execution_id=lease.execution_id,
                 token=lease.lease_token,
                 ok_codes=lease.ok_codes,
-                state_dir=self._link.state_dir,
+                state_dir=self.link.state_dir,
             )
         if isinstance(event, NotStarted):
             lease = self._leases.pop(event.token, None)

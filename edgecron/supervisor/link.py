@@ -59,10 +59,10 @@ class SupervisorLink:
         self._reader = protocol.FrameReader()
         self._writer = protocol.FrameWriter()
         self._messages: dict[Kind, Callable[[Any], list[Event]]] = {
-            Kind.STARTED: _read_started,
-            Kind.NOT_STARTED: _read_not_started,
-            Kind.EXITED: _read_exited,
-            Kind.REFUSED: self._read_refused,
+            Kind.STARTED: read_started,
+            Kind.NOT_STARTED: read_not_started,
+            Kind.EXITED: read_exited,
+            Kind.REFUSED: self.read_refused,
         }
         self._early: list[tuple[Kind, Any]] = []  # messages that came with the hello
         self.state_dir = state_dir
@@ -197,20 +197,20 @@ class SupervisorLink:
                 self.is_alive = False
         return messages
 
-    def _read_refused(self, body: str) -> list[Event]:
+    def read_refused(self, body: str) -> list[Event]:
         self.end_message = body
         return []
 
 
-def _read_started(body: Sequence[tuple[str, int, int]]) -> list[Event]:
+def read_started(body: Sequence[tuple[str, int, int]]) -> list[Event]:
     return [Started(token=token, pid=pid, started_ms=at_ms) for token, pid, at_ms in body]
 
 
-def _read_not_started(body: Sequence[tuple[str, str, str]]) -> list[Event]:
+def read_not_started(body: Sequence[tuple[str, str, str]]) -> list[Event]:
     return [
         NotStarted(token=token, error_code=code, error_msg=message) for token, code, message in body
     ]
 
 
-def _read_exited(body: dict[str, Any]) -> list[Event]:
+def read_exited(body: dict[str, Any]) -> list[Event]:
     return [Exited(record=ExitRecord.from_json(body))]

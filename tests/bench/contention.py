@@ -184,7 +184,7 @@ def _hammer(path: str, wait: str, seconds: int, ready: Any, start: Any, out: Any
     """Take turns until the time is over: a conditional update whose row count is read."""
     database = Database(Path(path))
     if wait == "busy_timeout":
-        database._connection.set_busy_timeout(60_000)
+        database.connection.set_busy_timeout(60_000)
     with database.transaction():
         row = database.returning("INSERT INTO turns (n) VALUES (0) RETURNING id")
     assert row is not None

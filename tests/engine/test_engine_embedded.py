@@ -9,6 +9,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 from edgecron.base.clock import SystemClock
@@ -109,7 +110,7 @@ def test_a_command_in_a_queue_of_functions_is_run_as_well(tmp_path: Path) -> Non
 
 
 def test_what_is_offered_is_put_down_when_it_changes_and_not_when_it_is_said_anew(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offers = ["callable poll"]
     said: list[str] = []
@@ -118,9 +119,12 @@ def test_what_is_offered_is_put_down_when_it_changes_and_not_when_it_is_said_ane
         said.extend(["offers"] if sql.startswith("UPDATE engines SET offers") else [])
         return True
 
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = trace
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, watch])
     with program(tmp_path / "edge.db", {}, offers=lambda: frozenset(offers)) as host:
         host.engine.step()
-        host.engine._store._connection.exec_trace = trace  # type: ignore[attr-defined]
         host.engine.step()
         said_anew = len(said)
         offers.append("callable sweep")
@@ -268,7 +272,7 @@ def test_an_engine_tells_those_that_are_there_of_itself_once_before_it_claims(
 
     with program(database, {}) as host, program(database, {"poll": poll}) as peer:
         host.engine.step()
-        bells.append(host.loop._doorbell)
+        bells.append(host.loop.doorbell)
         fire(database, "poll")
         bells[0].clear()
         step_until_ended(peer)

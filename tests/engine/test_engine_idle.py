@@ -44,7 +44,7 @@ def traced(story: Story) -> list[str]:
         return True
 
     _, store = story.world.engines[story.key]
-    store._connection.exec_trace = trace
+    store.connection.exec_trace = trace
     return asked
 
 

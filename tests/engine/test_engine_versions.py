@@ -92,7 +92,7 @@ def test_an_idle_engine_asks_nothing_but_whether_anything_has_changed(story: Sto
         return True
 
     _, store = story.world.engines[story.key]
-    store._connection.exec_trace = trace
+    store.connection.exec_trace = trace
     changed = [story.engine.has_changed() for _ in range(3)]
 
     assert changed == [False] * 3

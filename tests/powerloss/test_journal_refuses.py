@@ -6,7 +6,6 @@ disk takes writes again the journal is whole, with all that it should hold.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -124,7 +123,7 @@ def live(folder: Path, faults: Faults, *, heals_after: int) -> int:
         life.check_whole()
         life.run_through("last", count=3)
         life.check_whole()
-        os.close(life.journal._fd)
+        life.journal.close()
         assert recorder.log
     return faults.met
 

@@ -47,7 +47,7 @@ def whole(tmp_path: Path) -> bytes:
     journal.write_tokens(["written"])
     journal.add_exit(RECORDS["failed"].to_json())
     journal.write_backlog()
-    os.close(journal._fd)  # A supervisor keeps it until it dies.
+    journal.close()  # A supervisor keeps it until it dies.
     return journal_path(tmp_path, KEY).read_bytes()
 
 
@@ -131,7 +131,7 @@ def test_a_journal_whose_shorter_copy_never_reached_the_disk_starts_nothing_agai
     journal.write_backlog()
     longer = journal_path(tmp_path, KEY).read_bytes()
     journal.shrink({"started"})
-    os.close(journal._fd)
+    journal.close()
     path = journal_path(tmp_path, KEY)
     assert path.stat().st_size < len(longer)
 

@@ -144,7 +144,7 @@ class Daemon:
                 files=self._place,
             )
             watch: Any = PeerWatch(self)
-            self.loop._peer_watch = sleeper.watch = watch
+            self.loop.peer_watch = sleeper.watch = watch
             self.loop.run()
             self.loop.close()
             self.engine.close()
@@ -178,7 +178,7 @@ class Daemon:
         return CommandRunner(link, clock=self.machine.clock, environ=ENVIRONMENT)
 
     def _note_adopted(self, runner: Any) -> None:
-        self.links.append(runner._link)
+        self.links.append(runner.link)
         self.machine.faults["adoption"] += 1
 
     def _let_go(self, *, is_graceful: bool) -> None:

@@ -95,10 +95,10 @@ class Link(SupervisorLink):
 
 def _readers(link: Link) -> dict[Kind, Callable[[Any], list[Event]]]:
     return {
-        Kind.STARTED: real._read_started,
-        Kind.NOT_STARTED: real._read_not_started,
-        Kind.EXITED: real._read_exited,
-        Kind.REFUSED: link._read_refused,
+        Kind.STARTED: real.read_started,
+        Kind.NOT_STARTED: real.read_not_started,
+        Kind.EXITED: real.read_exited,
+        Kind.REFUSED: link.read_refused,
     }
 
 

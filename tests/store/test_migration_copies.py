@@ -249,7 +249,7 @@ KILLED = """
         return True
 
     database = Database(Path(sys.argv[1]))
-    database._connection.exec_trace = trace
+    database.connection.exec_trace = trace
     import_module("edgecron.store.sqlite.migrate").migrate(database, now_ms=0)
 """
 

@@ -323,7 +323,7 @@ def crash_at(database: Database, number: int) -> None:
             raise Crash
         return True
 
-    database._connection.exec_trace = trace
+    database.connection.exec_trace = trace
 
 
 @pytest.mark.failure(68)
@@ -341,7 +341,7 @@ def test_a_migration_that_ends_before_any_of_its_statements_leaves_all_as_it_was
         crash_at(database, number)
         with suppress(Crash):
             migrate.migrate(database, now_ms=NOW_MS)
-        database._connection.exec_trace = None
+        database.connection.exec_trace = None
         database.close()
         number += 1
 

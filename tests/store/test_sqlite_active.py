@@ -15,7 +15,7 @@ def test_what_is_active_or_went_otherwise_than_well_is_read_by_its_own_index(
 ) -> None:
     bench.add()
     schedule = bench.store.get_schedule("backup")
-    connection = bench.store._connection
+    connection = bench.store.connection
     statements: list[str] = []
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
 
@@ -46,7 +46,7 @@ def test_an_end_and_the_start_after_it_ask_each_thing_once(bench: Bench) -> None
     bench.claimant = bench.claimant._replace(max_running=1)
     [running] = bench.fill().granted
     asked: list[str] = []
-    connection = bench.store._connection
+    connection = bench.store.connection
     connection.exec_trace = lambda cursor, sql, bindings: (
         asked.append(" ".join(sql.split())) or True
     )

@@ -191,7 +191,7 @@ def full(request: pytest.FixtureRequest, make_store: OpenStore, clock: FakeClock
     clock.advance_ms(60_000)
     bench.claim(bench.decide([due for due in bench.look(limit=1000) if due.schedule_id > 300]))
     if request.param == "with statistics":
-        bench.store._connection.execute("ANALYZE")
+        bench.store.connection.execute("ANALYZE")
     return bench
 
 
@@ -215,7 +215,7 @@ def slow_parts(
     allowed: re.Pattern[str],
 ) -> dict[str, set[str]]:
     """What walks or sorts in the statements of calls, by their names."""
-    connection = full.store._connection
+    connection = full.store.connection
     slow: dict[str, set[str]] = {}
     for name, call in calls.items():
         statements: set[str] = set()
@@ -242,14 +242,14 @@ def slow_parts(
 def plan_of(bench: Bench, sql: str) -> list[str]:
     names = set(re.findall(r"(?<![:\w]):([a-z_0-9]+)", sql))
     params = dict.fromkeys(names)
-    rows = bench.store._connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+    rows = bench.store.connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
     return [row[3] for row in rows]
 
 
 def test_a_page_of_history_begins_where_the_one_before_it_ended(full: Bench) -> None:
     """`SCAN e` is allowed above for a first page alone: the next ones seek."""
     statements: list[str] = []
-    connection = full.store._connection
+    connection = full.store.connection
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
 
     full.store.find_executions(before_id=500, limit=3)
@@ -267,7 +267,7 @@ def test_of_some_schedules_each_is_read_from_where_its_page_begins(
     full: Bench, statuses: tuple[Status, ...], index: str
 ) -> None:
     statements: list[str] = []
-    connection = full.store._connection
+    connection = full.store.connection
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
 
     find_page_ids(full.store, Wanted((1, 2, 3), statuses, before_id=500), limit=2)
@@ -300,7 +300,7 @@ def test_what_is_active_is_found_without_the_past(
 ) -> None:
     """It is little, and may be sorted; the newest of it may lie far back."""
     statements: list[str] = []
-    connection = full.store._connection
+    connection = full.store.connection
     connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
 
     call(full.store)

@@ -179,7 +179,7 @@ def test_what_a_run_prints_can_be_followed_to_its_end(
 
 def test_who_follows_and_does_not_read_costs_nothing(bench: Bench, control: Control) -> None:
     token = bench.shell("yes | head -c 30000000", output_cap_bytes=20_000_000)
-    control._send(Kind.OUTPUT, {"token": token, "position": 0, "follow": True})
+    control.begin_follow(token)
     before = _most_memory_kb(bench.link.pid)  # A forked supervisor begins with that of its parent.
 
     record = bench.ended(token)

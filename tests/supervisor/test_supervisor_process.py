@@ -294,7 +294,7 @@ def test_an_engine_that_talks_nonsense_is_left_and_its_runs_go_on(bench: Bench) 
     token = bench.shell("exit 3")
     bench.ended(token)
 
-    bench.link._link.send(b"\x00\x00\x00\x03???")
+    os.write(bench.link.fileno(), b"\x00\x00\x00\x03???")
     bench.wait_for_death()
 
     assert bench.journal().traces[token].exit is not None

@@ -152,7 +152,7 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
         first_step = 1
     try:
         for step in range(first_step, SCHEMA_VERSION + 1):
-            database.change(_script(step))
+            database.change(read_script(step))
         database.change(_DROP_EDITED)
         database.change(_edited_trigger())
     except apsw.ConstraintError as error:
@@ -224,7 +224,7 @@ def _refused(database: Database, why: str) -> DatabaseUnusable:
     )
 
 
-def _script(step: int) -> str:
+def read_script(step: int) -> str:
     # `importlib.resources` would cost four megabytes.
     assert __spec__ is not None
     loader: Any = __spec__.loader
