@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="low|normal|high|N",
         help="set the priority of the runs (default: below all other runs)",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask, however many")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask, however many")
 
 
 def run(cli: Session, args: Namespace) -> int:

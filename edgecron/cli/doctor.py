@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--trust-clock", action="store_true", help="the clock is right: go by what it says now"
     )
-    parser.add_argument("--yes", action="store_true", help="and do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="and do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="run the commands of another user's backup as you",
     )
-    parser.add_argument("--yes", action="store_true", help="replace the database and do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:

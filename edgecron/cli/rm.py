@@ -19,7 +19,7 @@ from edgecron.views.schedule_words import reverting_words
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:

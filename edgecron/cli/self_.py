@@ -46,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "action", nargs="?", default="show", metavar="show|clean|remove", help="show, if none"
     )
-    parser.add_argument("--yes", action="store_true", help="with remove: do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="with remove: do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:

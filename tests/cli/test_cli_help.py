@@ -127,3 +127,8 @@ def test_no_example_names_a_schedule_after_a_command(edgecron: Edgecron) -> None
     texts = [edgecron("help", *words).out for words in ((), *((one,) for one in COMMANDS))]
 
     assert [found for text in texts for found in wrong.findall(text)] == []
+
+
+@pytest.mark.parametrize("command", ["backfill", "doctor", "restore", "rm", "self"])
+def test_yes_has_a_short_form_for_each_command_that_asks(edgecron: Edgecron, command: str) -> None:
+    assert "\n  -y, --yes" in edgecron("help", command).out
