@@ -115,10 +115,10 @@ def exposure_of(unit: Path) -> float:
 @pytest.mark.parametrize(
     ("scope", "is_strict", "told"),
     [
-        (Scope.SYSTEM, False, r"gives it ([0-9.]+)\."),
-        (Scope.SYSTEM, True, r"and that gives ([0-9.]+):"),
-        (Scope.USER, False, r"less to give away: ([0-9.]+),"),
-        (Scope.USER, True, r"and ([0-9.]+) with `--strict`"),
+        (Scope.SYSTEM, False, r"the machine's \| ([0-9.]+) \|"),
+        (Scope.SYSTEM, True, r"the machine's \| [0-9.]+ \| ([0-9.]+) \|"),
+        (Scope.USER, False, r"a user's \| ([0-9.]+) \|"),
+        (Scope.USER, True, r"a user's \| [0-9.]+ \| ([0-9.]+) \|"),
     ],
 )
 def test_the_exposure_of_a_unit_is_what_help_security_says(
