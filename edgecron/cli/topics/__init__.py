@@ -26,7 +26,8 @@ TOPICS: dict[str, str] = {
     "sql": "read and change schedules with any SQL shell",
     "embedding": "schedules within a Python program",
     "web": "FastAPI, Flask, Django, gunicorn, multiprocessing",
-    "http": "what the command line can do, for programs in any language",
+    "http": "the HTTP API, for programs in any language",
+    "rest": "make, change and start schedules over HTTP",
     "remote": "the command line and the dashboard of another machine",
     "assistants": "tools for AI, over the Model Context Protocol",
     "cron": "moving from cron, and from anacron",
@@ -51,7 +52,7 @@ OTHER_TOPICS = {
     "exit-codes": "settings", "alerts": "monitoring", "health": "monitoring",
     "sqlite": "sql", "views": "sql",
     "python": "embedding", "api": "embedding", "embed": "embedding", "fastapi": "web",
-    "flask": "web", "django": "web", "gunicorn": "web", "rest": "http", "curl": "http",
+    "flask": "web", "django": "web", "gunicorn": "web", "curl": "http",
     "url": "remote", "ssh": "remote", "ai": "assistants", "claude": "assistants",
 }  # fmt: skip
 
