@@ -6,6 +6,7 @@ zone or tzdata version), and every next time that it changes because of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
@@ -19,6 +20,7 @@ from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
     LARGE_MS,
     ClockMarks,
+    KeptTimes,
     is_large,
     is_trusted,
     is_worth_writing,
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 _STEP_MS = 1_000  # less is the slewing of a synchronised clock, or a late read
 _ZONE_LOOK_MS = 30_000
 _TRUST_LOOK_MS = 30_000  # the kernel wakes nobody when its clock becomes synchronised
-_AT_ONCE = 256  # schedules without a next time that one look settles
+_AT_ONCE = 256  # schedules without a next time that one look settles, at most
+_SLICE = 16  # of these in one transaction
 _SETTLE_MS = 50  # between two such looks: other processes write, too
 
 
@@ -336,9 +339,19 @@ class ClockWatch:
             self._must_rebase = False
 
     def _settle_timeless(self, reading: _Reading) -> bool:
-        """Compute next times that are missing, without firing; whether none is left."""
-        now_ms = reading.now_ms
+        """Compute next times that are missing, without firing; whether none is left.
+
+        This takes what is left of the time of one step, and one slice of schedules at least.
+        """
         found = self._store.find_timeless(limit=_AT_ONCE)
+        for start in range(0, len(found), _SLICE):
+            if start and self._retiming.is_time_over:
+                return False
+            self._settle(found[start : start + _SLICE], reading)
+        return len(found) < _AT_ONCE
+
+    def _settle(self, found: Sequence[KeptTimes], reading: _Reading) -> None:
+        now_ms = reading.now_ms
         settled = []
         for kept in found:
             entry = self._schedules.find(kept.schedule_id, kept.revision)
@@ -352,17 +365,17 @@ class ClockWatch:
                 settled.append((*plan_timeless(entry.timing, kept, now_ms=now_ms), entry.spec))
             except SENSELESS as error:
                 self._retiming.mark_broken(kept, f"its stored times can't be read: {error!r}")
-        if settled:
-            done = self._store.settle_timeless(
-                settled,
-                boot_id=self._clock.boot_id(),
-                booted_ms=now_ms - reading.boottime_ms,
-                now_ms=now_ms,
-            )
-            for (change, _, _), ok in zip(settled, done, strict=True):
-                if ok and change.has_moved:
-                    self._retiming.report_moved(change, "missing")
-        return len(found) < _AT_ONCE
+        if not settled:
+            return
+        done = self._store.settle_timeless(
+            settled,
+            boot_id=self._clock.boot_id(),
+            booted_ms=now_ms - reading.boottime_ms,
+            now_ms=now_ms,
+        )
+        for (change, _, _), ok in zip(settled, done, strict=True):
+            if ok and change.has_moved:
+                self._retiming.report_moved(change, "missing")
 
     # Zones.
 

@@ -78,6 +78,11 @@ class Retiming:
         """Whether a sweep has not reached the last schedule yet."""
         return bool(self._walks)
 
+    @property
+    def is_time_over(self) -> bool:
+        """Whether this step has spent its time on stored times."""
+        return self._clock.monotonic_ms() >= self._until_ms
+
     def has_begun(self, name: str) -> bool:
         """Whether a sweep has passed some schedules, but not all."""
         return name in self._walks
@@ -119,8 +124,12 @@ class Retiming:
                 walk.next_id, tries = ids.stop, 0
             else:
                 tries += 1
-            is_over = self._clock.monotonic_ms() >= self._until_ms
-            if is_over or walk.next_id >= end_id or count >= _MOST_FOUND or tries >= _TRIES:
+            if (
+                self.is_time_over
+                or walk.next_id >= end_id
+                or count >= _MOST_FOUND
+                or tries >= _TRIES
+            ):
                 break
         is_finished = walk.next_id > last_id
         if not is_finished:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,8 @@ from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason
 from edgecron.model.listing import Idle, idle_words, standing_of
 from edgecron.store.sqlite.connection import Database
-from tests.support.story import Story
+from tests.support.clock import PacedClock
+from tests.support.story import START_MS, Story
 
 HOUR_S = 3600
 LOSE = "UPDATE schedules SET next_plan_at = NULL, next_run_at = NULL, next_source = NULL"
@@ -245,3 +248,24 @@ def test_a_done_schedule_that_sql_gives_more_runs_goes_on(story: Story) -> None:
 
     assert was_done
     assert story.bodies("few") == 2
+
+
+def test_many_missing_next_times_are_computed_in_short_steps(tmp_path: Path) -> None:
+    clock = PacedClock(START_MS)
+    story = Story(tmp_path / "story.db", clock=clock)
+    for number in range(100):
+        story.add(f"job{number}", "0 9 * * *")
+    story.after_s(60)
+    write(story, LOSE)
+    clock.pace_ms = 20
+
+    took_ms, left = [], [100]
+    while left[-1]:
+        began_ms = clock.now_ms()
+        story.engine.step()
+        took_ms.append(clock.now_ms() - began_ms)
+        left.append(sum(one.next_run_at is None for one in story.client.schedules()))
+
+    assert len(took_ms) > 2
+    assert all(before > after for before, after in pairwise(left))
+    assert max(took_ms) < 500
