@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -570,6 +571,33 @@ def test_many_revisions_of_a_removed_schedule_go_in_several_transactions(bench: 
     assert counts(removed)[Kind.SCHEDULE, Reason.AGE] == 1
     [(revisions,)] = bench.store.rows("SELECT count(*) FROM schedule_revisions")
     assert revisions == 1
+
+
+def count_definitions(bench: Bench) -> int:
+    """How many rows define schedules."""
+    tables = ["schedules", "schedule_scopes", "schedule_upstreams", "schedule_revisions", "state"]
+    return sum(bench.store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables)
+
+
+@pytest.mark.parametrize("scopes", [0, 30, 247, 248, 900])
+def test_a_transaction_deletes_few_rows_of_removed_schedules(bench: Bench, scopes: int) -> None:
+    for number in range(25):
+        name = f"gone{number}"
+        pairs = tuple(("device", f"d{one}") for one in range(scopes if number < 12 else 1))
+        bench.add(make_spec(name, scopes=pairs or (("global", ""),)))
+        bench.store.remove_schedule(bench.store.get_schedule(name), missed=None, now_ms=bench.now)
+    bench.add(make_spec("stays"))
+    later(bench, 500)
+    kept = count_definitions(bench)
+    limits = limits_at(keep(history_age_s=DAY_S), bench.now, is_trusted=True)
+
+    left_rows = [kept]
+    for _ in prune_slices(bench.store, limits, schedule_id=None, is_trial=False):
+        left_rows.append(count_definitions(bench))
+
+    assert max(before - after for before, after in pairwise(left_rows)) <= 250
+    assert bench.store.rows("SELECT name FROM schedules") == [("stays",)]
+    assert bench.store.rows("PRAGMA foreign_key_check") == []
 
 
 # Clocks.

@@ -15,7 +15,12 @@ from edgecron.base.values import NamedTuple
 from edgecron.planning.corrections import HOUR_MS
 from edgecron.planning.retention import AgeWalk, Kind, Limits, Reason, Removed, batches_of
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.statistics import keep_measures
+from edgecron.store.sqlite.removed_schedules import (
+    MOST_ROWS,
+    delete_owned,
+    delete_schedules,
+    find_forgettable,
+)
 from edgecron.store.sqlite.unused_revisions import find_unused, remove_revisions
 
 # The bytes of a row with its entries in indexes, and of an output row whose output was removed
@@ -446,38 +451,35 @@ class _Pass:
         )
 
     def _removed_schedules(self) -> Iterator[Removed | None]:
-        """Remove the removed schedules that are old and have no runs left.
-
-        The schedule with the highest id stays: its id would be given again. What was measured of
-        a schedule stays.
-        """
+        """Delete the removed schedules that are old and have no runs left."""
         before_ms = self._limits.history_before_ms
         if before_ms is None:
             return
-        forgettable = """s.deleted_at IS NOT NULL AND s.id < (SELECT max(id) FROM schedules)
-            AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.schedule_id = s.id)"""
+        for found in find_forgettable(self._database, before_ms=before_ms):
+            batch: dict[int, int] = {}
+            rows = 0
+            for one in found:
+                if rows + one.rows > MOST_ROWS:
+                    yield from self._delete_schedules(batch)
+                    batch, rows = {}, 0
+                if one.rows > MOST_ROWS and not self._is_trial:
+                    yield from self._delete_owned(one.schedule_id)
+                batch[one.schedule_id] = 0
+                rows += one.rows
+            yield from self._delete_schedules(batch)
 
-        def remove(ids: list[int]) -> list[int]:
-            gone = self._database.rows(
-                f"""SELECT s.id FROM json_each(:ids) AS w CROSS JOIN schedules AS s
-                        ON s.id = w.value WHERE {forgettable}""",
-                {"ids": json.dumps(ids)},
-            )
-            for (schedule_id,) in gone:
-                keep_measures(self._database, schedule_id)
-                self._database.change("DELETE FROM schedules WHERE id = :id", {"id": schedule_id})
-            return [row[0] for row in gone]
+    def _delete_schedules(self, sizes: Mapping[int, int]) -> Iterator[Removed]:
+        return self._remove(
+            Kind.SCHEDULE, Reason.AGE, sizes, lambda ids: delete_schedules(self._database, ids)
+        )
 
-        after_id = 0
-        while found := self._database.rows(
-            f"""SELECT s.id FROM schedules AS s INDEXED BY schedules_removed
-                WHERE {forgettable} AND s.deleted_at < :before AND s.id > :after
-                ORDER BY s.id LIMIT 20""",
-            {"before": before_ms, "after": after_id},
-        ):
-            after_id = found[-1][0]
-            sizes = {row[0]: 0 for row in found}
-            yield from self._remove(Kind.SCHEDULE, Reason.AGE, sizes, remove)
+    def _delete_owned(self, schedule_id: int) -> Iterator[None]:
+        has_more = True
+        while has_more:
+            with self._database.transaction():
+                self._keep_turn()
+                has_more = delete_owned(self._database, schedule_id)
+            yield None
 
 
 @contextmanager
