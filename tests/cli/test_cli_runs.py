@@ -209,8 +209,8 @@ def test_history_names_the_next_page_only_if_there_is_one(edgecron: Edgecron, ba
     full = edgecron("history", "-n", "2")
     first = edgecron("history", "-n", "1")
 
-    assert "older ones" not in full.err
-    assert "older ones: --before 2" in first.err
+    assert "older runs" not in full.err
+    assert "older runs: --before 2" in first.err
     assert len(edgecron("history", "-n", "1", "--json").json) == 1
 
 

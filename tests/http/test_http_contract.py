@@ -28,9 +28,9 @@ CONFIG = """
 positive_data_acceptance.expected-statuses = ["2XX", "304", "404", "409", "412", "422"]
 negative_data_rejection.expected-statuses = ["4XX"]
 
-# These two tell of schedules that were removed.
+# These also answer for a removed schedule.
 [[operations]]
-include-path-regex = "/(removals|removed-at)$"
+include-path-regex = "/(removals|removed-at|dependents)$"
 checks.use_after_free.enabled = false
 """
 
