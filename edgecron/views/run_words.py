@@ -152,7 +152,8 @@ def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     if known is None:
         return run.error_msg or reason
     if reason == "misfire" and run.error_msg:
-        return f"{recorded_words(run, zone=zone, now=now)}, and the catch-up policy skipped it"
+        them = "them" if (run.missed_count or 1) > 1 else "it"
+        return f"{recorded_words(run, zone=zone, now=now)}, and the catch-up policy skipped {them}"
     if reason == "condition" and run.error_msg:
         return f"{known}: {run.error_msg}"
     return known

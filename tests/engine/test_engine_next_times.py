@@ -106,9 +106,7 @@ def test_doctor_names_a_schedule_whose_next_time_is_missing_until_an_engine_has_
 
     assert [words.partition(" ")[0] for words in lost] == ["job"]
     assert "next_run_at is NULL" in lost[0]
-    assert idle_words(standing, now=story.client.now()) == (
-        "missing; an engine will compute it"
-    )
+    assert idle_words(standing, now=story.client.now()) == ("missing; an engine will compute it")
     assert warnings(story) == []
 
 

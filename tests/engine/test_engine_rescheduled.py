@@ -137,7 +137,7 @@ def test_what_has_no_next_time_is_not_moved(story: Story) -> None:
 
     with pytest.raises(Conflict, match="no next time to move: paused"):
         story.client.reschedule("paused", hour(5))
-    with pytest.raises(Conflict, match="has had its 1 planned run"):
+    with pytest.raises(Conflict, match="done: --max-runs 1 is reached"):
         story.client.reschedule("once", hour(5))
     with pytest.raises(Conflict, match="after paused"):
         story.client.reschedule("after", hour(5))
