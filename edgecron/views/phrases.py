@@ -176,7 +176,9 @@ def group_words(schedule: Schedule) -> str:
     if schedule.spec.group is None:
         return ""
     most = schedule.group_max_running
-    limit = "no limit" if most is None else f"at most {most} runs of all its schedules at once"
+    limit = "no limit"
+    if most is not None:
+        limit = f"at most {count_words(most, 'run')} of all its schedules at once"
     return f"{schedule.spec.group}  ({limit})"
 
 

@@ -19,6 +19,7 @@ from edgecron.tui.app import Dashboard
 ZONE = ZoneInfo("Europe/Berlin")
 _BOUND_S = 60.0  # what costs much is asked seldom: on a busy machine not twice in 20 s
 _LOOK_S = 0.02
+_REST_S = 0.1
 _ROUNDS = 8  # an answer can be followed by another question; clocks that tick never end
 
 
@@ -52,8 +53,11 @@ class Seen:
             # An answer can be followed by another question.
             await self.pilot.pause(0)
             if self.app.asked == asked + 2:
-                break
-        await self.pilot.pause()  # until the process is idle
+                # Details of a line are read once the cursor has rested on it.
+                await self.pilot.pause(_REST_S)
+                await self.pilot.pause(0)
+                if self.app.asked == asked + 2:
+                    break
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so that others bring about, bounded."""

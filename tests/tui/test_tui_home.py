@@ -98,7 +98,7 @@ def test_the_line_below_tells_more_of_what_is_under_the_cursor(scene: Scene) -> 
         await seen.press("3")
         await seen.pilot.pause(0.2)
         await seen.settle()
-        assert "because 14:32:00 was its time of 'every 1m'" in seen.text()
+        assert "because it was planned for 14:32:00 by 'every 1m'" in seen.text()
 
     look_at(scene, story, size=(120, 30))
 

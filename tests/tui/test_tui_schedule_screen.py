@@ -71,7 +71,7 @@ def test_all_fields_are_shown_on_request(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         assert "and 10 more" in seen.text()
         await seen.press("f")
-        assert "exit codes that are a success" in seen.text()
+        assert "treat these exit codes as a success" in seen.text()
         assert "and 10 more" not in seen.text()
         await seen.press("f")
         assert "and 10 more" in seen.text()
@@ -128,7 +128,7 @@ def test_what_others_change_is_shown_at_once(scene: Scene) -> None:
         seen.app.post_changed()
         await seen.settle()
         assert "‖ paused" in seen.lines()[0]
-        assert "none: paused; let it fire again: edgecron resume backup-home" in seen.text()
+        assert "none: paused; resume it: edgecron resume backup-home" in seen.text()
 
     look_at(scene, "backup-home", story)
 
@@ -160,10 +160,8 @@ def test_a_schedule_that_is_removed_is_said_to_be_gone(scene: Scene) -> None:
 
 def test_why_nothing_is_to_come_is_said(scene: Scene) -> None:
     assert "none: its triggers have no more times" in text_of(scene, "switch-tariff")
-    assert "none before the machine's next boot" in text_of(scene, "warm-cache")
-    assert "it comes after backup-home (next Nov 21 02:00, in 11 h)" in text_of(
-        scene, "verify-backup"
-    )
+    assert "when the machine boots" in text_of(scene, "warm-cache")
+    assert "after backup-home (next Nov 21 02:00, in 11 h)" in text_of(scene, "verify-backup")
 
 
 def test_a_broken_schedule_says_what_is_wrong(scene: Scene) -> None:
