@@ -21,6 +21,7 @@ from tests.bench import (
     commands,
     contention,
     dashboard,
+    front_door,
     history,
     idle,
     large,
@@ -41,6 +42,14 @@ Measure = Callable[[Setting], Iterator[Row]]
 # What a measurement may end with; the others go on.
 _FAILURES = (AssertionError, EdgecronError, OSError, RuntimeError, ValueError, apsw.Error,
              subprocess.SubprocessError)  # fmt: skip
+
+
+def _front_door_of_all(setting: Setting, programs: Programs) -> Iterator[Row]:
+    commands = {**daemons.contestants(programs), **at_once.contestants(programs, "spawn")}
+    functions = at_once.contestants(programs, "call")
+    yield from front_door.compare(setting, commands, functions, rounds=setting.pick(3, 1))
+
+
 # By name, in the order of the table; what each measures is its rows'.
 BENCHES: dict[str, tuple[Measure, str]] = {
     "next": (next_times.rows, "the next time of a cron trigger"),
@@ -54,6 +63,7 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "seen": (latency.seen_rows, "another process's change, until an engine has seen it"),
     "idle": (idle.rows, "an engine with nothing to do, and its memory"),
     "live": (idle.live_rows, "the memory of each run that lives"),
+    "front-door": (front_door.rows, "`edgecron daemon` and `Scheduler`: 1,000 jobs due at once"),
     "startup": (startup.rows, "`edgecron --version` and `edgecron list`"),
     "import": (startup.import_rows, "`import edgecron`"),
     "history": (history.rows, "`history` and `next` over ten million runs"),
@@ -64,8 +74,7 @@ BENCHES: dict[str, tuple[Measure, str]] = {
 }
 PEERS: dict[str, tuple[Callable[[Setting, Programs], Iterator[Row]], str]] = {
     "embedded": (embedded.rows, "APScheduler 3 and huey beside edgecron, within a program"),
-    "at-once": (at_once.rows, "APScheduler 3 and huey: 1,000 due at once, against bare loops"),
-    "daemons": (daemons.rows, "busybox crond, Debian's cron, cronstable: 1,000 due at once"),
+    "front-door": (_front_door_of_all, "all of them: 1,000 due at once, at the first instruction"),
     "idling": (idling.rows, "what each costs with nothing due, and to import"),
 }
 

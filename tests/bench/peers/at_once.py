@@ -1,55 +1,36 @@
-"""APScheduler 3 and huey: a thousand callables, and a thousand commands, due at once."""
+"""APScheduler 3 and huey: a thousand functions, and a thousand commands, due at one instant."""
 
 from __future__ import annotations
 
 import os
-import statistics
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench import callables, commands
+from tests.bench.front_door import Contestant, Starts, read_program
 from tests.bench.machine import Setting
 from tests.bench.peers.programs import Programs
-from tests.bench.table import Row
 
 SCRIPTS = {
     "APScheduler 3": ("apscheduler", "apscheduler_jobs.py"),
     "huey": ("huey", "huey_tasks.py"),
 }
-BOUND_S = 900.0
 
 
-def rows(setting: Setting, programs: Programs) -> Iterator[Row]:
-    count = setting.pick(1000, 200)
-    for act, what in (("call", "callables"), ("spawn", "commands")):
-        for peer, (package, script) in SCRIPTS.items():
-            if package not in programs.pythons:
-                continue
+def contestants(programs: Programs, act: str) -> dict[str, Contestant]:
+    """Those that are here, with a store in SQLite; `act` is 'call' or 'spawn'."""
+    found = {}
+    for peer, (package, script) in SCRIPTS.items():
+        if package in programs.pythons:
             python = programs.pythons[package]
-            ours, bare = [], []
-            for _ in range(setting.pick(2, 1)):
-                bare.append(
-                    callables.measure_bare(setting, count)
-                    if act == "call"
-                    else commands.measure_bare(setting, count).took_s
-                )
-                ours.append(_measure(setting, python, script, count, act))
-            ratios = [one / other for one, other in zip(ours, bare, strict=True)]
-            loop = "claim and call" if act == "call" else "claim and spawn"
-            yield Row(
-                bench="peers",
-                what=f"{peer}, store in SQLite: {count:,} {what} due at once: due to last started",
-                measured=f"{statistics.median(ours):.2f} s",
-                reference=f"bare {loop} {statistics.median(bare) * 1000:.0f} ms",
-                ratio=statistics.median(ratios),
-                low=min(ratios),
-                high=max(ratios),
-                figures={"peer_s": ours, "bare_s": bare},
-                note="ten threads; it looks for what is due once a second"
-                if peer == "huey"
-                else "",
-            )
+
+            def measure(
+                setting: Setting, count: int, python: Path = python, script: str = script
+            ) -> Starts:
+                with setting.place() as folder:
+                    words = script_command(python, script, folder / "peer.db", count, act)
+                    return read_program(words, environment())
+
+            found[peer] = Contestant(measure=measure)
+    return found
 
 
 def script_command(python: Path, script: str, database: Path, count: int, act: str) -> list[str]:
@@ -57,15 +38,6 @@ def script_command(python: Path, script: str, database: Path, count: int, act: s
     return [str(python), str(path), str(database), str(count), act]
 
 
-def _measure(setting: Setting, python: Path, script: str, count: int, act: str) -> float:
-    with setting.place() as folder:
-        ended = subprocess.run(
-            script_command(python, script, folder / "peer.db", count, act),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=BOUND_S,
-            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        )
-    assert ended.returncode == 0, f"{script} failed: {ended.stderr.strip()[-600:]}"
-    return float(ended.stdout.split()[-1])
+def environment() -> dict[str, str]:
+    """The environment of other programs: without the path to this package."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench.commands import measure_bare, measure_edgecron
+from tests.bench.front_door import Contestant, Starts
 from tests.bench.machine import Setting
 from tests.bench.peers.programs import Programs
 from tests.bench.processes import wait_until
 from tests.bench.stamps import read_stamps, stamp_command
-from tests.bench.table import Row
-from tests.bench.timing import Pairs, interleave
 
 NEVER = "0 0 29 2 *"
 # Mounts that only this process and what it starts can see: nothing of the system's own runs.
@@ -36,26 +34,18 @@ exec "$2" -f"""
 Prepare = Callable[[Path, Path, str, list[str], int], list[str]]
 
 
-def rows(setting: Setting, programs: Programs) -> Iterator[Row]:
-    count = setting.pick(1000, 200)
-    rounds = setting.pick(3, 1)
-
-    def bare_s() -> float:
-        return measure_bare(setting, count).took_s
-
-    for what, places in (("limits lifted", count), ("default limits", None)):
-
-        def ours_s(places: int | None = places) -> float:
-            return measure_edgecron(setting, count, places).took_s
-
-        yield _row(f"edgecron, {what}", count, interleave(rounds, ours_s, bare_s), "")
+def contestants(programs: Programs) -> dict[str, Contestant]:
+    """Those that are here."""
+    found = {}
     for peer, (program, prepare) in available(programs).items():
 
-        def theirs_s(program: Path = program, prepare: Prepare = prepare) -> float:
+        def measure(
+            setting: Setting, count: int, program: Path = program, prepare: Prepare = prepare
+        ) -> Starts:
             return _measure(setting, program, prepare, count)
 
-        note = "until the last one's first instruction"
-        yield _row(peer, count, interleave(rounds, theirs_s, bare_s), note)
+        found[peer] = Contestant(measure=measure)
+    return found
 
 
 def available(programs: Programs) -> dict[str, tuple[Path, Prepare]]:
@@ -90,21 +80,7 @@ def running(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes
             process.wait(60)
 
 
-def _row(peer: str, count: int, pairs: Pairs, note: str) -> Row:
-    return Row(
-        bench="peers",
-        what=f"{peer}: {count:,} commands due at once: due to last started",
-        measured=f"{pairs.our_median:.2f} s",
-        reference=f"bare claim and spawn {pairs.their_median * 1000:.0f} ms",
-        ratio=pairs.ratio,
-        low=pairs.middle[0],
-        high=pairs.middle[1],
-        figures=pairs.figures(),
-        note=note,
-    )
-
-
-def _measure(setting: Setting, program: Path, prepare: Prepare, count: int) -> float:
+def _measure(setting: Setting, program: Path, prepare: Prepare, count: int) -> Starts:
     with setting.place() as folder:
         command, stamps, _ = stamp_command(folder)
         _wait_for_second(45)  # so that it has read its tables when the minute begins
@@ -119,7 +95,7 @@ def _measure(setting: Setting, program: Path, prepare: Prepare, count: int) -> f
             began_ms = sorted(at_ms for _, at_ms in read_stamps(stamps))[:count]
         first_s = began_ms[0] / 1000
         minute_s = max(minute_s, int(first_s) // 60 * 60)
-    return began_ms[-1] / 1000 - minute_s
+    return Starts(first_ms=began_ms[0] - minute_s * 1000, last_ms=began_ms[-1] - minute_s * 1000)
 
 
 def _wait_for_second(latest: int) -> None:

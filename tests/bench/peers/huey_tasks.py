@@ -1,5 +1,6 @@
 """A thousand tasks of huey due at once, from its store in SQLite; run by the Python that has it:
-`huey_tasks.py DATABASE COUNT call|spawn|idle`. Prints seconds from due to the last start."""
+`huey_tasks.py DATABASE COUNT call|spawn|idle`. Prints seconds from due to the first and the
+last start."""
 
 import datetime
 import subprocess
@@ -52,7 +53,7 @@ def main() -> None:
         sys.stdin.read()
     else:
         assert done.wait(600), f"{len(started)} of {count} have started"
-        print(max(started) - due, flush=True)
+        print(min(started) - due, max(started) - due, flush=True)
     consumer.stop(graceful=True)
 
 
