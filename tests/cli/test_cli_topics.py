@@ -103,7 +103,7 @@ def test_headings_stand_out_where_colours_are_wanted(edgecron: Edgecron) -> None
     bold = edgecron("help", "triggers", "--color", "always").out
 
     assert "\x1b" not in plain
-    assert "\x1b[1mCron text\x1b[0m" in bold
+    assert "\x1b[1mCron texts\x1b[0m" in bold
     assert re.sub(r" +$", "", re.sub(r"\x1b\[[01]m", "", bold), flags=re.MULTILINE) == plain
 
 
