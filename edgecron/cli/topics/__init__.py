@@ -12,15 +12,19 @@ from edgecron.cli.files import read_text
 
 # In the order in which help shows them.
 TOPICS: dict[str, str] = {
+    "quickstart": "from nothing to a first schedule in five minutes",
+    "faq": "questions that people who know cron ask",
+    "install": "install, upgrade and remove edgecron",
     "triggers": "when a schedule fires: cron texts, intervals, jitter",
     "zones": "time zones, and when the clocks change",
     "policies": "late, overlapping, failing, waiting and too many runs",
     "jobs": "what a command gets, and what edgecron keeps of it",
     "recovery": "after kill -9, power cuts, full disks and wrong clocks",
-    "backups": "copies, the way back, and what is kept at all",
+    "backups": "copies, restore, and how long history is kept",
     "security": "files, commands, other users, the service",
     "secrets": "passwords and tokens for jobs, and how to remove them",
-    "access": "who can ask the HTTP server, the browser dashboard and MCP",
+    "access": "who can use the HTTP server, the browser dashboard and MCP",
+    "limits": "how much of everything, and what edgecron does not do",
     "flash": "write less to SD cards and other flash memory",
     "settings": "the configuration, and where files are",
     "monitoring": "notice when something is wrong",
@@ -38,12 +42,14 @@ TOPICS: dict[str, str] = {
 
 # What people say instead.
 OTHER_TOPICS = {
+    "tutorial": "quickstart", "intro": "quickstart", "questions": "faq",
+    "upgrade": "install", "pipx": "install", "limit": "limits",
     "crontab": "cron", "anacron": "cron", "timers": "systemd", "timer": "systemd",
     "celery": "apscheduler", "beat": "apscheduler", "time": "triggers", "times": "triggers",
     "when": "triggers", "dst": "zones", "timezone": "zones", "timezones": "zones",
     "jitter": "triggers", "policy": "policies", "catch-up": "policies",
     "overlap": "policies", "retries": "policies", "retry": "policies", "timeout": "policies",
-    "needs": "policies", "groups": "policies", "limits": "policies", "job": "jobs",
+    "needs": "policies", "groups": "policies", "job": "jobs",
     "command": "jobs", "commands": "jobs", "environment": "jobs", "env": "jobs", "result": "jobs",
     "crash": "recovery", "clock": "recovery", "corrupt": "recovery", "power": "recovery",
     "retention": "backups", "copies": "backups", "users": "security", "user": "security",
