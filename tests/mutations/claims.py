@@ -39,7 +39,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I2", "I4", "22"),
         edits=(
             FileEdit(
-                file="store/sqlite/migrations/0004_leaner_runs.sql",
+                file="store/sqlite/schema.sql",
                 old=(
                     "    UNIQUE (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt),\n"
                 ),

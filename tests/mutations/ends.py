@@ -11,7 +11,7 @@ from .mutation import Hunt, Mutation
 _WHEN = "WHEN OLD.status NOT IN ('queued', 'running') AND"
 _NO_TRIGGER = (
     FileEdit(
-        file="store/sqlite/migrations/0004_leaner_runs.sql",
+        file="store/sqlite/schema.sql",
         old=f"{_WHEN} (",
         new=f"{_WHEN} FALSE AND (",
     ),

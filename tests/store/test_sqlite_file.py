@@ -339,12 +339,12 @@ def test_a_lock_that_another_program_holds_is_waited_for_and_then_named(path: Pa
 def test_a_migration_that_fails_half_way_leaves_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = migrate.read_script
+    whole = migrate.read_sql
 
-    def broken(step: int) -> str:
-        return whole(step) + "\nINSERT INTO nowhere VALUES (1);"
+    def broken(*name: str) -> str:
+        return whole(*name) + "\nINSERT INTO nowhere VALUES (1);"
 
-    monkeypatch.setattr(migrate, "read_script", broken)
+    monkeypatch.setattr(migrate, "read_sql", broken)
     with pytest.raises(DatabaseUnusable):
         open_store(path, now_ms=NOW_MS)
 
