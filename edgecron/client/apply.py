@@ -1,4 +1,4 @@
-"""Apply a document: change all its schedules at once, or none."""
+"""Apply a document: change all its schedules in one transaction, or none."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What a step writes.
+    """The writes of one step.
 
     `compiled` None leaves the definition as it is, `enabled` None leaves that field; `resumption`
     are the times of a schedule that is resumed.
@@ -101,7 +101,7 @@ class Apply:
     def carry_out(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
         """Carry out the steps of a plan, all or none, and return the schedules that they changed.
 
-        Raises Conflict if somebody changed one of them since, and what a single change raises.
+        Raises Conflict if one of them has changed since, and the errors of a single change.
         """
         self.finish()
         steps = [step for step in steps if step.action not in (Action.KEEP, Action.LEAVE)]

@@ -65,8 +65,8 @@ class Backfills(Runs):
     ) -> list[int]:
         """Queue a run for each decided plan time in [from, to] without a success; return their ids.
 
-        They run one after the other (default priority: below all runs that are on time). Plan times
-        that run otherwise meanwhile are left out. `on_progress` gets how many are done, and of how
+        They run one after the other (default priority: below all runs that are on time). It skips
+        plan times that get another run meanwhile. `on_progress` gets how many are done, and of how
         many. Raises what `plan_backfill` raises, and Conflict if the schedule's times are changed
         meanwhile; a second backfill takes the rest.
         """

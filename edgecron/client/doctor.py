@@ -48,7 +48,7 @@ _ORDER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """What all checks found, in their order. `error` says why the database can't be used."""
+    """The findings of all checks, in their order. `error` says why the database can't be used."""
 
     findings: tuple[Finding, ...]
     error: EdgecronError | None = None
@@ -223,7 +223,7 @@ def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Comman
 
 
 def _absent(client: Client, schedules: list[Schedule], *, command: Command) -> Finding:
-    """Report schedules of a program that no running version of it takes."""
+    """Report schedules of a program that no running version of the program takes."""
     first, is_one = schedules[0], len(schedules) == 1
     named = ", ".join(one.name for one in schedules[:_MOST_NAMED])
     more = f", and {len(schedules) - _MOST_NAMED} more" if len(schedules) > _MOST_NAMED else ""

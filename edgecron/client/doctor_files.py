@@ -1,4 +1,4 @@
-"""Check the files beside a database, its disk, and other processes that use a copy of it."""
+"""Check the files beside a database, its disk, and processes that use a copy of the database."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Free and total bytes and files of a file system; a total of 0 is no limit."""
+    """Free and total bytes and files of a file system; a total of 0 means no limit."""
 
     free_bytes: int
     total_bytes: int
@@ -142,7 +142,7 @@ def check_space(database: Path, state_dir: Path) -> list[Finding]:
 
 
 def judge_space(folder: Path, room: Room) -> Finding:
-    """Judge the free space of a file system; one without a size is no disk."""
+    """Judge the free space of a file system; one without a size is not a disk."""
     share = room.free_bytes / room.total_bytes if room.total_bytes else 1.0
     words = f"{room.free_bytes / _MIB:,.0f} MiB free"
     if room.free_bytes >= 10 * 1024 * _MIB:

@@ -4,9 +4,9 @@ Instants are RFC 3339 with Z, bytes are base64, a choice is its value, a value o
 an object of its fields. Schedules, runs and fires have the field names of `--json`: see
 `record_forms`. A compiled trigger names the zone of this machine in the place of `local`.
 
-Answers can come from another version: unknown fields are ignored, an unknown choice (such as a new
-status) is kept as its text, and a field that is missing has its default. In a request, an unknown
-field or choice is refused, since ignoring it could change a job.
+Answers can come from another version. So unknown fields are ignored, an unknown choice (such as a
+new status) stays a text, and a missing field has its default. In a request, an unknown field or
+choice is refused, since ignoring it could change a job.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ SCHEMAS: dict[str, Shape] = {}
 
 @cache
 def form_of(hint: Any) -> Form:
-    """Return the form of a type hint. Raises TypeError if values of it have none."""
+    """Return the form of a type hint. Raises TypeError if its values have no form."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     origin, args = get_origin(hint), get_args(hint)
@@ -185,7 +185,7 @@ def _decode_float(value: Any, where: str, is_strict: bool) -> float:
 def _text(
     kind: type, shape: Shape, expected: str, *, write: Encode, read: Callable[[str], Any]
 ) -> Form:
-    """A type that is a text in JSON; `read` raises ValueError for a text that is none of it."""
+    """A type that is a text in JSON; `read` raises ValueError for any other text."""
 
     def encode(value: Any) -> str:
         if not isinstance(value, kind):

@@ -1,6 +1,6 @@
 """Client: a database on this machine.
 
-What it can do lies in one class per subject, in `opening`, `schedules`, `schedule_changes`, `runs`,
+Its methods lie in one class per subject, in `opening`, `schedules`, `schedule_changes`, `runs`,
 `outlook` and `backfill`. Here are documents, statistics and upkeep of the whole database.
 """
 
@@ -75,7 +75,7 @@ class Client(Outlooks, Backfills):
     def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
         """Carry out steps, all of them or none, and return the schedules that they changed.
 
-        Raises Conflict if somebody changed one of them since, and what a single change raises.
+        Raises Conflict if one of them has changed since, and the errors of a single change.
         """
         from edgecron.client.apply import Apply
 

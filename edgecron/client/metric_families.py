@@ -80,12 +80,12 @@ def _engines(client: Client) -> Iterator[Metric]:
     states = client.engines()
     yield GaugeMetricFamily(
         "scheduler_engines_alive",
-        "Engines of this database that are alive, stalled ones included.",
+        "Running engines of this database, stalled ones included.",
         sum(state.is_alive for state in states),
     )
     yield GaugeMetricFamily(
         "scheduler_engines_stalled",
-        "Engines that are alive and make no progress.",
+        "Engines that run and make no progress.",
         sum(state.is_stalled for state in states),
     )
 
@@ -108,7 +108,7 @@ def _state_of(schedule: MeasuredSchedule) -> str:
 
 def _active(measures: Measures) -> Iterator[Metric]:
     running, queued, owed = measures.active
-    yield GaugeMetricFamily("scheduler_running", "Runs that go on.", running)
+    yield GaugeMetricFamily("scheduler_running", "Runs that are running.", running)
     yield GaugeMetricFamily("scheduler_queued", "Runs that wait for a place or a retry.", queued)
     yield GaugeMetricFamily("scheduler_owed", "Runs that are due and wait for a condition.", owed)
 
@@ -165,7 +165,7 @@ def _runs(schedules: Sequence[MeasuredSchedule]) -> Iterator[Metric]:
 def _skipped(schedules: Sequence[MeasuredSchedule]) -> Iterator[Metric]:
     for part in _slices(schedules):
         family = CounterMetricFamily(
-            "scheduler_skipped", "Due times that were left out.", labels=("schedule_id",)
+            "scheduler_skipped", "Due times that were skipped.", labels=("schedule_id",)
         )
         for schedule in part:
             family.add_metric((schedule.name,), schedule.skipped)

@@ -21,7 +21,7 @@ _EOF = b"# EOF\n"
 
 
 class _OneFamily(NamedTuple):
-    """The registry that the library expects: one family, or a slice of it."""
+    """The registry that the library expects: one family, or a slice of one."""
 
     family: Metric
 

@@ -139,7 +139,7 @@ class OpenDatabase:
         )
 
     def is_clock_trusted(self) -> bool:
-        """Return whether fires may be decided by this machine's clock, as an engine sees it."""
+        """Return whether an engine would trust this machine's clock to decide fires."""
         mark_ms = resolve_mark_ms(self.store.find_clock_marks().trusted_high_ms)
         # To ask the kernel, a process loads ctypes: 2 ms.
         is_near = is_plausible(self._clock.now_ms(), mark_ms=mark_ms)
@@ -230,7 +230,7 @@ class Engines(OpenDatabase):
         return any(state.is_working and state.info.takes(queue, offer) for state in self.engines())
 
     def is_supervised(self, execution: Execution) -> bool:
-        """Return whether the supervisor of a running run is alive."""
+        """Return whether the supervisor of a running run still runs."""
         from edgecron.supervisor.state_files import is_key, lock_is_held, lock_path
 
         key = execution.supervisor_id

@@ -1,4 +1,4 @@
-"""What every front end uses: a database on this machine, or elsewhere over HTTP.
+"""The interface of all front ends: a database on this machine, or elsewhere over HTTP.
 
 `edgecron.client.Client` implements it on a file, `edgecron.client.remote.RemoteClient` over the
 HTTP API. Methods that are not here need the machine of the database.
@@ -104,7 +104,7 @@ class Reader(Protocol):
         """Stop following."""
 
     def definitions(self) -> list[Definition]:
-        """Return what documents say of all schedules, by name: cheaper than `schedules`.
+        """Return all schedules as documents define them, by name: cheaper than `schedules`.
 
         Raises Unreadable if one of them can't be read.
         """
@@ -137,7 +137,7 @@ class Reader(Protocol):
         """Return whether the clock of the database's machine can be trusted."""
 
     def is_clock_trusted(self) -> bool:
-        """Return whether fires may be decided by the clock of the database's machine."""
+        """Return whether engines would trust the clock of the database's machine for fires."""
 
     def local_zone(self) -> str | None:
         """Return the zone that `local` means there; None if it has no name."""
@@ -366,14 +366,14 @@ class Client(Reader, Protocol):
     ) -> Schedule:
         """Change a schedule. New triggers compute from now; other edits keep the next time.
 
-        `change` is called again if somebody else changed the schedule meanwhile. Raises NotFound,
+        `change` is called again if the schedule has changed meanwhile. Raises NotFound,
         InvalidInput, and Conflict.
         """
 
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
     ) -> Schedule | None:
-        """Change a schedule as it was read; None if somebody else has changed it since."""
+        """Change a schedule if it still is as it was read; None if it has changed."""
 
     def remove(self, name: str) -> Schedule:
         """Remove a schedule and return it: queued runs are cancelled, running ones finish.
@@ -382,7 +382,7 @@ class Client(Reader, Protocol):
         """
 
     def undo_removal(self, name: str | None = None) -> list[Schedule]:
-        """Restore what was removed last: of this name, or at all. All of it or nothing.
+        """Undo the last removal: of this name, or of any. Restores all of its schedules or none.
 
         Raises NotFound; Conflict if its definition was pruned; AlreadyExists if its name is taken.
         """
@@ -394,7 +394,9 @@ class Client(Reader, Protocol):
         """Pause a schedule until a time; None pauses it without end. Raises NotFound."""
 
     def resume(self, name: str) -> Schedule:
-        """Resume a schedule. What passed meanwhile becomes one skipped run. Raises NotFound."""
+        """Resume a schedule. The times that passed meanwhile become one skipped run. Raises
+        NotFound.
+        """
 
     def reschedule(self, name: str, run_at: datetime) -> Schedule:
         """Move the next run of a schedule to a time, once. Raises NotFound, and InvalidInput."""
@@ -476,7 +478,7 @@ class Client(Reader, Protocol):
         """Return other databases that engines have open under the same path."""
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
-        """Return whether a running engine takes runs of a queue, and this offer of it."""
+        """Return whether a running engine takes runs of a queue, and of this offer of the queue."""
 
     def late_places(self) -> LatePlaces:
         """Return which late runs hold the places of working engines for late runs."""

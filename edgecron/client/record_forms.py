@@ -1,4 +1,4 @@
-"""The JSON of schedules, runs, fires and output: the fields of `--json`, and what is kept besides.
+"""The JSON of schedules, runs, fires and output: the fields of `--json`, and also recorded values.
 
 The texts of a payload and of a result are JSON values here. `payload_text` and `result_text` are
 given only if the text is not the plain form of that value.
@@ -194,7 +194,7 @@ def _form(
 
 
 def specification_form() -> Form:
-    """A ScheduleSpec. Encoding leaves out defaults, so that older versions read it."""
+    """A ScheduleSpec. Encoding omits defaults, so that older versions read the specification."""
 
     def encode(spec: ScheduleSpec) -> dict[str, Any]:
         found = specification_fields(spec)
@@ -282,7 +282,7 @@ def schedule_form() -> Form:
     return _form(
         Schedule,
         "ScheduleRecord",
-        "A schedule with all that is known of it: the fields of show --json, and what the engine"
+        "A schedule with its state: the fields of show --json, and what the engine"
         " keeps about its past and its next time.",
         shapes=schedule_shapes(),
         required=(*_REQUIRED_OF_SPEC, *_REQUIRED_OF_SCHEDULE),

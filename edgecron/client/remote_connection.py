@@ -84,7 +84,7 @@ class Patience:
 
 
 class Connector(NamedTuple):
-    """What a connection to a server needs. `patience` None reports a lost server immediately."""
+    """Settings of a connection to a server. `patience` None reports a lost server immediately."""
 
     server: Server
     token: str | None = None
@@ -131,7 +131,7 @@ class ServerConnection:
     def ask_keyed(self, name: str, /, **arguments: Any) -> Any:
         """Ask for something that is done once per key: repeat the request if its answer was lost.
 
-        Raises ServerLost if it may have been done and no answer confirms it.
+        Raises ServerLost if the server might have done it and no answer confirms it.
         """
         self._is_broken_off.clear()
         lost: ServerLost | None = None

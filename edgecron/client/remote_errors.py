@@ -28,8 +28,8 @@ _BEHIND = (502, 503, 504)  # a proxy answers, but not the server behind it
 def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool) -> bytes:
     """Return the body of an answer if it comes from an edgecron, even if it is an error of ours.
 
-    `is_write`: the request changes something. Raises AccessRefused if a token is needed,
-    ServerLost if the server may be back soon, and ServerUnavailable if this is no edgecron that we
+    `is_write`: the request changes something. Raises AccessRefused if a token is needed, ServerLost
+    if the server might be back soon, and ServerUnavailable if the server is not an edgecron that we
     can talk to.
     """
     if 200 <= status < 300:

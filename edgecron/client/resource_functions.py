@@ -117,7 +117,7 @@ def tallies(
     after: str | None = None,
     limit: int | None = None,
 ) -> Tallied:
-    """What the runs since a time amount to, per schedule and in total."""
+    """Sum up the runs since a time, per schedule and in total."""
     return client.tallies(schedule, since=since, after=after, limit=limit)
 
 
@@ -188,7 +188,7 @@ def next_attempt(client: Client, *, execution_id: int) -> Execution | None:
 
 
 def spec_of(client: Client, *, execution_id: int) -> ScheduleSpec | None:
-    """What its schedule said when it was decided; null if that was pruned."""
+    """The schedule's definition when the run was decided; null if that was pruned."""
     return client.spec_of(client.execution(execution_id))
 
 
@@ -205,7 +205,7 @@ class Piece(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What a run printed from a position on.
+    """The output of a run from a position on.
 
     `run` is as it was before the output was read; `has_more`: it has printed more by now.
     """
@@ -216,7 +216,7 @@ class Printed(NamedTuple):
 
 
 def printed(client: Client, *, execution_id: int, position: int = 0) -> Printed:
-    """What it has printed from a position on, stored or live."""
+    """The output of a run from a position on, stored or live."""
     check_range("position", position, 0, 2**62)
     run = client.execution(execution_id)
     pieces: list[Piece] = []

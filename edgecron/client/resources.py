@@ -270,7 +270,7 @@ def write_request(
 ) -> Request:
     """Return the request that asks for a resource.
 
-    An argument that is None is left out if the parameter has a default: an older server may not
+    An argument that is None is not sent if the parameter has a default: an older server might not
     know it. Raises InvalidInput if the request is larger than any server takes.
     """
     asked = resource_types(name)

@@ -61,7 +61,7 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a restore did.
+    """The effects of a restore.
 
     `aside` is the path of the former database, None if there was none. `interrupted` runs were
     running when the backup was made, `cancelled` ones queued. `due` schedules missed a time since;
@@ -208,7 +208,7 @@ def prepare_restore(
     """Copy a backup beside the database, and check it; nothing is replaced yet.
 
     Raises NotFound, InvalidInput or DatabaseUnusable for the backup, Conflict if an engine or a
-    supervisor of the database is alive, EdgecronError if the database is another user's.
+    supervisor of the database is running, EdgecronError if the database is another user's.
     """
     source = Path(os.path.abspath(source.expanduser()))
     _refuse_source(database, source)
@@ -241,7 +241,7 @@ def prepare_restore(
 
 
 def refuse_alive(database: Path) -> None:
-    """Raise Conflict if an engine or a supervisor of a database is alive."""
+    """Raise Conflict if an engine or a supervisor of a database is running."""
     folder = state_dir(database)
     for kind, hint in (
         ("engine", "stop it first, and start it again afterwards"),

@@ -93,7 +93,7 @@ class ScheduleChanges(Engines, Schedules):
         """Change a schedule. New triggers compute from now; other edits keep the next time.
 
         Raises Conflict for a new name if other schedules name the old one. `change` is called again
-        if somebody else changed the schedule meanwhile.
+        if the schedule has changed meanwhile.
         """
         for _ in range(TRIES):
             schedule = self.store.get_schedule(name)
@@ -105,7 +105,7 @@ class ScheduleChanges(Engines, Schedules):
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
     ) -> Schedule | None:
-        """Change a schedule as it was read; None if somebody else has changed it since."""
+        """Change a schedule if it still is as it was read; None if it has changed."""
         if not self._edit_once(schedule, spec, origin):
             return None
         self.ring()
@@ -152,7 +152,7 @@ class ScheduleChanges(Engines, Schedules):
         )
 
     def undo_removal(self, name: str | None = None) -> list[Schedule]:
-        """Restore what was removed last: of this name, or at all. All of it or nothing.
+        """Undo the last removal: of this name, or of any. Restores all of its schedules or none.
 
         They compute from now; times that passed meanwhile become skipped runs. Raises NotFound,
         Conflict if a definition was forgotten, and AlreadyExists if a name is taken by now.
@@ -319,8 +319,8 @@ class ScheduleChanges(Engines, Schedules):
     ) -> tuple[CompiledSpec, Retiming | None]:
         """Compile a changed specification, with its new times; None if they do not move.
 
-        If `is_declared`, intervals stay anchored where they began: two versions of a program that
-        change the schedule in turn at each start must not postpone it for ever.
+        If `is_declared`, intervals keep their anchor: two versions of a program that change the
+        schedule in turn at each start must not postpone it for ever.
         """
         is_mended = schedule.trigger_error is not None
         if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):

@@ -53,7 +53,7 @@ class Schedules(OpenDatabase):
         )
 
     def definitions(self) -> list[Definition]:
-        """Return what documents say of all schedules, by name: cheaper than `schedules`."""
+        """Return all schedules as documents define them, by name: cheaper than `schedules`."""
         return self.store.find_definitions()
 
     def schedule_page(

@@ -1,6 +1,6 @@
 """Say in sentences what comes next, why a time has no run, and how a run ended.
 
-These sentences ask the database for more. Sentences about values alone are in `views`.
+These sentences ask the database for more. Sentences that need no database are in `views`.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def prints_elsewhere(execution: Execution) -> bool:
 
 
 def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
-    """Say the state of a run, beside its output or instead of it."""
+    """Say the state of a run, beside its output or instead of the output."""
     if execution.status is Status.RUNNING:
         return "is still running"
     if execution.status is Status.QUEUED:

@@ -37,7 +37,7 @@ _LOOKS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenOver:
-    """What became of the runs of an ended engine, and the process ids of the other engines.
+    """The outcome for the runs of an ended engine, and the process ids of the other engines.
 
     A run continues, is queued again because it never started, or has its end recorded.
     """
@@ -51,9 +51,9 @@ class TakenOver:
 def get_stalled(client: Client, pid: int) -> EngineState:
     """Return the stalled engine with a process id.
 
-    Raises NotFound if no engine of this database has it, Conflict if the engine is not stalled,
-    NotSupported if this system can't end it, EdgecronError if this user can't, or the database is
-    another user's.
+    Raises NotFound if no engine of this database has this id, Conflict if the engine is not
+    stalled, and NotSupported if this system can't end it. Raises EdgecronError if this user can't
+    end it, or if the database is another user's.
     """
     _refuse_unable(pid)
     refuse_foreign(client.path)

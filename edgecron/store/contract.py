@@ -14,7 +14,7 @@ STALE_MS = 3 * BEAT_MS  # after this, a run without heartbeat is shown as stale
 
 
 class Claimant(NamedTuple):
-    """Who claims: an engine, its supervisor, its queues and its limits.
+    """The claiming side: an engine, its supervisor, its queues and its limits.
 
     `max_starts` limits the starts of one transaction; None is no limit. With `only`, the engine
     takes only this queued run. With `offers`, it takes only these jobs of a program's queue.

@@ -128,7 +128,7 @@ class Store(Protocol):
         """Whether a queue has a next fire or a queued run. Cheap, however many there are."""
 
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
-        """The schedules of these (id, revision) pairs; a removed revision is left out."""
+        """The schedules of these (id, revision) pairs; it skips removed revisions."""
 
     def next_due_ms(
         self,
@@ -235,7 +235,7 @@ class Store(Protocol):
     # Upkeep after a change of clock or zones.
 
     def find_clock_marks(self) -> ClockMarks:
-        """What the database has recorded about the clock and zones."""
+        """Return the recorded state of the clock and zones."""
 
     def note_trusted(self, mark_ms: int, *, was_ms: int | None) -> bool:
         """Move the trusted mark; False if another engine has moved it."""
@@ -253,7 +253,7 @@ class Store(Protocol):
         """
 
     def find_zoned(self, *, ids: range) -> list[ZonedTimes]:
-        """What shows whether next times still hold, of the schedules with a cron trigger."""
+        """Return values that show if next times still hold, per schedule with a cron trigger."""
 
     def find_times(self, schedule_ids: Sequence[int]) -> list[KeptTimes]:
         """The times of these schedules, if they have times to come."""
@@ -268,7 +268,7 @@ class Store(Protocol):
         """Record that the clock was set: when, by the new time, and by how much."""
 
     def find_timeless(self, *, limit: int) -> list[KeptTimes]:
-        """Enabled schedules without a next time that are not known to be done."""
+        """Return enabled schedules that have no next time and are not recorded as done."""
 
     def settle_timeless(
         self,

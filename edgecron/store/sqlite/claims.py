@@ -1,8 +1,8 @@
 """Claim due schedules: write their rows, decide each plan time once, and number the claims.
 
 A claim's fence is larger than every earlier one of its schedule. It is at least the time of the
-claim in milliseconds, so it also grows if the number before it is lost: in a restored backup, or if
-the schedule is removed and created again.
+claim in milliseconds, so it also grows if the last number is lost. That happens if a backup is
+restored, or if the schedule is removed and created again.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ class Database(Statements):
     def checkpoint(self) -> bool:
         """Move the log into the database as far as readers allow, without waiting.
 
-        Returns whether all of it was moved.
+        Returns whether the whole log was moved.
         """
         self._check_process()
         self._logs.check()

@@ -41,7 +41,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a database file holds."""
+    """The contents of a database file."""
 
     version: int
     schedules: int
@@ -51,7 +51,8 @@ class Contents:
 
 
 def copy_database(path: Path, target: Path, *, on_progress: Progress) -> Contents:
-    """Copy a database that may be in use into an empty file, as one plain file; its contents.
+    """Copy a database into an empty file, as one plain file, and return its contents. It can be in
+    use.
 
     The copy is not synced to the disk. `on_progress` gets the pages copied and the pages in all.
     Raises NotFound or DatabaseUnusable for the database, EdgecronError for the copy.
@@ -123,7 +124,7 @@ def make_plain(path: Path) -> None:
 
 
 def read_contents(path: Path) -> Contents:
-    """The contents of a database that may be in use. Raises DatabaseUnusable."""
+    """Read the contents of a database, even if it is in use. Raises DatabaseUnusable."""
     database = Database(path, must_exist=True, busy_wait_s=_MOST_WAIT_S)
     try:
         return _contents(database.rows)

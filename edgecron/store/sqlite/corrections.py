@@ -122,7 +122,7 @@ def find_intervals(
 
 
 def find_zoned(database: Database, *, ids: range = ALL_IDS) -> list[ZonedTimes]:
-    """What shows whether next times still hold, of the schedules with a cron trigger.
+    """Return values that show if next times still hold, per schedule with a cron trigger.
 
     This reads no more than it must: a database can have a million of them.
     """
@@ -153,7 +153,7 @@ def find_times(database: Database, schedule_ids: Sequence[int]) -> list[KeptTime
 
 
 def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
-    """Enabled schedules without a next time that are not known to be done.
+    """Return enabled schedules that have no next time and are not recorded as done.
 
     Not those whose next time counts from the end of an active run.
     """

@@ -119,8 +119,8 @@ def orphan_words(orphans: Orphans) -> str:
 def repair_orphans(database: Database) -> Iterator[Orphans]:
     """Remove rows of missing schedules and runs, and create missing groups.
 
-    Yields what each transaction repaired. Output is removed in slices, between which fires start:
-    there can be gigabytes of it. Runs of a missing schedule stay: they are history.
+    Yields what each transaction repaired. Output can have gigabytes, so it is removed in slices;
+    fires can start between two slices. Runs of a missing schedule stay: they are history.
     """
     orphans = [one for one in find_orphans(database.rows) if is_repairable(one)]
     small = [one for one in orphans if one.table != "outputs"]

@@ -1,4 +1,4 @@
-"""Read what is due and what comes next, without a lock."""
+"""Read due schedules and runs, and the next times, without a lock."""
 
 from __future__ import annotations
 

@@ -192,8 +192,9 @@ _End = tuple[Outcome, _PackedOutput | None]
 def finish(database: Database, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
     """End running rows in one transaction; None for a row whose lease was lost.
 
-    The same transaction writes what follows an end: its retry or, if its fire has ended, the fires
-    of followers and the schedule's own next time after the end.
+    The same transaction writes what follows an end. If the run gets a retry, that is the retry.
+    Otherwise its fire has ended: then these are the fires of followers, and the schedule's own next
+    time after the end.
     """
     ends = _pack(outcomes)
     with database.transaction():

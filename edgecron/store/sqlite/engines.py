@@ -1,6 +1,6 @@
 """Record engines, what they offer and what they run.
 
-These rows do not say whether an engine is alive: its kernel lock does.
+These rows do not show whether an engine is running: its kernel lock does.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _FAST_MS = 1_000  # an interval shorter than this is shorter than the run of mos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospects:
-    """What would happen to a fire of a schedule now, and its active runs.
+    """Return how a fire of a schedule would be decided now, and its active runs.
 
     `active` has the first of `active_count` runs, in the order in which they continue. `unmet` is
     the text of a condition that a fire would wait for, or None.
@@ -119,8 +119,8 @@ def find_outrun(
     """Find the schedules with at least so many skipped times although engines were running.
 
     Returns (id, name, queue, skipped, from), the most skipped first. The times were skipped because
-    an engine was too slow. They also count if they were skipped for overlap and the runs are
-    shorter than the interval, so that they waited for a place, or if no run can be so short.
+    an engine was too slow. Times skipped for overlap also count, in two cases: the runs are shorter
+    than the interval, so that they waited for a place; or no run can be so short.
     """
     return database.rows(
         f"""SELECT s.id, s.name, s.queue, sum(r.missed_count) AS skipped, min(r.missed_from_at)

@@ -1,7 +1,7 @@
 """Write what follows the end of an attempt, in the same transaction.
 
-That is its retry; or, if its fire has ended too, the fires of the schedules that come after it, and
-its own schedule's next time after the end.
+If the run gets a retry, that is the retry. If its fire has ended too, these are the fires of the
+schedules that come after it, and its own schedule's next time after the end.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 SQLite keeps in memory which locks a process has on a file. A forked child believes that these locks
 are its own, although the kernel gave them to the parent. If it opened the file again, it would
-share that memory: it would read and write without locks, or wait forever for a transaction of its
-parent (both measured).
+share that memory. It would then read and write without locks, or wait forever for a transaction of
+its parent (both measured).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_WAIT_S = 5.0  # that a fork waits for each connection in use
 
 
 class Forked(Protocol):
-    """A connection that may be open when the process forks."""
+    """A connection that can be open when the process forks."""
 
     in_use: RLock  # held by the thread that is in SQLite or in a transaction
     identity: Identity | None  # of its file

@@ -93,7 +93,7 @@ class RunCounts:
     def look_at(self, keys: Iterable[ScopeKey]) -> None:
         """Count the active runs of these scopes, unless they are counted, in one query.
 
-        Other scopes are left out: a schedule can have thousands.
+        It does not read other scopes: a schedule can have thousands.
         """
         unseen = {key for key in keys if key not in self._active and key[0] not in self._counted}
         if unseen:

@@ -1,7 +1,7 @@
 """Notice that an open database, or its log (`-wal`, `-shm`), was deleted, replaced or emptied.
 
-SQLite does not notice. A process that has the files open keeps using them without their names; the
-next process to open the database creates new ones and does not see what the old log holds. The
+SQLite does not notice. A process that has the files open keeps using them without their names. The
+next process to open the database creates new ones and does not see the contents of the old log. The
 database then has two histories, and each checkpoint of one damages the other.
 """
 
@@ -98,7 +98,8 @@ def may_be_lost(path: Path) -> bool:
 
     False if log, index and all locks of engines are missing: the last process to close a database
     deletes log and index, and only engines have it open for long. `refuse_lost_log` asks the
-    kernel, which takes 5 to 25 ms, during which no process of the machine gets a lock (measured).
+    kernel, which takes 5 to 25 ms. During this time no process of the machine gets a lock
+    (measured).
     """
     found = _identify_both(path)
     if found == (None, None):
@@ -113,8 +114,8 @@ def may_be_lost(path: Path) -> bool:
 def refuse_lost_log(path: Path, *, wait_s: float) -> None:
     """Raise LogLost if a process has the database open although its log was deleted.
 
-    Only on Linux, where the kernel lists the locks of others. Waits up to `wait_s` for a process
-    that is opening or closing the database.
+    Works only on Linux, because its kernel lists the locks of other processes. Waits up to `wait_s`
+    for a process that is opening or closing the database.
     """
     naps = round(min(wait_s, _MOST_WAIT_S) / _NAP_S)
     for nap in range(naps + 1):

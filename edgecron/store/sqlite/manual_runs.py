@@ -225,9 +225,9 @@ def queue_backfill(
 ) -> list[int] | None:
     """Queue a run for each (plan time, trigger text, scope); the ids of those that were queued.
 
-    Times with a success or an active row are left out, and so are times that are not decided or
-    whose rows retention has removed. None if the schedule was changed or removed since it was read:
-    then nothing is queued.
+    It skips times with a success or an active row, times that are not decided, and times whose rows
+    retention has removed. None if the schedule was changed or removed since it was read: then
+    nothing is queued.
     """
     with database.transaction():
         found = database.rows(

@@ -60,8 +60,8 @@ def take_over_catch_up(
     """Skip the waiting catch-up of a schedule and scope for its live fire at `plan_ms`, inside the
     caller's transaction.
 
-    None if none waits for a place, if something else of it is active besides a backfill that
-    waits, or if the live fire has a row already and does not run.
+    None if no run waits for a place, or if the live fire has a row already and does not run. Also
+    None if another run of the schedule is active, apart from a waiting backfill.
     """
     names = {"schedule": key[0], "kind": key[1], "scope": key[2]}
     active = database.rows(
@@ -125,8 +125,8 @@ def note_covered(database: Database, execution_id: int, taken: TakenOver) -> Non
 def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided]) -> None:
     """Give a run the due time of the queued runs that it has replaced.
 
-    With its own due time, a newer run would replace it before it gets a place: on an engine that is
-    always full, none of them would ever run.
+    With its own due time, a newer run would replace it before it gets a place. On an engine that is
+    always full, no run would ever start.
     """
     dues = [one.due_ms for one in withdrawn if one.due_ms is not None and one.cause != Cause.RETRY]
     if dues:

@@ -1,8 +1,8 @@
 """Read due queued rows in the order in which they get places.
 
 Order: by priority; then schedules without a running run first, so that a thousand scopes of one
-schedule delay no other; then by due time, then by id. Each page starts where the one before it
-ended. Later pages leave out rows that can't start however many places are free.
+schedule delay no other; then by due time, then by id. Each page starts after the end of the one
+before it. Later pages skip rows that can't start however many places are free.
 
 Late runs (catch-ups and backfills) get few places, in an order of their own. To sort a long backlog
 takes long inside a transaction, so its order is used for a second.
@@ -63,7 +63,7 @@ def find_next_late(
     Order: by priority, then the shortest backlog first (the waiting late runs of a schedule times
     its mean duration; an unknown duration comes last). Of one schedule the newest goes first, but
     runs in sequence (`catch_up=all`, a backfill) start with the oldest. Keys that are `full` or
-    `stuck` are left out. The order of a long backlog is up to a second old.
+    `stuck` are skipped. The order of a long backlog is up to a second old.
     """
     kept: _LateOrder | None = database.notes.get("late order")
     if kept is not None and kept.queues == queues and 0 <= now_ms - kept.at_ms < _KEPT_MS:
@@ -186,7 +186,7 @@ _Placed = tuple[tuple[int, bool, int, int], QueuedRow]  # with its place in the 
 
 @dataclass(slots=True)
 class Blocked:
-    """What can't start any more in this transaction."""
+    """Keys, groups and causes whose runs can't start any more in this transaction."""
 
     keys: set[ScopeKey] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
@@ -344,8 +344,7 @@ def _find_others(
 def _find_full(database: Database) -> list[ScopeKey]:
     """Return the schedules and scopes that have no free place.
 
-    Those that replace running runs once their condition is met are left out: their rows must be
-    read.
+    It skips those that replace running runs once their condition is met: their rows must be read.
     """
     # Counted here: to group them, SQLite would walk the whole history in the order of its keys.
     running = Counter(

@@ -49,7 +49,7 @@ def find_forgettable(database: Database, *, before_ms: int) -> Iterator[list[For
 def delete_schedules(database: Database, ids: Sequence[int]) -> list[int]:
     """Delete those of these schedules that still can be, in a transaction; their ids.
 
-    What was measured of a schedule stays.
+    The statistics of a schedule stay.
     """
     gone = database.rows(
         f"""SELECT s.id FROM json_each(:ids) AS w CROSS JOIN schedules AS s

@@ -1,4 +1,4 @@
-"""Store the definitions of schedules by revision, where they came from, and a decided apply.
+"""Store the definitions of schedules by revision, with their origin, and a decided apply.
 
 An engine runs a fire by the definition of its revision. Only a change of the definition stores a
 snapshot. A pause, a resume and a reschedule only raise the revision: the newest earlier snapshot
@@ -38,7 +38,7 @@ _ORIGINS = f"""SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisio
 
 
 def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
-    """The schedules of these (id, revision) pairs; a revision without a snapshot is left out."""
+    """The schedules of these (id, revision) pairs; it skips revisions without a snapshot."""
     return [
         StoredSchedule(
             id=schedule_id,

@@ -115,7 +115,7 @@ def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSp
 
 
 def definition_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Definition:
-    """What a document says of a schedule. Raises Unreadable."""
+    """Return a schedule as its document defines it. Raises Unreadable."""
     return Definition(
         spec_of(columns, scopes), bool(columns["enabled"]), columns["group_max_running"]
     )

@@ -131,7 +131,7 @@ def find_standings(
 def page_where(
     choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
 ) -> tuple[str, dict[str, Any]]:
-    """The WHERE of a statement that reads a page of schedules by name, and its parameters."""
+    """Return a WHERE clause that selects a page of schedules by name, and its parameters."""
     wheres = ["deleted_at IS NULL", "name > :after"]
     params: dict[str, Any] = {"after": after or "", "limit": -1 if limit is None else limit}
     if choice is not None:
@@ -232,7 +232,7 @@ _SORTED_BY = {
 
 
 def find_lines(database: Database, ids: Sequence[int]) -> list[ScheduleLine]:
-    """The lines of these schedules, in this order. Schedules that are gone are left out."""
+    """Return the lines of these schedules, in this order. It skips removed schedules."""
     rest = """FROM schedules
         WHERE id IN (SELECT value FROM json_each(:ids)) AND deleted_at IS NULL"""
     lines = {line.id: line for line in _lines(database, rest, {"ids": json.dumps(list(ids))})}

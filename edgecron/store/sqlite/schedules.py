@@ -146,7 +146,7 @@ def find_schedules(
 
 
 def find_definitions(database: Database) -> list[Definition]:
-    """What documents say of all schedules, by name: in half the time of `find_schedules`."""
+    """Return schedules as documents define them, by name: in half the time of `find_schedules`."""
     # A scan of the table takes less time than reading it name by name.
     where = " NOT INDEXED WHERE deleted_at IS NULL"
     found = _find(database, where, {}, read=_read_definitions)
@@ -158,8 +158,8 @@ def find_each_schedule(
 ) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
     """Every readable schedule, by name, and (id, error) of every unreadable one.
 
-    If there are more than `most`: at most so many of those that are broken, have vanished, miss
-    their next time, follow one that is gone, or belong to a program.
+    If there are more than `most`: at most that number of each kind. The kinds are: broken,
+    vanished, without their next time, following a removed schedule, belonging to a program.
     """
     where = "WHERE deleted_at IS NULL"
     if most is not None and _count(database) > most:

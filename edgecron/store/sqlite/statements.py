@@ -249,8 +249,8 @@ class Statements:
 def _drained(found: apsw.Cursor) -> list[tuple[Any, ...]]:
     """All rows of a statement.
 
-    If a row can't be read, as a text that is not UTF-8, close the statement: it would keep its read
-    lock as long as the error is referenced.
+    If a row can't be read (such as a text that is not UTF-8), close the statement. Otherwise it
+    would keep its read lock as long as the error is referenced.
     """
     try:
         return found.fetchall()

@@ -1,4 +1,4 @@
-"""Work on the whole database file: rebuild tables, compact it, copy it, hold it alone."""
+"""Work on the whole database file: rebuild tables, compact it, copy it, lock others out."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ _MIB = 1024 * 1024
 def keep_copy(database: Database, *, suffix: str) -> Path:
     """Copy the database to a file with its name and `suffix`, of mode 0600; the path of the copy.
 
-    The caller holds the write lock, so that nobody commits or makes the same copy. A file that has
-    this name is never replaced: if it is not the same, the copy gets a number. Raises
+    The caller holds the write lock, so that no other process commits or makes the same copy. A file
+    that has this name is never replaced: if it is not the same, the copy gets a number. Raises
     DatabaseUnusable, and leaves nothing behind, if the copy can't be made.
     """
     path = database.path.parent.resolve() / database.path.name
