@@ -1,1 +1,1 @@
-"""What every other room builds on. Nothing here knows schedules or runs."""
+"""The base of every other room. Nothing here knows schedules or runs."""

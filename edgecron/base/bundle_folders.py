@@ -104,7 +104,7 @@ def size_of(path: str) -> int:
 def _shared_folders(bundle: Bundle) -> list[str]:
     """List the folders of versions, each once, this process's first.
 
-    The launcher leaves out folders that another user could have made, because they get removed.
+    The launcher skips folders that another user could have made, because they get removed.
     """
     start = bundle.start(":found")
     try:
@@ -170,7 +170,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _remove(path: str) -> None:
-    """Rename, then remove, so that no start finds half of it."""
+    """Rename, then remove, so that no start finds half a folder."""
     shared, name = os.path.split(path)
     gone = os.path.join(shared, f".old-{name}")
     os.rename(path, gone)

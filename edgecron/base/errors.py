@@ -1,7 +1,7 @@
 """Errors as types: callers catch these, never text.
 
-`code` names the error in JSON, `hint` says what to do next, and `exit_code` is what the command
-line returns: 1 failed, 2 bad usage or input, 3 no such thing, 4 already there, 5 database unusable.
+`code` names the error in JSON, `hint` says what to do next, and `exit_code` is the command line's
+exit code. 1 failed, 2 bad usage or input, 3 no such thing, 4 already there, 5 database unusable.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ SENSELESS = (
 
 
 def os_words(error: Exception, *, is_named: bool = False) -> str:
-    """Write the system's message without its number; `is_named`: leave out the file."""
+    """Write the system's message without its number; `is_named`: also without the file."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     words = error.strerror[:1].lower() + error.strerror[1:]

@@ -2,9 +2,9 @@
 
 `find_weakness` names what lets another user change a file that root reads. The file must belong to
 root, be a regular file with one link, and not be writable by group or others, as cronie requires
-(src/database.c). So must each folder above it, as OpenSSH's safe_path requires. A folder further
-up may be sticky and shared, such as /tmp: nobody can rename or remove another user's file there.
-The file's own folder may not, because anybody could put a file beside it, such as a log that
+(src/database.c). So must each folder above it, as OpenSSH's safe_path requires. A folder further up
+can be sticky and shared, such as /tmp: a user can't rename or remove another user's file there. The
+file's own folder must not be shared, because anybody could put a file beside it, such as a log that
 SQLite takes for the database's.
 
 `write_whole` and `write_new` never leave half a file. Root writes only into folders that no other
@@ -30,7 +30,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Weakness(NamedTuple):
-    """What lets another user change a file.
+    """The reason why another user can change a file.
 
     `path` is the file or folder at fault, `why` the reason, `mend` a command that mends it.
     """
@@ -124,7 +124,7 @@ def _quoted(path: Path) -> str:
 
 
 def has_other_users(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
-    """Whether other users exist: a root of its own user namespace can be alone in it.
+    """Whether other users exist: a root of its own user namespace can be the only user in it.
 
     There, all files of other users seem to belong to `nobody`, also the root folder.
     """

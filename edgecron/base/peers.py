@@ -2,8 +2,8 @@
 
 Linux shows each TCP socket of a network namespace with its two ends and the user who made it. The
 peer's socket is the one whose ends are ours, swapped. edgecron asks the kernel for that one socket
-by netlink, as `ss` does: about 0.01 ms, however many sockets exist. If the kernel can't answer, it
-searches /proc/self/net/tcp and tcp6, which takes milliseconds even with few sockets.
+by netlink, as `ss` does: about 0.01 ms, however many sockets exist. If the kernel can't answer,
+edgecron searches /proc/self/net/tcp and tcp6. This takes milliseconds even with few sockets.
 
 The answer is None rather than a wrong user if
 
@@ -141,7 +141,7 @@ class Row(NamedTuple):
 
 
 def end_of(name: Any) -> End:
-    """Return an end by the name of its socket. Raises ValueError if this is no IP address."""
+    """Return an end by the name of its socket. Raises ValueError if this is not an IP address."""
     if not isinstance(name, tuple):
         raise ValueError(f"{name!r} is no address of IP")
     return End(plain(ip_address(name[0])), name[1])

@@ -1,8 +1,9 @@
 """Make text from anybody harmless for a terminal. This is the only place that does so.
 
-Names, commands, crontabs, file names, errors that quote them, and what jobs print: a terminal
-obeys some of their letters (escape sequences, which can also write the clipboard), reorders by
-others (right-to-left marks), and does not show some at all. Such letters are shown as `\\x1b`.
+Such text is in names, commands, crontabs, file names, errors that quote them, and the output of
+jobs. A terminal obeys some of its letters (escape sequences, which can also write the clipboard),
+reorders by others (right-to-left marks), and does not show some at all. Such letters are shown as
+`\\x1b`.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _state_of(schedule: MeasuredSchedule) -> str:
 
 def _active(measures: Measures) -> Iterator[Metric]:
     running, queued, owed = measures.active
-    yield GaugeMetricFamily("scheduler_running", "Runs that are running.", running)
+    yield GaugeMetricFamily("scheduler_running", "Runs in progress.", running)
     yield GaugeMetricFamily("scheduler_queued", "Runs that wait for a place or a retry.", queued)
     yield GaugeMetricFamily("scheduler_owed", "Runs that are due and wait for a condition.", owed)
 

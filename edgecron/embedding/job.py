@@ -31,7 +31,7 @@ T = TypeVar("T")  # the result of a run: for a coroutine, what it returns when a
 
 
 class Declaring(Protocol):
-    """What a schedule needs of its program."""
+    """The parts of a program that its schedules need."""
 
     pool: ClientPool
     waits: Waits
@@ -198,7 +198,7 @@ class Entry(Scheduled[T]):
 
 
 class Job(Scheduled[T], Generic[P, Q, R, T]):
-    """A function with a schedule. A call of it is a plain call of the function.
+    """A function with a schedule. Calling the job is a plain call of the function.
 
     `Q` are its parameters without a context, `T` is the result of its runs.
     """

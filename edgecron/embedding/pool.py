@@ -4,8 +4,8 @@ A server that forks workers (gunicorn, uwsgi, multiprocessing) can use a Schedul
 The child gets the Scheduler as if it were new: not started, with nothing open.
 
 A fork waits until engines sleep. If a thread of the parent loads a module or holds a lock of
-Python's, that thread does not exist in the child and never releases the lock there: the child
-would wait forever.
+Python's, that thread does not exist in the child. It never releases the lock there: the child would
+wait forever.
 """
 
 from __future__ import annotations

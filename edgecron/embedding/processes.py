@@ -1,6 +1,6 @@
 """Run functions of a program in processes of their own: the engine's side.
 
-The engine's supervisor starts and watches such a process like any command: it kills the process at
+The engine's supervisor starts and watches such a process like any command. It kills the process at
 its timeout and keeps its output, and the process outlives the engine. The process gets the whole
 environment of the program and starts in its folder. It starts no engine. `child` is its main file,
 `child_run` calls the function.

@@ -1,4 +1,4 @@
-"""What a program declares, and what it can ask of the database, with an engine or without."""
+"""The declarations of a program, and its questions to the database, with an engine or without."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """Whether this process has started an engine of it and not stopped it."""
+        """Whether this process has started an engine of the program and not stopped it."""
         return False
 
     def job(

@@ -90,7 +90,7 @@ class Run(Generic[T]):
 
     @property
     def reason(self) -> str | None:
-        """What refines the status, such as `timeout` or `overlap`."""
+        """The reason that refines the status, such as `timeout` or `overlap`."""
         return None if self.execution.reason is None else self.execution.reason.value
 
     @property
@@ -115,7 +115,7 @@ class Run(Generic[T]):
 
     @property
     def result(self) -> T | None:
-        """What it returned, read from JSON (a tuple becomes a list); None unless it succeeded."""
+        """The return value, read from JSON (tuples become lists); None unless the run succeeded."""
         text = self.execution.result
         found: T | None = None if text is None else json.loads(text)
         return found
@@ -156,7 +156,7 @@ class Run(Generic[T]):
 
     @property
     def output(self) -> str:
-        """What it has printed so far, both streams in order; for a function, its traceback."""
+        """The output so far, both streams in order; for a function, its traceback."""
         chunks = self._waits.chunks(self.execution)
         return "".join(chunk.content.decode("utf-8", "replace") for chunk in chunks)
 

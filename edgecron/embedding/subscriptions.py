@@ -307,4 +307,4 @@ class Subscribers:
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Do nothing: no subscriber waits."""

@@ -46,9 +46,9 @@ def travel(
             assert journey.fired(poll)[0] == datetime(2026, 3, 28, 0, 5, tzinfo=UTC)
             assert journey.runs(poll)[-1].result == 4
 
-    A real engine runs everything that is due, in order, at its time, in this thread. The database
-    is a new one in a temporary folder, also for calls of the Scheduler and its jobs within the
-    block; the Scheduler's own database is not touched.
+    A real engine runs all due jobs, in order, at their time, in this thread. The database is a new
+    one in a temporary folder, also for calls of the Scheduler and its jobs within the block. The
+    Scheduler's own database is not touched.
 
     A function takes no time, unless it says so (`journey.lasts`, `await asyncio.sleep`). A job with
     a process of its own is called here, too. By default commands are not started: they succeed. If
@@ -122,7 +122,7 @@ class Journey:
         self._advance_to(self.clock.now_ms() + _ms(instant - self.now))
 
     def settle(self) -> None:
-        """Do what is due now, such as runs of `run_now`. No time passes."""
+        """Do the work that is due now, such as runs of `run_now`. No time passes."""
         with self._moving() as driving:
             driving.settle()
 

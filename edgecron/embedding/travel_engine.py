@@ -1,4 +1,6 @@
-"""The engine of a journey: the real engine, stepped by hand, alone with its database."""
+"""The engine of a journey: the real engine, stepped by hand, with a database that no other engine
+uses.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ _MOST_PASSES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What all engines of a journey share."""
+    """The state that all engines of a journey share."""
 
     scheduler: Scheduler
     database: Path
@@ -167,7 +169,7 @@ class _NoOthers:
         """No other engine is running."""
 
     def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> None:
-        """No other supervisor is alive."""
+        """There is no other supervisor."""
 
     def engine_is_alive(self, key: str) -> bool:
         return key == self._key

@@ -1,4 +1,4 @@
-"""Claim for one engine: who claims, what is started because of it, and what is reported.
+"""Claim due runs for one engine, start them, and report them.
 
 With it, the schedules as this engine knows them, compiled once for each revision.
 """
@@ -166,7 +166,7 @@ class Claimer:
 
     @property
     def offers(self) -> Offers | None:
-        """What the engine takes of its program's queue; None: everything."""
+        """The offers of its program's queue that the engine takes; None: all."""
         return self._registration.offers
 
     def open_queues(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class Claimer:
         return self._runners.open_queues(self._settings.queues)
 
     def claimant(self) -> Claimant:
-        """Who claims now, and how much."""
+        """The engine as it claims now, with its limits."""
         return Claimant(
             engine_id=self._registration.get_id(),
             supervisor_id=self._runners.supervisor_id,

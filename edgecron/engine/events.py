@@ -61,7 +61,7 @@ class EventKind(StrEnum):
 class Event(NamedTuple):
     """One transition. `details` holds further values, named as in SQL; `outcome` is of an end.
 
-    `subject` is None unless the engine was asked for it.
+    `subject` is None unless the engine's settings ask for the subject.
     """
 
     at_ms: int

@@ -24,7 +24,7 @@ _PROGRESS_MS = 1_000
 
 
 class Finished(NamedTuple):
-    """What one transaction with ends did.
+    """The result of one transaction with ends.
 
     `ended` runs were recorded. `has_filled`: free places were given to queued runs.
     `has_replaced`: a follow-up replaces a run that is still running.

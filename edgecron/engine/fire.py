@@ -1,4 +1,4 @@
-"""Fire what is due: find, plan, claim, start."""
+"""Fire due schedules: find, plan, claim, start."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Firing:
         return max(0, self._rest_until_ms - self._clock.monotonic_ms())
 
     def _fire_due(self, hold: Hold) -> int:
-        """Fire what is due as of now, chunk by chunk; how many schedules were ours.
+        """Fire the schedules that are due now, chunk by chunk; how many were ours.
 
         Stop within the bounds of one step, or if runs ended: their ends, and the runs that wait
         for their places, come first. Stop also if another engine is faster: leave the rest to it.
@@ -233,7 +233,7 @@ class Firing:
     def rehearse(self, at_ms: int) -> bool:
         """Claim what will be due at an instant, and undo that: the claim itself is faster then.
 
-        Whether, as things are, all of it would start.
+        Returns whether, as things are, all these runs would start.
         """
         decisions = self._decide_early(at_ms)
         if not decisions:

@@ -1,6 +1,6 @@
 """Ask how the engines of a database are, from outside: by lock, process and doorbell.
 
-A time-out alone decides nothing: an engine that waits for a lock or for the disk is late, but not
+A time-out does not decide: an engine that waits for a lock or for the disk is late, but not
 stalled. Only an engine that certainly makes no progress is called stalled.
 """
 
@@ -83,8 +83,8 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose the engine of a key, which the database records as process `pid`.
 
-    Ring its doorbell only if `is_overdue` says that a run of its queues should have started, and
-    wait only if it has not read the doorbell: at most `bound_s`.
+    Ring its doorbell if `is_overdue` says that a run of its queues should have started. Then
+    wait at most `bound_s`, only if the engine has not read its doorbell.
     """
     if not lock_is_held(lock):
         return Diagnosis(health=EngineHealth.GONE)
@@ -225,7 +225,7 @@ class EngineState:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether it is alive and certainly makes no progress."""
+        """Whether the engine still runs and certainly makes no progress."""
         return self.health is EngineHealth.STALLED
 
     @property

@@ -121,8 +121,8 @@ class EngineHost:
     def close(self) -> None:
         """Let go of everything; commands continue under their supervisor.
 
-        If a function of the program is still running, the engine's lock is kept until it ends:
-        nobody is to take the function for dead before.
+        If a function of the program is still running, the engine's lock is kept until the function
+        ends: no other engine must take the function for dead before.
         """
         if hasattr(self, "loop"):
             self.loop.close()
@@ -175,9 +175,9 @@ _KEPT: set[OutlivingCalls] = set()
 class OutlivingCalls:
     """Record the ends of functions that outlive their engine, on a thread of its own.
 
-    The engine's lock is kept until the last function has ended: nobody is to take one for dead
-    before. The thread is a daemon and nobody joins it, as a function might never return. If the
-    process ends first, these runs are `interrupted`.
+    The engine's lock is kept until the last function has ended: no other engine must take one for
+    dead before. The thread is a daemon and is never joined, as a function might never return. If
+    the process ends first, these runs are `interrupted`.
     """
 
     def __init__(

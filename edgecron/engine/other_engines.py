@@ -1,7 +1,7 @@
 """Ask about the other engines of a database, and take over what dead ones left.
 
-Whether an engine or a supervisor is alive is what the kernel's locks say. What became of a dead
-supervisor's runs is what its journal says.
+The kernel's locks show whether an engine or a supervisor is alive. A dead supervisor's journal
+shows how its runs ended.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Adoption:
 
 
 class OtherEngines(Protocol):
-    """What an engine asks and tells of the other engines and supervisors of its database."""
+    """The link of an engine to the other engines and supervisors of its database."""
 
     def ring(self) -> None:
-        """Wake the other engines, after a commit that may concern them."""
+        """Wake the other engines, after a commit that can concern them."""
 
     def announce(self) -> None:
         """Wake the other engines and report that ours has started: they are to watch it."""
@@ -181,11 +181,11 @@ class LocalEngines:
 def adopt_supervisor(
     state_dir: Path, supervisor_id: str, rows: Sequence[RunningRow], *, clock: Clock
 ) -> Adoption | None:
-    """Become the engine of a supervisor whose own has died; None where it does not answer.
+    """Become the engine of a supervisor whose own engine died; None if it does not answer.
 
-    It may be stopped, or have been faster to leave. It refuses where it was adopted by another
-    engine, or speaks another version of the protocol. `rows` are all that it is said to run.
-    Whatever it has not started is revoked first, so that it may be queued again.
+    No answer means that the supervisor is stopped or has ended. It refuses if another engine has
+    adopted it, or if it speaks another version of the protocol. `rows` are all its runs in the
+    database. Those that it has not started are revoked first, so that they can be queued again.
     """
     link = None
     tokens = [row.lease_token for row in rows]
@@ -214,10 +214,11 @@ def adopt_supervisor(
 
 
 def _still_started(link: SupervisorLink, tokens: Sequence[str]) -> list[str]:
-    """Those whose end we shall be told of; of the others somebody else was, and has written it.
+    """Return the runs whose end the supervisor will report to us.
 
-    Asked when nobody but us can take an end in any more: an engine that died a moment ago may
-    have done so since the first question, and what it took in nobody tells us.
+    Asked again after the adoption, when only we can receive an end. An engine that died a moment
+    ago might have received ends since the first question. It wrote them, and the supervisor does
+    not report them again.
     """
     if not tokens:
         return []
@@ -231,7 +232,7 @@ def _still_started(link: SupervisorLink, tokens: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseCopy:
-    """A process that runs a copy of a database; `path` None where that can't be seen."""
+    """A process that runs a copy of a database; `path` None if this process can't see it."""
 
     pid: int
     path: Path | None
@@ -277,7 +278,7 @@ def find_copies(database: Path, *, uuid: str) -> list[DatabaseCopy]:
 
 
 def _path_of(pid: int, identity: tuple[int, int]) -> Path | None:
-    """What a process calls a file that it has open; None where it can't be looked into."""
+    """The path by which a process has a file open; None if this process can't see it."""
     folder = f"/proc/{pid}/fd"
     try:
         for fd in os.listdir(folder):

@@ -43,11 +43,12 @@ _CALL_GRACE_MS = 10_000
 class EngineSettings:
     """How an engine works.
 
-    Claims: `max_running` runs at once (None: 4 per core, at least 8), at most `burst` starts a
-    second (None: no limit), of `queues`; with `only`, of that one execution: such an engine adopts
-    no supervisor, and its row names no queue. After `clock_wait_ms`, intervals go by a clock that
-    can't be trusted (None: never). With `finds_subjects`, each event has its subject, which costs
-    one read of the store. With `starts_on_time`, runs are claimed a moment before they are due.
+    Claims: `max_running` runs at the same time (None: 4 per core, at least 8), and at most `burst`
+    starts a second (None: no limit), from `queues`; with `only`, only that execution. Such an
+    engine adopts no supervisor, and its row names no queue. After `clock_wait_ms`, intervals go by
+    a clock that can't be trusted (None: never). With `finds_subjects`, each event has its subject,
+    which costs one read of the store. With `starts_on_time`, runs are claimed a moment before they
+    are due.
 
     Commands: `output_cap_bytes` of the output of each are kept. With
     `starts_supervisor`, a program's engine does not wait for its first command to start one.
@@ -74,7 +75,7 @@ class EngineSettings:
 
     @property
     def places(self) -> int:
-        """How many runs the engine has at once, at most."""
+        """How many runs the engine has at the same time, at most."""
         return self.max_running or max(8, 4 * (os.cpu_count() or 1))
 
 
@@ -256,7 +257,8 @@ class Presence:
     def explain(self, plan: FirePlan, timing: Timing, *, now_ms: int) -> FirePlan:
         """Return the plan with the cause of each missed time.
 
-        A range is divided where the clock became untrusted: what follows has another cause.
+        A range is divided at the time when the clock became untrusted: later times have another
+        cause.
         """
         has_missed = any(one.reason is Reason.MISFIRE for one in plan.missed)
         if not has_missed and not any(fire.cause is Cause.CATCH_UP for fire in plan.fires):

@@ -34,7 +34,7 @@ _PROGRAM_ENDED = "the program that ran it has ended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What a look did. `left_running` rows are alive under a supervisor without an engine."""
+    """The result of a look. `left_running` rows still run, under a supervisor without an engine."""
 
     ended: tuple[tuple[RunningRow, Outcome, Ended], ...] = ()
     requeued: tuple[Requeued, ...] = ()
@@ -199,9 +199,9 @@ def recover(
 ) -> Recovered:
     """Carry out the rows of the recovery table in which the engine's lock is free.
 
-    A supervisor that is alive is adopted. If that is impossible or not wanted, it keeps its runs,
-    and the ends in its journal are recorded. `engine_id` and `runners` are those of the engine
-    that recovers; a caller that is not an engine has none, and only records ends.
+    A living supervisor is adopted. If that is impossible or not wanted, it keeps its runs, and the
+    ends in its journal are recorded. `engine_id` and `runners` are those of the engine that
+    recovers; a caller that is not an engine has none, and only records ends.
     """
     return _Pass(
         store, others, now_ms=now_ms, engine_id=engine_id, runners=runners, may_adopt=may_adopt
@@ -301,8 +301,8 @@ class _Pass:
     def _settle_adopted(self, row: RunningRow) -> None:
         """Complete an interrupted adoption of a row.
 
-        A row that is neither ours nor revoked can't be judged while its supervisor is alive: it is
-        left until the supervisor has gone, or is adopted again.
+        A row that is neither ours nor revoked can't be judged while its supervisor lives. It stays
+        until the supervisor has gone, or is adopted again.
         """
         if self._has_token(row):
             if row.engine_id != self._engine_id:
@@ -311,7 +311,7 @@ class _Pass:
             self._requeue(row)
 
     def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:
-        """Adopt a supervisor that is alive; False if that is impossible."""
+        """Adopt a living supervisor; False if that is impossible."""
         # One that did not answer has taken its time: no other is asked in this pass.
         if not self._may_adopt or self._runners is None or self._has_failed:
             return False
@@ -396,9 +396,9 @@ class _Pass:
             self._requeued.append(requeued)
 
     def _forget_supervisors(self) -> None:
-        """Remove the files of dead supervisors that nobody needs any more.
+        """Remove the files of dead supervisors that no engine needs any more.
 
-        An engine that is alive can still claim for a supervisor whose death it has not noticed.
+        A running engine can still claim for a supervisor whose death it has not noticed.
         """
         dead = self._others.dead_supervisors()  # first: then no row of theirs is overlooked
         if not dead:

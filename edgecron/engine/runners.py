@@ -113,8 +113,8 @@ class Runners:
     def settle(self, outcomes: Sequence[Outcome]) -> list[str | None]:
         """Forget the first collected outcomes: they are on record now; their schedules, if known.
 
-        Each runner is told, as it keeps the outcome until then. A run that was not started is only
-        forgotten.
+        Also tells each runner, which keeps the outcome until then. A run that was not started is
+        only forgotten.
         """
         del self.outcomes[: len(outcomes)]
         settled: dict[str, list[str]] = {}
@@ -204,7 +204,7 @@ class Runners:
 
     @property
     def may_take(self) -> bool:
-        """Whether a runner that is alive can start claims."""
+        """Whether a living runner can start claims."""
         if self._own is None:
             return self._callables is not None
         return self._own.is_alive
@@ -217,7 +217,7 @@ class Runners:
 
     @property
     def adopted_ids(self) -> frozenset[str]:
-        """The supervisors that work for us besides our own."""
+        """The supervisors that work for us, without our own."""
         return frozenset(self._adopted)
 
     @property

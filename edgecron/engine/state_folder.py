@@ -58,7 +58,7 @@ class Doorbell:
             os.write(self._fd, _RING)
 
     def clear(self) -> bytes:
-        """Read everything that was rung; empty if nobody rang."""
+        """Read everything that was rung; empty if there was no ring."""
         rung = b""
         while True:
             try:

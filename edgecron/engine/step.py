@@ -1,6 +1,6 @@
-"""Do one pass over what is due, without sleeping: `Engine.step`.
+"""Do one pass over the due work, without sleeping: `Engine.step`.
 
-A pass records ends, fires what is due, starts what it claimed, and says when to come back. With a
+A pass records ends, fires due schedules, starts claimed runs, and returns when to come back. With a
 fake clock you can drive it by hand through any story.
 """
 
@@ -39,7 +39,7 @@ _LOST_MS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a pass did. `wake_ms`: when the next one is due; None: nothing is to come."""
+    """The result of a pass. `wake_ms`: when the next one is due; None: nothing is to come."""
 
     claimed: int = 0
     decided: int = 0
@@ -242,7 +242,7 @@ class Engine:
         return self.runners.may_take and not self._is_draining and not self._finishing.is_held
 
     def _may_fill(self) -> bool:
-        """Whether queued runs may be claimed for the runners as the last pass left them.
+        """Whether the engine can claim queued runs for the runners as the last pass left them.
 
         Not by a clock that was set since: a wrong one would give up runs that wait for a condition.
         """
@@ -280,9 +280,9 @@ class Engine:
         return min(wakes_ms if due_ms is None else [*wakes_ms, due_ms], default=None)
 
     def _due_wakes(self, hold: Hold, *, begun_ms: int, now_ms: int) -> Iterator[int]:
-        """When to wake for what is due next in each queue.
+        """Return when to wake for the next due time in each queue.
 
-        The engines of a queue wake one after the other, so that the first claims alone. Each
+        The engines of a queue wake one after the other, so that the first claims undisturbed. Each
         instant has another order.
         """
         for queue in self._claimer.open_queues():
@@ -347,11 +347,11 @@ class Engine:
     # Runs that start exactly on time.
 
     def rehearse(self, at_ms: int) -> bool:
-        """Claim what is due at an instant to come, and undo it; whether all of it would start."""
+        """Claim the runs due at a later instant, and undo it; whether all would start."""
         return self._may_claim_early() and self._firing.rehearse(at_ms)
 
     def claim_early(self, at_ms: int) -> None:
-        """Claim what is due at an instant that is about to come, as of then.
+        """Claim the runs due at an instant that is about to come, as of then.
 
         Call `start_early` at that instant, whatever happens. Raises DatabaseUnusable, as `step`.
         """

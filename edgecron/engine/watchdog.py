@@ -23,7 +23,7 @@ WATCHDOG_USEC, WATCHDOG_PID = "WATCHDOG_USEC", "WATCHDOG_PID"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceManager:
-    """Where the service manager listens: a path, or an abstract name after '@'.
+    """The service manager's socket: a path, or an abstract name after '@'.
 
     It takes a process that is silent for `watchdog_ms` for hanging; None: it does not watch.
     """
@@ -88,7 +88,7 @@ class Watchdog(Protocol):
         """
 
     def note_trouble(self, error: Exception) -> None:
-        """Note that the engine can't work and tries again: it is alive."""
+        """Note that the engine can't work and tries again: it does not hang."""
 
     def note_stopping(self, *, running: int) -> None:
         """Note that the engine stops; it is called again at each look while runs are left."""
@@ -224,7 +224,7 @@ def take_service_watchdog(*, clock: Clock, warn: Callable[[str], object]) -> Ser
     """Make the watchdog of a process that is only an engine; None without a service manager.
 
     Processes that it starts do not see the variables. If the service manager ends a hanging engine
-    by SIGABRT, Python prints where it hung.
+    by SIGABRT, Python prints the line at which it hung.
     """
     manager = take_manager(os.environ, pid=os.getpid())
     if manager is None:

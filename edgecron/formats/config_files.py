@@ -1,4 +1,4 @@
-"""Read a configuration file: check who can change it, and every word of it."""
+"""Read a configuration file: check who can change it, and every word in it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The table of settings, and how their values are written.
 
 The file reader, `config show`, help and messages use the table. Files have TOML, variables and
-flags have text: a value of a file becomes the text that a flag would have, or a tuple of texts, and
-is read from that. `what` names the setting in a message, as in `limits.burst is 'x', expected ...`.
+flags have text: a value of a file first becomes the text that a flag would have, or a tuple of
+texts. `what` names the setting in a message, as in `limits.burst is 'x', expected ...`.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _read_input(text: str) -> str | None:
 def read_command(text: str) -> tuple[str, str | None]:
     """Read the command and stdin of a line of a user's own crontab.
 
-    Raises InvalidInput if the line is no entry or can't be imported.
+    Raises InvalidInput if the line is not an entry or can't be imported.
     """
     [line] = split_lines(text.encode())
     _check_line(line)

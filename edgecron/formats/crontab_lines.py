@@ -142,7 +142,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crontab:
-    """A whole crontab, in file order. If it has problems, nothing of it is imported."""
+    """A whole crontab, in file order. If it has problems, edgecron imports no line."""
 
     entries: tuple[Entry, ...] = ()
     problems: tuple[Notice, ...] = ()

@@ -177,7 +177,7 @@ def _name_segment(words: list[str], *, depth: int) -> str | None:
 
 
 def _unwrap(wrapper: str, words: list[str]) -> tuple[str | None, list[str]]:
-    """What a wrapper runs: a script text (`su -c TEXT`), or the words of a command."""
+    """The command behind a wrapper: a script text (`su -c TEXT`), or the words of a command."""
     options = _WRAPPERS[wrapper]
     before = options.count("+")
     position = 0

@@ -43,7 +43,7 @@ def may_be_secret(change: FieldChange) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happens to one schedule. `schedule` is the existing one, `wanted` the new one.
+    """The planned change of one schedule. `schedule` is the existing one, `wanted` the new one.
 
     `note` gives a reason or a warning for people.
     """

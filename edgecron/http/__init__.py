@@ -23,7 +23,7 @@
     connections      connections of our own server; slots: how many each peer has
 
 This is an extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for your own
-server, alone or mounted in another application:
+server, as it is or mounted in another application:
 
     from edgecron.http import application
     app.mount("/jobs", application("app.db", token="..."))

@@ -1,6 +1,6 @@
 """Decide who can use the API: by a token, or by the user of a connection.
 
-Whoever uses the API can run commands as this user. Without a token it therefore answers only this
+All users of the API can run commands as this user. Without a token it therefore answers only this
 user and root. All users of the machine can read /healthz and /metrics, because monitoring runs as a
 user of its own: they show names and counts of schedules, never commands. A token or a Unix socket
 closes /metrics too. If the kernel does not tell the users of connections, all users are answered,

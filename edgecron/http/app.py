@@ -48,8 +48,8 @@ def application(
     """Return an ASGI application over a database: a path, or a function that opens a Client.
 
     With `token`, each request must carry it. Without, the Host of a request must be one of `hosts`
-    (None: any): see `access`. Whoever uses the API can run commands as this user. Without a token
-    that is whoever reaches your server: on 127.0.0.1, every user of the machine. No request creates
+    (None: any): see `access`. All users of the API can run commands as this user. Without a token
+    these are all who reach your server: on 127.0.0.1, every user of the machine. No request creates
     the database. `close`, or the end of its lifespan, ends its threads.
     """
     opened = database if callable(database) else opener_of(database)

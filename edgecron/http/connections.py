@@ -152,7 +152,7 @@ class BoundedProtocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Serves until `stop`, which any thread can call; sleeps while nobody asks.
+    """Serves until `stop`, which any thread can call; sleeps while no request comes.
 
     It accepts connections itself: whose they are is known only then. Refusing strangers takes a
     bounded part of the time while the owner is active. With asyncio's own loop, a flood by another

@@ -2,8 +2,9 @@
 
 A document has the keys of TOML documents (`apply`, `export`, `edit`), such as `every: "5m"` and
 `timeout: "1h"`. Answers have the fields of `list --json`, such as `triggers` and `timeout_s`, and
-also the `document`: PUT takes it, and PATCH is a merge patch of it (RFC 7396). Two keys differ from
-TOML: the default of `timezone` is UTC, and `payload` is a JSON value instead of its text.
+also the `document`: PUT takes this document, and PATCH takes a merge patch (RFC 7396). Two keys
+differ from TOML: the default of `timezone` is UTC, and `payload` is a JSON value instead of its
+text.
 """
 
 from __future__ import annotations

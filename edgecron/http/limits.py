@@ -2,13 +2,13 @@
 
 The slots see to it that no client keeps the owner out.
 
-A peer is a user of this machine, if the kernel tells it, or an address. Connections of those who
-may use the API are the owner's: they share slots that no one else can take. A connection becomes
-the owner's with its first request that is admitted. All other peers are strangers: each has a few
-slots and a few new connections per second, and all of them together have a bounded number.
+A peer is a user of this machine, if the kernel tells it, or an address. Connections of users of the
+API are the owner's: they share slots that no one else can take. A connection becomes the owner's
+with its first request that is admitted. All other peers are strangers: each has a few slots and a
+few new connections per second, and all of them together have a bounded number.
 
-If no slot is free, the connection that has kept the server waiting longest ends for the new one: a
-client that is silent, slow, or does not read keeps nobody out.
+If no slot is free, the server ends the connection that has kept it waiting longest. So a client
+that is silent, slow, or does not read locks no other out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Limits:
     `head_s` is from a connection, or the answer before, to the end of a request's head, `body_s`
     from there to the end of its body. `unread_s` is how long a client can leave an answer unread,
     `keep_alive_s` how long a stream of events is silent at most. Connections and heads are bounded
-    only by our own server, not by one that mounts the application. Those who may use the API share
+    only by our own server, not by one that mounts the application. Users of the API share
     `connections`. Each other user of the machine, or other address, has `peer_connections` and
     opens `new_at_once` and then `new_each_s`; all of them together have `strangers`. A body of
     edgecron's own clients, which apply whole files, can have `call_bytes`; `body_s` is then for

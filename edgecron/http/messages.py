@@ -95,7 +95,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What a route takes and gives, for the OpenAPI document and the checks of requests.
+    """The input and output of a route, for the OpenAPI document and the checks of requests.
 
     `answers` are schemas or their names by status, '' for an answer without a body. `words_of_path`
     are schemas of parts of the path that have no common one. `refusals` are the other statuses of

@@ -1,8 +1,8 @@
 """Entity tags and conditional requests (RFC 9110, section 13), and idempotency keys.
 
 The tag of a schedule is its id, its revision, and after a dash a checksum of all that is shown:
-`"7.3-5e0c1f2a"`. A write compares only the revision: a run that ended meanwhile is no lost update.
-A read compares the whole tag. `"7.3"`, from the fields `id` and `revision`, works too.
+`"7.3-5e0c1f2a"`. A write compares only the revision: a run that ended meanwhile is not a lost
+update. A read compares the whole tag. `"7.3"`, from the fields `id` and `revision`, works too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def revision_of(schedule: Schedule) -> str:
 
 
 def tag_of(schedule: Schedule, shown: bytes) -> str:
-    """Return the tag of a schedule and of what is shown of it."""
+    """Return the tag of a schedule and of all values shown with it."""
     return f'"{revision_of(schedule)}-{crc32(shown):08x}"'
 
 

@@ -79,7 +79,7 @@ def _answer(
 
 
 def _take_wait(query: list[tuple[str, str]]) -> int:
-    """Remove `wait_ms` from a query. Raises Refused if it is no number within its bounds."""
+    """Remove `wait_ms` from a query. Raises Refused if it is not a number within its bounds."""
     texts = [text for key, text in query if key == _WAIT.name]
     query[:] = [(key, text) for key, text in query if key != _WAIT.name]
     if not texts:

@@ -197,7 +197,7 @@ def _whole(value: Any) -> Any:
 
 
 def _is_applied(client: Client, step: Step, conditions: Conditions) -> bool:
-    """Carry out a step; False if somebody changed the schedule since it was read."""
+    """Carry out a step; False if the schedule has changed since it was read."""
     try:
         client.apply((step,), origin=ORIGIN)
     except (AlreadyExists, Conflict):

@@ -149,7 +149,7 @@ _GRACE_S = 2  # for answers in progress
 
 
 class Audience(Enum):
-    """Who can use a server, beyond /healthz and, on this machine, /metrics."""
+    """Say who can use a server, beyond /healthz and, on this machine, /metrics."""
 
     TOKEN = "whoever has the token"
     SOCKET = "whom the file system lets open its socket: this user, and root"
@@ -169,8 +169,8 @@ def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audien
 def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
     """Refuse a place that would be open to other machines, and a missing package.
 
-    Other users of this machine can use a server only if the kernel does not tell users, and never
-    a server of root: each of them would be root. Raises InvalidInput and NotSupported.
+    Other users of this machine can use a server only if the kernel does not tell users. They can
+    never use a server of root: each of them would be root. Raises InvalidInput and NotSupported.
     """
     if not place.is_private and not has_token:
         raise InvalidInput(

@@ -6,7 +6,7 @@
 
 `status` comes first and with each change, `end` last; both hold the run. `failure` holds an error,
 if the database becomes unusable. The id is the number of bytes that the run had printed by then, on
-both streams: a client that reconnects with Last-Event-ID continues there, and gets 204 after the
+both streams. A client that reconnects with Last-Event-ID continues there, and gets 204 after the
 end. `dropped_bytes` is the number of bytes before a chunk that were not kept.
 """
 

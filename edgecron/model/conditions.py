@@ -21,7 +21,7 @@ _SLACK_MS = 60_000  # a clock can have been set back by this much since a succes
 
 
 class Facts(Protocol):
-    """What conditions are judged by."""
+    """The facts by which conditions are judged."""
 
     @property
     def now_ms(self) -> int:

@@ -24,7 +24,7 @@ def origin_of(program: str) -> str:
 
 
 def offer_of(kind: str, job: str, *, schedule: str) -> str:
-    """What an engine must offer to run a job.
+    """Return the offer that an engine needs to run a job.
 
     A function is identified by its own name, any other job by the name of its schedule.
     """
@@ -40,7 +40,7 @@ def is_taken(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """An engine as the database has it. Its kernel lock says whether it is alive."""
+    """An engine as the database has it. Its kernel lock shows whether it is running."""
 
     id: int
     key: str

@@ -41,7 +41,7 @@ _T = TypeVar("_T", bound=str | None)
 
 
 class ScheduleKeys(Protocol):
-    """What a filter needs of a schedule. `last_status` is the value of a Status."""
+    """The values of a schedule that a filter reads. `last_status` is the value of a Status."""
 
     @property
     def name(self) -> str: ...
@@ -268,8 +268,8 @@ _MOST_SPREAD = 10_000
 def rank_of(text: str, letters: str) -> int | None:
     """How near a text is to the letters, lower is nearer; None without all letters in this order.
 
-    The order is: a text that begins with the letters, one with a word that does, one that contains
-    them together, one that contains them with others between, the fewer the nearer.
+    Nearest is a text that begins with the letters, then one with a word that does, then one that
+    contains them together. Last comes one with other letters between them, the fewer the nearer.
     """
     lower, wanted = text.lower(), letters.lower()
     if lower.startswith(wanted):

@@ -197,7 +197,7 @@ class ScheduleLine(NamedTuple):
 
 
 class ScheduleKeys(NamedTuple):
-    """What a filter needs of a schedule. `last_status` is the value of a Status."""
+    """The values of a schedule that a filter reads. `last_status` is the value of a Status."""
 
     id: int
     name: str

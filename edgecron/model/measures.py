@@ -61,7 +61,7 @@ class Measures(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """What statistics count of a run that has ended. Texts are the values of the choices."""
+    """The values of an ended run that statistics count. Texts are the values of the choices."""
 
     schedule_id: int
     status: str
@@ -74,7 +74,8 @@ class EndedRun(NamedTuple):
 
 
 class Recurrence(NamedTuple):
-    """What determines the times of a schedule in a week. `compiled` is its stored triggers.
+    """The values that determine the times of a schedule in a week. `compiled` is its stored
+    triggers.
 
     `runs_left` None: no limit.
     """

@@ -34,7 +34,7 @@ _MOST = 1_000_000  # of any count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """How a schedule behaves beyond its times. Seconds may be fractions; None means no limit."""
+    """How a schedule behaves beyond its times. Seconds can be fractions; None means no limit."""
 
     catch_up: CatchUp = CatchUp.ONCE
     max_late_s: float | None = None  # None: 24 h or one interval, whichever is longer
@@ -71,7 +71,7 @@ class Policies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a schedule runs.
+    """The job of a schedule.
 
     `argv` is the command (kind command), the single shell line (shell) or the single registered
     name (callable). `env` is the schedule's own variables; `cwd` None means HOME; `user` None
@@ -128,7 +128,7 @@ _POLICIES = Policies()
 
 
 class OptionType(StrEnum):
-    """What values an option has. The type decides how each interface reads and writes them."""
+    """The type of an option's values. It decides how each interface reads and writes them."""
 
     TRIGGERS = "triggers"  # texts of a kind of trigger
     COMMAND = "command"  # an argv
@@ -219,7 +219,7 @@ class Option(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What it does, with its default last."""
+        """The option's help, with its default last."""
         return f"{self.help} (default: {self.default})" if self.default else self.help
 
     @property

@@ -61,7 +61,7 @@ class ScheduleSpec:
 
 
 class Definition(NamedTuple):
-    """Everything that a document says of a schedule."""
+    """Everything that a document defines of a schedule."""
 
     spec: ScheduleSpec
     enabled: bool
@@ -109,7 +109,7 @@ class Schedule:
 
     @property
     def offer(self) -> str:
-        """What an engine must offer to run it."""
+        """The offer that an engine needs to run it."""
         job = self.spec.job
         return offer_of(job.kind, job.argv[0], schedule=self.name)
 

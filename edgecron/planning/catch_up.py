@@ -1,8 +1,8 @@
 """Decide about a due schedule, whether it is a second or fifty years late. Pure.
 
 A fire that is late by up to ON_TIME_MS runs. Several fires due at once, or one that is later, are
-one missed range: catch_up=once runs the latest within max-late, skip runs none, all runs the newest
-MAX_CATCH_UP in sequence. The other times of the range become one skipped row.
+one missed range. Of it, catch_up=once runs the latest within max-late, skip runs none, and all runs
+the newest MAX_CATCH_UP in sequence. The other times of the range become one skipped row.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
 def _is_misfire(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> bool:
     """Whether fires are a misfire: one that is late by over a minute, or several due at once.
 
-    Several that came due together are not, because of a jitter longer than the interval or because
-    a person moved the first: an engine that is never late meets them too.
+    Several that came due together are not a misfire, because an engine that is never late meets
+    them too. The cause is a jitter longer than the interval, or a person moved the first.
     """
     if now_ms - due.due_ms > ON_TIME_MS:
         return True

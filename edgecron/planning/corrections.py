@@ -56,7 +56,7 @@ class ClockState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockMarks:
-    """What a database has recorded about the clock and zones; None if nothing.
+    """The records of a database about the clock and zones; None if nothing.
 
     `local_timezone` names the machine's zone whose rules gave the stored times. The clock was last
     set at `set_at_ms` (the new time) by `set_by_ms` (negative: back).
@@ -70,7 +70,7 @@ class ClockMarks:
 
     @property
     def zones(self) -> tuple[str | None, ...]:
-        """What decides about calendar times."""
+        """The values that decide about calendar times."""
         return self.tzdata_version, self.local_timezone
 
 
@@ -90,7 +90,7 @@ def resolve_margin_ms(now_ms: int, *, mark_ms: int) -> int:
 
 
 def is_trusted(now_ms: int, *, mark_ms: int, is_synchronised: bool | None) -> bool:
-    """Whether fires may be decided by this clock."""
+    """Whether this clock can decide fires."""
     return is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)
 
 
@@ -110,7 +110,9 @@ def is_worth_writing(mark_ms: int, *, stored_ms: int | None, is_busy: bool) -> b
 
 
 def resolve_hold(*, is_trusted: bool, waited_ms: int, clock_wait_ms: int | None) -> Hold:
-    """What is held after a wait of `waited_ms`; `clock_wait_ms` None waits without end."""
+    """Return which times are held after a wait of `waited_ms`; `clock_wait_ms` None waits without
+    end.
+    """
     if is_trusted:
         return Hold.NOTHING
     if clock_wait_ms is None or waited_ms < clock_wait_ms:
@@ -294,10 +296,10 @@ def plan_rebase(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed:
 
 
 class ZonedTimes(NamedTuple):
-    """What shows whether the zones' rules still give a schedule's next time, and no more.
+    """The values that show whether the zones' rules still give a schedule's next time, and no more.
 
-    The stored next time is the first later than `after_ms`, unless `is_plain` is False: a pause, a
-    run or a clock that was set back decides about it, too.
+    The stored next time is the first one after `after_ms`, unless `is_plain` is False: then a
+    pause, a run or a clock that was set back decides too.
     """
 
     schedule_id: int

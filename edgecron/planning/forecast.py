@@ -15,7 +15,7 @@ from edgecron.planning.next_fire import Timing, next_fires
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpcomingFire:
-    """A fire to come: its plan time, when it may start, and the trigger that gave it.
+    """A fire to come: its plan time, its earliest start, and the trigger that gave it.
 
     `is_moved`: a person has moved it to another time.
     """

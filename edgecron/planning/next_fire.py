@@ -82,7 +82,7 @@ class RepeatedTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What planning needs of a schedule: its times, and the policies about late ones."""
+    """The input of planning for a schedule: its times, and the policies about late ones."""
 
     name: str
     times: PlanTimes

@@ -42,7 +42,7 @@ class Occupancy(NamedTuple):
 
 
 def running_limit(overlap: Overlap, max_running: int | None) -> int | None:
-    """How many runs of one schedule and scope can run at once; None is unlimited."""
+    """How many runs of one schedule and scope can run at the same time; None is unlimited."""
     if max_running is not None:
         return max_running
     return None if overlap is Overlap.ALLOW else 1

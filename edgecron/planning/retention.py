@@ -37,7 +37,7 @@ class Reason(StrEnum):
 
 
 class Kind(StrEnum):
-    """What is removed."""
+    """The kinds of rows that retention removes."""
 
     OUTPUT = "output"  # of a run; how much it printed stays recorded
     RUN = "run"  # a row, with its output
@@ -155,7 +155,7 @@ class AgeWalk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """What one transaction has removed; `size_bytes` is about its size in the file."""
+    """The rows that one transaction has removed; `size_bytes` is about its size in the file."""
 
     kind: Kind
     reason: Reason
@@ -175,7 +175,7 @@ class Forgotten(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a database holds, and what is free in its file, in bytes."""
+    """The contents of a database, and the free space in its file, in bytes."""
 
     used_bytes: int
     free_bytes: int
@@ -183,7 +183,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a pass has removed, or would remove, by kind and reason.
+    """The rows that a pass has removed, or would remove, by kind and reason.
 
     `has_ages` is False if the clock can't be trusted: then nothing was removed for its age.
     """

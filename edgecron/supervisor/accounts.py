@@ -60,8 +60,8 @@ def own_account(environ: Mapping[str, str]) -> Account:
 def find_account(user: str, *, own: Account, now_ms: int, shadow: Path = SHADOW) -> Account:
     """Find the account of a user's name.
 
-    Never by number: a number still means somebody after the account is gone. Raises NotRunnable if
-    the user is unknown, the engine is not root, or the account has expired.
+    Never by number: a number still works after the account is gone. Raises NotRunnable if the user
+    is unknown, the engine is not root, or the account has expired.
     """
     try:
         entry = pwd.getpwnam(user)
@@ -100,7 +100,7 @@ def identity_of(account: Account) -> Identity | None:
 def judge_expiry(fields: list[str], *, today: int) -> str | None:
     """Return why an account can't run commands, by its line of shadow(5); None if it can.
 
-    `today` is in days since 1970; 0 means that the clock was never set, and refuses nobody. The
+    `today` is in days since 1970; 0 means that the clock was never set, and refuses no account. The
     rules are those of pam_unix, which cron follows too.
     """
     changed, most, spare, expires = (_number(fields[at]) for at in (2, 4, 6, 7))

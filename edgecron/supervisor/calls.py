@@ -254,7 +254,7 @@ class Failure:
 
 
 class Ended:
-    """What a function returned, as JSON, or why it did not return."""
+    """The return value of a function, as JSON, or the reason why it did not return."""
 
     __slots__ = ("flags", "result", "why")
 

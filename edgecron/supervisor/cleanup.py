@@ -27,8 +27,8 @@ def find_dead(state_dir: Path) -> list[str]:
 def forget(state_dir: Path, key: str) -> bool:
     """Remove the files of a dead supervisor. Call it when all its runs are on record.
 
-    False, and nothing is removed, if the supervisor is alive, or if its journal is damaged and
-    so that the files of other supervisors are unknown. A traceback stays for a person to read.
+    False, and nothing is removed, if the supervisor still runs, or if its journal is damaged, so
+    that the files of other supervisors are unknown. A traceback stays for a person to read.
     """
     if lock_is_held(lock_path(state_dir, key)):
         return False

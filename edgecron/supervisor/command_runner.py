@@ -240,8 +240,8 @@ def _as_another(
 ) -> StartRequest:
     """Return a request as another user.
 
-    Do not look at that user's files here: only the fork that becomes the user does, and a folder
-    can lie on a file system that does not answer.
+    Do not look at that user's files here, because a folder can lie on a file system that does not
+    answer. Only the fork that becomes the user looks.
     """
     job = claim.job
     cwd = account.home if job.cwd is None else resolve_path(job.cwd, home=account.home)

@@ -21,7 +21,7 @@ MOST_REQUEST_BYTES = 4 * 1024 * 1024
 
 
 class Controlled(Protocol):
-    """What a control socket asks of a supervisor."""
+    """The interface of a supervisor for its control socket."""
 
     def status(self) -> list[Any]: ...
 

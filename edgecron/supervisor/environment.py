@@ -98,7 +98,7 @@ def run_environment(claim: Claim, base: Mapping[str, str], *, home: str) -> dict
 
 
 def given_variables(run: Execution, job: Job) -> dict[str, str]:
-    """Return the variables that a past run of `job` had besides the base and `env_file`."""
+    """Return the variables that a past run of `job` had in addition to the base and `env_file`."""
     past = PastRun(
         execution_id=run.id,
         schedule_id=run.schedule_id,

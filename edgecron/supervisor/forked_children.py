@@ -1,7 +1,7 @@
 """Close locks and links in each child that this process forks.
 
 A program with an engine can fork at any time, as multiprocessing does. A child that kept a lock and
-outlived the program would make the engine look alive, and nobody would take over its runs.
+outlived the program would make the engine look alive, and no other engine would take over its runs.
 """
 
 from __future__ import annotations

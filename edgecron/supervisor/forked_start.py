@@ -34,7 +34,9 @@ _AT_COMMAND = b"\n"  # reported just before exec: without it the command was nev
 
 
 class StartReport:
-    """What a fork reports of its start. `fd` does not block and ends at exec; None once closed."""
+    """The reports of a fork about its start. `fd` does not block and ends at exec; None once
+    closed.
+    """
 
     def __init__(self, fd: int, request: StartRequest) -> None:
         self.fd: int | None = fd
@@ -60,7 +62,7 @@ class StartReport:
         return f"{self._who()} or a folder of theirs held its start up {limit}"
 
     def find_failure(self, exit_code: int) -> SpawnFailed | None:
-        """Explain why the command was not started; None if it may have been.
+        """Explain why the command was not started; None if it might have been.
 
         Call it once the fork has ended, with its exit code or the negative number of its signal.
         """
@@ -199,7 +201,7 @@ def _reset_signals() -> None:
 
 
 def _close_inherited(*, keep: int) -> None:
-    """Close what belongs to the supervisor. Do not leave that to exec, which may never come.
+    """Close what belongs to the supervisor. Do not leave that to exec, which might never come.
 
     Otherwise pipes of other commands stay open, and the supervisor's lock outlives it.
     """
@@ -215,7 +217,7 @@ def _close_inherited(*, keep: int) -> None:
 def _read_roots_file(path: str | None) -> dict[str, str] | None:
     """Read a file of variables that only root can have written, while this process is root.
 
-    It may hold a secret for this job alone. None if the user is to read the file.
+    It can hold a secret that only this job gets. None if the user is to read the file.
     """
     if path is None or find_weakness(Path(path), must_exist=True) is not None:
         return None

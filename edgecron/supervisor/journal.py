@@ -164,7 +164,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a journal has of a token: nothing else, then `pid`, then `exit`."""
+    """The progress of a token in a journal: nothing else, then `pid`, then `exit`."""
 
     pid: int | None = None
     start_time: int | None = None
@@ -175,7 +175,7 @@ class Trace:
 class JournalState:
     """The content of a journal. Not intact: it is missing, damaged from some line on, or foreign.
 
-    If `is_foreign`, another version of edgecron wrote it and can read more of it.
+    If `is_foreign`, another version of edgecron wrote it and can read more entries.
     """
 
     is_intact: bool

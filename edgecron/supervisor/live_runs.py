@@ -406,7 +406,7 @@ class LiveRuns:
             run.stdin_fd = None
 
     def _hold(self, fd: int) -> None:
-        """Go on reading a pipe of an ended run: without a reader, writing processes would die."""
+        """Keep reading a pipe of an ended run: without a reader, writing processes would die."""
         if len(self._held) >= MOST_HELD_PIPES:
             oldest = next(iter(self._held))
             del self._held[oldest]

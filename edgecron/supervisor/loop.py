@@ -103,7 +103,7 @@ class Supervisor:
             clear_late_results(self._state_dir, self._key)
 
     def status(self) -> list[Any]:
-        """Answer what is running, what waits, and whether an engine is connected."""
+        """Answer with the running and waiting requests, and whether an engine is connected."""
         return [
             [(run.token, run.pid, run.started_ms) for run in self._runs.by_token.values()],
             self._queue.tokens,

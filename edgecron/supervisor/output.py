@@ -1,10 +1,10 @@
 """Keep what a run prints, within its cap and in little memory: head, tail, and a count of the rest.
 
-Output is kept as records (stream, time, length, content) in three regions: the head, and two
-segments of the tail that are filled in turn, so that the last half of the cap is always complete.
-The regions lie in memory while they are small, then in one spool file in the state folder. `save`
-copies small regions to the file too. The file begins with an index of its regions, so that an
-engine can read it after the supervisor was killed.
+Output is kept as records (stream, time, length, content) in three regions: the head and two
+segments of the tail. The segments are filled in turn, so that the last half of the cap is always
+complete. The regions lie in memory while they are small, then in one spool file in the state
+folder. `save` copies small regions to the file too. The file begins with an index of its regions,
+so that an engine can read it after the supervisor was killed.
 """
 
 from __future__ import annotations

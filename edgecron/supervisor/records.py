@@ -25,7 +25,7 @@ class EndCause(StrEnum):
 
 
 class Flag(StrEnum):
-    """A remark on a run, besides how it ended."""
+    """A remark on a run, in addition to its end."""
 
     PIPE_HELD = "pipe_held"  # another process kept stdout or stderr open when the main one ended
     LEFT_BEHIND = "left_behind"  # its session had processes when the main one ended

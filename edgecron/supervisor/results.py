@@ -144,7 +144,7 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
 
 
 class Left(NamedTuple):
-    """What a result file holds: result as JSON text, changes of state, last progress."""
+    """The contents of a result file: result as JSON text, changes of state, last progress."""
 
     result: str | None = None
     state: Mapping[str, str | None] | None = None

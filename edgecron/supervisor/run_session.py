@@ -1,4 +1,4 @@
-"""End and flag the processes that a run has started besides its main one.
+"""End and flag the processes that a run has started beside its main one.
 
 These are the processes of the run's session. The kernel has no list of a session, so edgecron reads
 all processes from /proc: about a millisecond for 100 processes. One snapshot serves all runs of a

@@ -1,6 +1,6 @@
 """Start a command in its own session, with only the descriptors 0, 1 and 2.
 
-`subprocess` starts commands by vfork. What it can not do takes a fork: see `forked_start`.
+`subprocess` starts commands by vfork. Other starts take a fork: see `forked_start`.
 """
 
 from __future__ import annotations

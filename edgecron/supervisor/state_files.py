@@ -26,7 +26,7 @@ _DELETED = " (deleted)"  # the kernel adds it to the path of an open file that w
 def prepare_state_dir(state_dir: Path) -> Path:
     """Make the folder with mode 0700, or close it to others, and return its absolute path.
 
-    Raises SupervisorUnavailable if it can't be made, belongs to another user, or is no folder: a
+    Raises SupervisorUnavailable if it can't be made, belongs to another user, or is not a folder: a
     symbolic link would lead private files elsewhere.
     """
     folder = Path(os.path.abspath(state_dir))
@@ -104,9 +104,9 @@ def take_lock(path: Path) -> int:
 def lock_is_held(path: Path) -> bool:
     """Return whether a living process holds the lock, also if the file was deleted meanwhile.
 
-    What can't be opened, such as a link in its place, counts as held. Raises OSError if the system
-    is short of something. Asks for a shared lock, so that two processes that ask at the same time
-    do not take each other for the holder.
+    A lock that can't be opened, such as a link in its place, counts as held. Raises OSError if the
+    system is short of something. Asks for a shared lock, so that two processes that ask at the same
+    time do not take each other for the holder.
     """
     try:
         lock_fd = open_private(path, os.O_RDONLY)

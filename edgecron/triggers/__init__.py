@@ -1,6 +1,6 @@
 """When: a trigger text becomes a Trigger, which says its plan times. Reads no clock.
 
-gate              what a cron text may say, and its values when it is written
+gate              what a cron text can say, and its values when it is written
 grammar           every trigger text; parse_trigger, cron, every, at; the stored form
 walltime          times as people write them, in a zone
 base              what every trigger answers

@@ -1,11 +1,11 @@
 """A cron trigger: calendar times in a zone, with the gap and fold rule.
 
-The rule is that of Debian cron (its cron.c, and cron(8) under "DAYLIGHT SAVING TIME"), with two
-departures: a gap of any length is caught up, and several skipped times collapse into one run.
+The rule is that of Debian cron (its cron.c, and cron(8) under "DAYLIGHT SAVING TIME"). There are
+two departures: a gap of any length is caught up, and several skipped times collapse into one run.
 
-- A fixed trigger runs once per wall time. What a gap skips runs once, at the first instant
-  after it; what is repeated runs in its first pass. So within a span of constant offset only
-  wall times at or above the highest one reached before (its mark) count.
+- A fixed trigger runs once per wall time. A time that a gap skips runs once, at the first instant
+  after the gap. A time that is repeated runs in its first pass. So within a span of constant offset
+  only wall times at or above the highest one reached before (its mark) count.
 - A wildcard trigger (minute or hour field starts with `*`) runs at every instant whose wall time
   matches.
 """

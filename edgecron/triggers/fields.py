@@ -136,7 +136,7 @@ def _nearest_workday(day: int, first: int, length: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronFields:
-    """What the fields match, without a zone: sorted numbers.
+    """The values that the fields match, without a zone: sorted numbers.
 
     `is_wildcard`: the minute or hour field starts with `*`, so the trigger follows elapsed time
     instead of running once per wall time (Debian cron).

@@ -1,7 +1,7 @@
 """A zone's history as spans of constant offset, from the bytes of a TZif file (RFC 8536).
 
-The explicit transitions come from the file's 64-bit block, those after the last one from the
-POSIX rule in its footer, so that a search is integer arithmetic and never asks a tzinfo object.
+The explicit transitions come from the file's 64-bit block, those after the last one from the POSIX
+rule in its footer. So a search is integer arithmetic and never asks a tzinfo object.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _LOCALTIME = (
 
 
 class _Seen(_local):
-    """What a thread knows of the machine's zone, within `one_local_zone`."""
+    """The machine's zone as a thread last read it, within `one_local_zone`."""
 
     is_kept = False
     history: History | None = None

@@ -158,7 +158,7 @@ def find_missing_command(job: Job) -> str | None:
 
 
 def find_missing_folder(job: Job) -> str | None:
-    """Say that the folder of a job does not exist yet; None if it exists, or if nobody can tell."""
+    """Say that the folder of a job does not exist yet; None if it exists, or if this is unknown."""
     # A relative path counts from the job's HOME, which can differ from ours.
     if job.cwd is None or not job.cwd.startswith("/") or os.path.isdir(job.cwd):
         return None

@@ -1,8 +1,8 @@
 """Count the runs of each hour of the coming week.
 
-Only plan times count, as they come if nothing changes: no jitter, no retries, no runs that are due
-already, and nothing that follows an event (a boot, another schedule). An interval after the end of
-runs counts as if runs took no time.
+Only plan times count, as they come if nothing changes. Jitter, retries and runs that are due
+already do not count, nor do runs that follow an event (a boot, another schedule). An interval after
+the end of runs counts as if runs took no time.
 """
 
 from __future__ import annotations

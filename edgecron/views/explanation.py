@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What a schedule said at a time: a revision and when it was written.
+    """The definition of a schedule at a time: a revision and when it was written.
 
     `timing` is None if its triggers can't be read, or, with `is_removed`, if retention has removed
     this revision.
@@ -49,7 +49,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known about a time of a schedule.
+    """The records about a time of a schedule.
 
     `plan_at` is the plan time that was meant, `due_at` its earliest start. `runs` were decided for
     it, oldest first. `previous_at` and `next_at` are the plan times before and after it.

@@ -89,7 +89,7 @@ def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> di
 def mask_values(value: Any) -> Any:
     """Hide the values of environment, payload and stdin at any depth of an object.
 
-    What a job left (its result, its state) stays visible.
+    The values that a job left (its result, its state) stay visible.
     """
     if isinstance(value, Mapping):
         return {key: _masked(key, one) for key, one in value.items()}

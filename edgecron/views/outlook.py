@@ -28,7 +28,7 @@ class ActiveRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireNow:
-    """What would become of a fire in one scope right now, and because of which run."""
+    """How a fire in one scope would be decided right now, and because of which run."""
 
     scope: Scope
     admission: Admission
@@ -51,7 +51,7 @@ class Behind(NamedTuple):
     """A schedule that engines can't keep up with.
 
     Since an instant, `skipped` of its times were skipped although engines were running. `places` is
-    how many runs those engines run at once.
+    how many places for runs those engines have.
     """
 
     schedule: str
@@ -63,7 +63,7 @@ class Behind(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What will happen next to a schedule, and why.
+    """The next step of a schedule, and the reason.
 
     `held` are the times that its pause skips, if the pause has an end. `changes` say what clock
     changes do to the times shown. `active` has the first of `active_count` runs. `unmet` is the
@@ -89,7 +89,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """What a specification would do: its triggers in words, and its first starts.
+    """A preview of a specification: its triggers in words, and its first starts.
 
     `fires` have the trigger that gives each time. `changes` say what clock changes do to them;
     `jitter_warning` is the effect of a jitter longer than the interval.

@@ -229,7 +229,7 @@ def percent_words(progress: Progress) -> str:
 
 
 def flag_words(execution: Execution) -> list[str]:
-    """Return what a person should know about a run besides how it ended."""
+    """Return the remarks that a person should know about a run, beyond how it ended."""
     # Several flags can mean the same to a person.
     words = dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
     covered = covered_range(execution)
@@ -239,7 +239,7 @@ def flag_words(execution: Execution) -> list[str]:
 
 
 def covered_range(execution: Execution) -> tuple[int, datetime] | None:
-    """Return how many missed times a run covers besides its own, and the first of them."""
+    """Return how many missed times a run covers in addition to its own, and the first of them."""
     for flag in execution.flags:
         if flag.startswith(COVERS_MARK):
             count, _, first_ms = flag.removeprefix(COVERS_MARK).partition(":")

@@ -1,4 +1,4 @@
-"""Say in words why a run started, how it ended, and what is known of it."""
+"""Say in words why a run started, how it ended, and which remarks it has."""
 
 from __future__ import annotations
 

@@ -87,6 +87,7 @@ _PLAIN = re.compile(
 )
 _FENCE = re.compile(r"^ *```")
 _NO_PROSE = re.compile(r"^\s*(?:#|\||<|!\[|\[!\[|---|===|:::)")
+_ROW = re.compile(r"\w +  \w")  # a name, and what it means, in columns
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 _CODE = re.compile(r"``.*?``|`[^`]*`|https?://\S+")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -202,7 +203,7 @@ def _paragraphs(lines: Iterable[tuple[int, str]], *, path: str) -> Iterator[Para
         if parts and (not line.strip() or _ITEM.match(line)):
             yield Paragraph(path, start, " ".join(parts))
             parts = []
-        if line.strip():
+        if line.strip() and not _ROW.search(line):
             start = start if parts else number
             plain = _LINK.sub(r"\1", _ITEM.sub("", line)).strip()
             parts.append(_CODE.sub("CODE", plain).replace("*", ""))
