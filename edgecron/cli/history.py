@@ -3,9 +3,11 @@
     edgecron history
     edgecron history nightly -n 50
     edgecron history --status failed --status interrupted
+    edgecron history --since yesterday --until "1h ago"
     edgecron history --before 1200        the next page, after run 1200
 
-PLAN is the plan time of runs that started late, were retried or were backfilled.
+--since and --until count by the column TIME. PLAN is the plan time of runs that started late, were
+retried or were backfilled.
 """
 
 from __future__ import annotations
@@ -15,11 +17,16 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Unreadable
+from edgecron.base.errors import Unreadable, UsageError
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_choice, read_count, read_run_number
+from edgecron.formats.option_texts import (
+    read_choice,
+    read_count,
+    read_past,
+    read_run_number,
+)
 from edgecron.model.choices import Cause, Status
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import note_words, status_words
@@ -54,6 +61,31 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-n", dest="limit", default="20", metavar="N", help="show N runs (default: 20)"
     )
     parser.add_argument("--before", metavar="RUN", help="show runs older than this one")
+    add_time_arguments(parser, "show runs")
+
+
+def add_time_arguments(parser: ArgumentParser, act: str) -> None:
+    """Add --since and --until. `act` is what they limit."""
+    times = "a time, yesterday, 2h"
+    parser.add_argument(
+        "--since", metavar="TIME", help=f"{act} that started at TIME or later: {times}"
+    )
+    parser.add_argument("--until", metavar="TIME", help=f"{act} that started before TIME")
+
+
+def read_times(args: Namespace, client: Client) -> tuple[datetime | None, datetime | None]:
+    """Return the instants of --since and --until. Raises InvalidTime or UsageError."""
+    now = client.now()
+    since, until = (
+        None if text is None else read_past(text, what=what, now=now)
+        for what, text in (("--since", args.since), ("--until", args.until))
+    )
+    if since is not None and until is not None and since >= until:
+        raise UsageError(
+            f"--since is {args.since!r}, which is not before --until {args.until!r}",
+            hint="exchange them, or leave one out",
+        )
+    return since, until
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -62,11 +94,15 @@ def run(cli: Session, args: Namespace) -> int:
     causes = tuple(read_choice(text, Cause, what="--cause") for text in args.cause or ())
     before_id = None if args.before is None else read_run_number(args.before, what="--before")
     client = cli.reading_client()
+    since, until = read_times(args, client)
+    has_times = since is not None or until is not None
     executions, unreadable = client.history_page(
         args.name,
         statuses=statuses,
         causes=causes,
         before_id=before_id,
+        since=since,
+        until=until,
         limit=limit + 1,
         with_former=True,
     )
@@ -82,12 +118,12 @@ def run(cli: Session, args: Namespace) -> int:
         _put_by_schedule(cli, client, executions, name=args.name)
         if has_older:
             cli.say(f"older runs: --before {executions[-1].id}")
-        elif args.name is not None and not statuses and not causes:
+        elif args.name is not None and not statuses and not causes and not has_times:
             _say_pruned(cli, client, args.name)
     elif unreadable:
         pass  # The warning below names them.
     elif args.name is not None or client.count_schedules()[0]:
-        is_any = not statuses and not causes and before_id is None
+        is_any = not statuses and not causes and before_id is None and not has_times
         cli.say("no runs yet" if is_any else "no such runs")
     else:
         say_empty(cli)

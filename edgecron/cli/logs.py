@@ -1,6 +1,7 @@
 """Print the output of a run, or of the newest run of a schedule.
 
     edgecron logs nightly
+    edgecron logs nightly --since yesterday  all runs since then, the oldest first
     edgecron logs 41 --stream stderr -n 20
     edgecron logs -f nightly                 follow run after run, until Ctrl-C
     edgecron logs nightly > nightly.log      the exact bytes
@@ -17,7 +18,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, UsageError
-from edgecron.cli.history import say_removed
+from edgecron.cli.history import add_time_arguments, read_times, say_removed
 from edgecron.cli.run_output import (
     OF_BOTH,
     Printer,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 LIVES_LONG = True
 _STREAMS = ("stdout", "stderr")
+_STARTED = tuple(one for one in Status if one not in (Status.QUEUED, Status.SKIPPED))
+_PAGE = 1000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,6 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-t", "--times", action="store_true", help="print time and stream before each line"
     )
     parser.add_argument("--result", action="store_true", help="print the JSON result of the run")
+    add_time_arguments(parser, "print all runs of the schedule")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -69,6 +73,12 @@ def run(cli: Session, args: Namespace) -> int:
         _refuse_beside_result(args)
     if args.follow and cli.is_json:
         raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
+    has_times = args.since is not None or args.until is not None
+    if has_times and (args.follow or args.result or _is_number(args.run)):
+        raise UsageError(
+            "--since and --until print the past runs of a schedule",
+            hint="give the name of a schedule, and leave out -f and --result",
+        )
     lines = None if args.lines is None else read_count(args.lines, what="-n", least=0)
     cli.is_patient = args.follow
     client = cli.client(must_exist=True)
@@ -80,12 +90,55 @@ def run(cli: Session, args: Namespace) -> int:
             return follower.follow_schedule(args.run)
         follower.follow_run(_refreshed(client, _find_run(cli, client, args.run)))
         return 0
+    if has_times:
+        _show_all(cli, client, args, lines=lines)
+        return 0
     execution = find_shown(cli, args.run)
     if args.result:
         put_result(cli, execution)
     else:
         _show(cli, execution, args, lines=lines)
     return 0
+
+
+def _show_all(cli: Session, client: Client, args: Namespace, *, lines: int | None) -> None:
+    """Print the output of all runs within times, the oldest first, each after a line about it."""
+    since, until = read_times(args, client)
+    client.take_over()
+    found: list[Execution] = []
+    before_id: int | None = None
+    while True:
+        page = client.history(
+            args.run, statuses=_STARTED, before_id=before_id, since=since, until=until, limit=_PAGE
+        )
+        found += page
+        if len(page) < _PAGE:
+            break
+        before_id = page[-1].id
+    say_removed(cli, client, args.run)
+    objects: list[dict[str, object]] = []
+    for execution in reversed(found):
+        pieces = last_lines(_pieces_of_run(client, execution, args.stream) or (), lines)
+        if cli.is_json:
+            objects += chunk_objects(execution.id, pieces)
+            continue
+        say_begin(cli, execution)
+        printer = Printer(cli, zone=cli.zone() if args.times else None)
+        printer.put(pieces)
+        printer.end()
+    if cli.is_json:
+        cli.put_json(objects)
+    elif not found:
+        cli.say("no such runs")
+
+
+def say_begin(cli: Session, execution: Execution) -> None:
+    """Say on stderr which run the output that follows is of."""
+    started = execution.started_at or execution.claimed_at or execution.due_at
+    time = near_time(started, zone=cli.zone(), now=cli.client().now())
+    attempt = f", attempt {execution.attempt}" if execution.attempt > 1 else ""
+    scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
+    cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
 
 
 def find_shown(cli: Session, word: str) -> Execution:
@@ -263,11 +316,7 @@ class LogFollower:
             return None
 
     def _follow_next(self, execution: Execution) -> None:
-        started = execution.started_at or execution.claimed_at or execution.due_at
-        time = near_time(started, zone=self._cli.zone(), now=self._cli.client().now())
-        attempt = f", attempt {execution.attempt}" if execution.attempt > 1 else ""
-        scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
-        self._cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
+        say_begin(self._cli, execution)
         self.follow_run(execution)
 
     def _wait_next(self, later: LaterRuns, name: str) -> Execution | None:

@@ -24,23 +24,19 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import InvalidTime, NotFound, Unreadable, UsageError
-from edgecron.base.units import format_instant, parse_duration_ms
+from edgecron.base.errors import NotFound, Unreadable, UsageError
 from edgecron.base.values import replace
 from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
+from edgecron.formats.option_texts import read_past
 from edgecron.model.choices import Status
-from edgecron.triggers import parse_when
 from edgecron.views.json_objects import instant
 from edgecron.views.phrases import size_words
 from edgecron.views.times import local_time, short_duration
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
     from edgecron.views.statistics import Spread, Tallied, Tally
@@ -69,7 +65,7 @@ def run(cli: Session, args: Namespace) -> int:
     client.take_over()
     found = client.tallies(
         args.name,
-        since=_read_since(args.since, now=client.now()),
+        since=read_past(args.since, what="--since", now=client.now()),
         after=args.after,
         limit=None if limit is None else limit + 1,  # One more tells whether there are more.
     )
@@ -112,22 +108,6 @@ def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[st
         with suppress(NotFound, Unreadable):
             schedules[each] = client.schedule(each)
     return schedules
-
-
-def _read_since(text: str, *, now: datetime) -> datetime:
-    """Read an instant of the past, from a duration or a time.
-
-    Raises InvalidDuration or InvalidTime.
-    """
-    if text[:1].isdigit() and " " not in text and text[-1:].isalpha() and text[-1:] not in "zZ":
-        return now - timedelta(milliseconds=parse_duration_ms(text))
-    since = parse_when(text, timezone="local", now=now, is_past=True)
-    if since >= now:
-        raise InvalidTime(
-            f"--since is {text!r}, that is {format_instant(since)}, which is still to come",
-            hint="give a time of the past, or a duration such as 7d",
-        )
-    return since
 
 
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:

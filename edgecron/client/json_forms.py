@@ -463,7 +463,10 @@ def _record(kind: Any) -> Form:
     shape = {
         "type": "object",
         "properties": {name: one.shape for name, one in inner.items()},
-        "required": list(inner),
+        # A peer of another version can leave out the others, in requests too.
+        "required": [
+            name for name, one in inner.items() if name not in defaults and one.default is ABSENT
+        ],
     }
     name = SCHEMA_NAMES.get(kind.__name__, kind.__name__)
     SCHEMAS[name] = shape

@@ -283,6 +283,8 @@ class Client(Reader, Protocol):
         statuses: tuple[Status, ...] = (),
         causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 20,
         with_former: bool = False,
     ) -> list[Execution]:
@@ -295,13 +297,17 @@ class Client(Reader, Protocol):
         statuses: tuple[Status, ...] = (),
         causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 20,
         with_former: bool = False,
     ) -> RunPage:
         """Return runs, newest first, before an id, and the ids of unreadable runs between them.
 
-        If no schedule has this name, the runs of the newest removed one; `with_former` adds all
-        removed ones of this name. Fewer than `limit` is the end. Raises NotFound.
+        Only runs from `since` on and before `until`: by their start, or by their plan time if they
+        have not started. If no schedule has this name, the runs of the newest removed one;
+        `with_former` adds all removed ones of this name. Fewer than `limit` is the end. Raises
+        NotFound.
         """
 
     def run_page(

@@ -256,6 +256,8 @@ class RemoteClient:
         statuses: tuple[Status, ...] = (),
         causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 20,
         with_former: bool = False,
     ) -> list[Execution]:
@@ -264,6 +266,8 @@ class RemoteClient:
             statuses=statuses,
             causes=causes,
             before_id=before_id,
+            since=since,
+            until=until,
             limit=limit,
             with_former=with_former,
         ).runs
@@ -275,6 +279,8 @@ class RemoteClient:
         statuses: tuple[Status, ...] = (),
         causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 20,
         with_former: bool = False,
     ) -> RunPage:
@@ -287,6 +293,8 @@ class RemoteClient:
                 status=statuses,
                 cause=causes,
                 before=before_id,
+                since=since,
+                until=until,
                 limit=size,
                 former=with_former,
             )

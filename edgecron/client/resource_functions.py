@@ -168,6 +168,8 @@ def history_page(
     status: tuple[Status, ...] = (),
     cause: tuple[Cause, ...] = (),
     before: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
     limit: int = 100,
     former: bool = False,
 ) -> RunPage:
@@ -177,6 +179,8 @@ def history_page(
         statuses=status,
         causes=cause,
         before_id=before,
+        since=since,
+        until=until,
         limit=limit,
         with_former=former,
     )

@@ -60,6 +60,8 @@ class Runs(Engines, Schedules):
         statuses: tuple[Status, ...] = (),
         causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 20,
         with_former: bool = False,
     ) -> list[Execution]:
@@ -69,6 +71,8 @@ class Runs(Engines, Schedules):
             statuses=statuses,
             causes=causes,
             before_id=before_id,
+            since=since,
+            until=until,
             limit=limit,
             with_former=with_former,
         ).runs
@@ -80,13 +84,17 @@ class Runs(Engines, Schedules):
         statuses: tuple[Status, ...] = (),
         causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 20,
         with_former: bool = False,
     ) -> RunPage:
         """Return runs, newest first, before an id, and the ids of unreadable runs between them.
 
-        If no schedule has this name, the runs of the newest removed one; `with_former` adds all
-        removed ones of this name. Fewer than `limit` is the end. Raises NotFound.
+        Only runs from `since` on and before `until`: by their start, or by their plan time if they
+        have not started. If no schedule has this name, the runs of the newest removed one;
+        `with_former` adds all removed ones of this name. Fewer than `limit` is the end. Raises
+        NotFound.
         """
         schedule_id = None if name is None else self._past_id(name)
         former_ids = (
@@ -100,6 +108,8 @@ class Runs(Engines, Schedules):
             statuses=statuses,
             causes=causes,
             before_id=before_id,
+            since_ms=None if since is None else to_ms(since),
+            until_ms=None if until is None else to_ms(until),
             limit=limit,
         )
 

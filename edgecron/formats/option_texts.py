@@ -9,7 +9,7 @@ import os
 import pwd
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -249,6 +249,23 @@ def read_time(
             hint="give a time that is still to come",
         )
     return instant
+
+
+def read_past(text: str, *, what: str, now: datetime) -> datetime:
+    """Read an instant of the past: a time, or a duration before now. Raises InvalidTime.
+
+    Local times are of the machine's zone. `-2h`, `2h` and `2h ago` are the same.
+    """
+    word = text.removeprefix("-")
+    if word[:1].isdigit() and " " not in word and word[-1:].isalpha() and word[-1:] not in "zZ":
+        return now - timedelta(milliseconds=parse_duration_ms(word))
+    found = read_time(text, what=what, timezone="local", now=now, is_past=True)
+    if found > now:
+        raise InvalidTime(
+            f"{what} is {text!r}, that is {format_instant(found)}, which is still to come",
+            hint="give a time of the past, or a duration such as 7d",
+        )
+    return found
 
 
 def read_max_runs(text: str, *, what: str) -> int | None:

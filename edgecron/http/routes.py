@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.client.json_forms import Shape
+from edgecron.client.json_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
 from edgecron.http import health, runs, schedules
@@ -30,6 +30,17 @@ _CAUSE = Parameter(
     shape={"type": "string", "enum": list(Cause)},
     words="of these causes only",
     is_repeated=True,
+)
+_TIME: Shape = {**INSTANT, "format": "date-time"}
+_SINCE = Parameter(
+    name="since",
+    shape=_TIME,
+    words="only runs that started at this time or later; for others their plan time",
+)
+_UNTIL = Parameter(
+    name="until",
+    shape=_TIME,
+    words="only runs that started before this time",
 )
 _FORMER = Parameter(
     name="former", shape=SWITCH, words="runs of removed schedules of this name, too (false)"
@@ -228,7 +239,7 @@ _SCHEDULES = (
         name="listRunsOfSchedule",
         words="Runs of a schedule, newest first: the fields of history --json",
         tag="runs",
-        query=(_limit(100, 1000), _BEFORE, _STATUS, _CAUSE, _FORMER),
+        query=(_limit(100, 1000), _BEFORE, _SINCE, _UNTIL, _STATUS, _CAUSE, _FORMER),
         answers={200: "Runs"},
         answer_headers=("Link",),
         refusals=(404,),
@@ -253,7 +264,7 @@ _RUNS = (
         name="listRuns",
         words="Runs, newest first: the fields of history --json",
         tag="runs",
-        query=(_limit(100, 1000), _BEFORE, _STATUS, _CAUSE, _SCHEDULE, _FORMER),
+        query=(_limit(100, 1000), _BEFORE, _SINCE, _UNTIL, _STATUS, _CAUSE, _SCHEDULE, _FORMER),
         answers={200: "Runs"},
         answer_headers=("Link",),
         refusals=(404,),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.client.record_forms import chunk_fields
+from edgecron.formats.option_texts import read_time
 from edgecron.http.answer_objects import shown_fires, shown_runs
 from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.schedules import next_page, paged
@@ -33,6 +35,8 @@ def list_runs(client: Client, request: ApiRequest) -> Answer:
         statuses=statuses,
         causes=tuple(Cause(text) for text in request.query.get("cause", ())),
         before_id=before_id,
+        since=_instant(request, "since"),
+        until=_instant(request, "until"),
         limit=limit + 1,
         with_former=request.is_on("former"),
     )
@@ -43,6 +47,11 @@ def list_runs(client: Client, request: ApiRequest) -> Answer:
     if following is not None:  # The next page names unreadable runs after the last one.
         unreadable = [run_id for run_id in unreadable if run_id > page[-1].id]
     return paged("runs", shown_runs(client, page), following, unreadable=unreadable)
+
+
+def _instant(request: ApiRequest, name: str) -> datetime | None:
+    text = request.first(name)
+    return None if text is None else read_time(text, what=name, timezone=None, now=None)
 
 
 def get_run(client: Client, request: ApiRequest) -> Answer:

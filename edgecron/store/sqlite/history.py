@@ -31,10 +31,16 @@ _INDEXED = ((Status.QUEUED, Status.RUNNING), _UNWELL)  # the statuses that parti
 MOST_SEPARATE = 100
 
 
+# No index has this time. To walk through 200,000 runs takes a fifth of a second.
+_SHOWN_AT = "coalesce(e.started_at, iif(e.status = 'queued', e.due_at, e.plan_at))"
+
+
 class Wanted(NamedTuple):
     """Which runs are wanted. An empty field, or None, admits every run.
 
-    A reason of None is a run without a reason. Without schedules, `()`, there are no runs.
+    A reason of None is a run without a reason. Without schedules, `()`, there are no runs. Runs are
+    wanted from `since_ms` on and before `until_ms`: by their start, or by their plan time if they
+    have not started.
     """
 
     schedule_ids: Sequence[int] | None = None
@@ -43,6 +49,8 @@ class Wanted(NamedTuple):
     reasons: tuple[str | None, ...] = ()
     before_id: int | None = None
     after_id: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
 
 
 def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
@@ -175,6 +183,13 @@ def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], di
     if wanted.after_id is not None:
         wheres.append("e.id > :after")
         params["after"] = wanted.after_id
+    for bound, operator, at_ms in (
+        ("since", ">=", wanted.since_ms),
+        ("until", "<", wanted.until_ms),
+    ):
+        if at_ms is not None:
+            wheres.append(f"{_SHOWN_AT} {operator} :{bound}")
+            params[bound] = at_ms
     return wheres, params
 
 
@@ -210,6 +225,8 @@ def find_executions(
     statuses: tuple[Status, ...] = (),
     causes: tuple[Cause, ...] = (),
     before_id: int | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
     limit: int = 20,
 ) -> RunPage:
     """A page of runs, newest first. The next page is before the last id of this one.
@@ -218,7 +235,12 @@ def find_executions(
     """
     schedule_ids = None if schedule_id is None else (schedule_id, *former_ids)
     wanted = Wanted(
-        schedule_ids=schedule_ids, statuses=statuses, causes=causes, before_id=before_id
+        schedule_ids=schedule_ids,
+        statuses=statuses,
+        causes=causes,
+        before_id=before_id,
+        since_ms=since_ms,
+        until_ms=until_ms,
     )
     return find_page(database, wanted, limit=limit)
 
