@@ -114,7 +114,7 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     # Python reads NaN and Infinity, and a job in any other language could not.
-    raise ValueError(f"{name} is no value of it")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _read_float(text: str) -> float:

@@ -101,7 +101,7 @@ def _judge_rights(
     if mode & _OTHERS_WRITE and not is_shared:
         return Weakness(
             path=path,
-            why=f"has mode {stat.S_IMODE(mode):04o}, so that others may change it",
+            why=f"has mode {stat.S_IMODE(mode):04o}, so that other users can change it",
             mend=f"chmod go-w {_quoted(path)}",
         )
     return None
@@ -331,11 +331,11 @@ def read_token(given: str) -> str:
             f"token file '{path}' can't be read: {error.strerror}", hint=f"make it: {MAKE}"
         ) from error
     if not stat.S_ISREG(seen.st_mode):
-        raise InvalidInput(f"token file '{path}' is no file")
+        raise InvalidInput(f"token file '{path}' is not a file")
     if seen.st_uid not in (0, os.geteuid()) or seen.st_mode & 0o077:
         raise InvalidInput(
             f"token file '{path}' is open to others (mode {stat.S_IMODE(seen.st_mode):o})",
-            hint="let its owner alone read it, chmod 600, and make a new token",
+            hint="let only its owner read it (chmod 600), and make a new token",
         )
     return check_token(content, what=f"token file '{path}'")
 

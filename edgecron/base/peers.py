@@ -143,7 +143,7 @@ class Row(NamedTuple):
 def end_of(name: Any) -> End:
     """Return an end by the name of its socket. Raises ValueError if this is not an IP address."""
     if not isinstance(name, tuple):
-        raise ValueError(f"{name!r} is no address of IP")
+        raise ValueError(f"{name!r} is not an IP address")
     return End(plain(ip_address(name[0])), name[1])
 
 

@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     actions = {"show": _show, "path": _path, "check": _check, "init": _init}
     if args.action not in actions:
-        raise UsageError(f"{args.action!r} is not known, expected show, path, check or init")
+        raise UsageError(f"{args.action!r} is unknown, expected show, path, check or init")
     if args.changed and args.action != "show":
         raise UsageError("--changed is for show")
     actions[args.action](cli, args)
@@ -90,7 +90,7 @@ def _wanted(what: str | None) -> list[Setting]:
         known = {**by_last, **{key: key for key in (*SETTINGS, *SECTIONS) if key}}
         close = suggest(name, known)
         hint = f"did you mean {known[close]}?" if close else "see: edgecron config show"
-        raise UsageError(f"setting {what!r} is not known", hint=hint)
+        raise UsageError(f"setting {what!r} is unknown", hint=hint)
     return found
 
 

@@ -9,7 +9,7 @@ The backup is looked through for damage first. Every engine must be stopped, and
 have ended. An older backup is brought up to date, one of a newer edgecron is refused.
 
 Runs that were queued or going on when the backup was made are not started again, for what became
-of them since is not known: they are cancelled or interrupted, on record, and only --on-interrupt
+of them since is unknown: they are cancelled or interrupted, on record, and only --on-interrupt
 retry runs one again. Times that came since then are missed ones: each schedule's --catch-up decides
 (once runs the latest). --skip-missed leaves them all out, on record.
 

@@ -129,7 +129,7 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
         _tell_what_lacks(cli, executions)
     except ServerLost as error:
         # The fire is queued: an error would make people fire again.
-        cli.warn(f"{error.message}; whether something keeps it from being run is not known")
+        cli.warn(f"{error.message}; whether something keeps it from being run is unknown")
     return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
 
 

@@ -114,8 +114,8 @@ def _check_file(path: Path) -> None:
     weakness = find_weakness(path) if is_checked() else None
     if weakness is not None:
         raise InvalidInput(
-            f"file {str(path)!r} is not root's alone: {weakness.words}",
-            hint=f"whoever may change that decides what is run: {weakness.mend}",
+            f"file {str(path)!r} can be changed by other users: {weakness.words}",
+            hint=f"who can change it decides which commands run: {weakness.mend}",
         )
 
 

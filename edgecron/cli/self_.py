@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     actions = {"show": _show, "clean": _clean, "remove": _remove}
     if args.action not in actions:
-        raise UsageError(f"{args.action!r} is not known, expected show, clean or remove")
+        raise UsageError(f"{args.action!r} is unknown, expected show, clean or remove")
     if args.yes and args.action != "remove":
         raise UsageError("--yes is for remove")
     bundle = find_bundle()

@@ -98,7 +98,7 @@ def run(cli: Session, args: Namespace) -> int:
     actions = {"install": _install, "uninstall": _uninstall, "status": _status, "print": _print}
     if args.action not in actions:
         raise UsageError(
-            f"{args.action!r} is not known, expected install, uninstall, status or print"
+            f"{args.action!r} is unknown, expected install, uninstall, status or print"
         )
     if args.action != "uninstall":
         # An engine uses no other machine. Checked first: --token-file can belong to --url.

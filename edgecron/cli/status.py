@@ -183,7 +183,7 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     """Say how an engine is doing, and its style."""
     info, see = state.info, f"see {cli.command('doctor')}"
     if state.health is EngineHealth.STALLED:
-        return f"pid {info.pid} is stalled: {state.why}; its runs go on; {see}", "yellow"
+        return f"pid {info.pid} is stalled: {state.why}; its runs continue; {see}", "yellow"
     if state.health is EngineHealth.GONE:
         return f"pid {info.pid} has died; the next engine recovers its runs", "yellow"
     more = f"; {state.why}" if state.why else ""

@@ -126,7 +126,7 @@ def refuse_in_use(path: Path, *, is_folder_in_use: bool = True) -> None:
             raise InvalidInput(
                 f"{beside} lies beside it: {path} is a database in use, or was copied without its"
                 " log",
-                hint=f"a whole copy of it is made by: edgecron --db {path} backup FILE",
+                hint=f"to make a whole copy: edgecron --db {path} backup FILE",
             )
     if is_folder_in_use and os.path.lexists(state_dir(path)):
         raise InvalidInput(

@@ -195,8 +195,10 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
     if state.health is EngineHealth.STALLED:
         hint = f"end it: {command(f'doctor --take-over {pid}')}"
         if state.is_stopped:
-            hint = f"let it go on: kill -CONT {pid}; or {hint}"
-        return problem("engines", f"pid {pid} is stalled: {state.why}; its runs go on", hint=hint)
+            hint = f"let it continue: kill -CONT {pid}; or {hint}"
+        return problem(
+            "engines", f"pid {pid} is stalled: {state.why}; its runs continue", hint=hint
+        )
     if state.health is EngineHealth.SILENT:
         hint = f"run doctor again; if it stays silent, stop it: kill -TERM {pid}"
         return warning("engines", f"pid {pid} is running but silent: {state.why}", hint=hint)
@@ -280,7 +282,7 @@ def check_supervisors(client: Client) -> list[Finding]:
                 found.append(_silent(state_dir(client.path), supervisor_id, error.message))
             continue
         if supervisor_id in alone:
-            words = f"{supervisor_id} goes on without an engine, with {_runs(count)}"
+            words = f"{supervisor_id} continues without an engine, with {_runs(count)}"
             more = "" if is_ours else "; it is of another version of edgecron, and not adopted"
             found.append(well("supervisors", words + more))
     return found or [well("supervisors", "none is without its engine")]
@@ -295,7 +297,7 @@ def _is_of_our_version(folder: Path, supervisor_id: str) -> bool:
 
 def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
     pid = find_holder(lock_path(folder, supervisor_id))
-    hint = f"where it is stopped, let it go on: kill -CONT {pid}" if pid else None
+    hint = f"if it is stopped, let it continue: kill -CONT {pid}" if pid else None
     words = f"{why}; its runs have no time-out and can't be cancelled meanwhile"
     return problem("supervisors", words, hint=hint)
 
@@ -362,5 +364,5 @@ def _judge_set(state: ClockState) -> list[Finding]:
     )
     if words is None:
         return []
-    hint = "if nobody meant to set it, have it kept right (NTP)"
+    hint = "if you did not set it, let NTP keep it right"
     return [warning("clock", f"it {words} (times in UTC)", hint=hint)]

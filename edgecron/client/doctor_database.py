@@ -83,7 +83,7 @@ def check_access(client: Client) -> list[Finding]:
                 "database",
                 f"{path} is locked for writing for {_LOCK_WAIT_S:.0f} s at least: nothing is"
                 " started",
-                hint=f"it is a stalled engine or another program; who has it open: fuser {path}",
+                hint=f"a stalled engine or another program holds it; to see which: fuser {path}",
             )
         )
     unmoved_bytes = client.store.unmoved_bytes
@@ -93,7 +93,7 @@ def check_access(client: Client) -> list[Finding]:
                 "database",
                 f"{unmoved_bytes / _MIB:,.0f} MiB of its log can't be moved into {path}, and the"
                 " log grows: a program has begun to read, and does not end that",
-                hint=f"end that program; who has it open: fuser {path}",
+                hint=f"end the program that holds it; to see which: fuser {path}",
             )
         )
     return found or [well("database", str(path))]

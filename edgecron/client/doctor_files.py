@@ -97,7 +97,7 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
             wide.append(
                 problem(
                     "files",
-                    f"{path} has mode {found:04o}, expected {mode:04o}: others may get at it",
+                    f"{path} has mode {found:04o}, expected {mode:04o}: other users might use it",
                     hint=f"chmod {mode:o} {quote(str(path))}",
                 )
             )
@@ -114,11 +114,11 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
         wide.append(
             problem(
                 "files",
-                f"{opening.words}: others decide what runs as root, and no engine of root's starts",
+                f"{opening.words}: other users decide what root runs, so no engine of root starts",
                 hint=opening.mend,
             )
         )
-    return wide or [well("files", "private: nobody else can read them")]
+    return wide or [well("files", "private: no other user can read them")]
 
 
 def check_space(database: Path, state_dir: Path) -> list[Finding]:
@@ -151,7 +151,7 @@ def judge_space(folder: Path, room: Room) -> Finding:
         return problem(
             "space",
             f"{words} ({share:.1%}) on the file system of {folder}",
-            hint="free some: nothing is started where it can't be put on record",
+            hint="free some space: edgecron starts no run that it can't record",
         )
     if room.total_files and room.free_files < _LEAST_FREE_FILES:
         return problem(
@@ -197,7 +197,7 @@ def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]
         pid = state.info.pid
         if state.is_alive and holds_open(pid, engine_lock_path(folder, state.info.key)):
             found += check_host(client.path, pid)
-    return found or [well("others", "no copy of it is run, and no program gets in its way")]
+    return found or [well("others", "no other process runs a copy of it or opens it unsafely")]
 
 
 def check_host(database: Path, pid: int) -> list[Finding]:
@@ -206,7 +206,7 @@ def check_host(database: Path, pid: int) -> list[Finding]:
     The caller has the database open: if the kernel does not show its own locks, it shows none.
     """
     holders = _holders(database)
-    advice = "open it through edgecron alone, or in a process of its own; restart that program"
+    advice = "open it only through edgecron, or in a process of its own; restart that program"
     if os.getpid() in holders and pid not in holders:
         return [
             problem(
@@ -220,7 +220,7 @@ def check_host(database: Path, pid: int) -> list[Finding]:
         return [
             warning(
                 "others",
-                f"the program of pid {pid} has Python's sqlite3 loaded beside its engine: where"
+                f"the program of pid {pid} has Python's sqlite3 loaded beside its engine: if"
                 " it opens this database with that, the engine loses its locks",
                 hint=advice,
             )

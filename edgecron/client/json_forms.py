@@ -216,7 +216,7 @@ def _read_instant(text: str) -> datetime:
 
 def _read_path(text: str) -> Path:
     if not text or "\0" in text:
-        raise ValueError(f"{text!r} is no path")
+        raise ValueError(f"{text!r} is not a path")
     return Path(text)
 
 
@@ -412,7 +412,7 @@ def _mapping(key_hint: Any, value_hint: Any) -> Form:
             raise TypeError(f"{value!r} is not a mapping")
         found = {key.encode(each): inner.encode(part) for each, part in value.items()}
         if not all(type(each) is str for each in found):
-            raise TypeError(f"{value!r} has keys that are no texts")
+            raise TypeError(f"{value!r} has keys that are not texts")
         return found
 
     def decode(value: Any, where: str, is_strict: bool) -> Any:
@@ -492,6 +492,6 @@ def check_object(value: object, known: Collection[str], *, where: str, is_strict
         raise refuse(where, value, "an object")
     if is_strict and (unknown := value.keys() - known):
         raise MalformedCall(
-            f"{where} has {min(unknown)[:60]!r}, which is not known here",
+            f"{where} has {min(unknown)[:60]!r}, which is unknown here",
             hint="is it of a later version? then use the same on both machines",
         )

@@ -62,7 +62,7 @@ def need_library() -> None:
     if find_spec("prometheus_client") is None:
         raise NotSupported(
             "metrics need prometheus-client, which is not installed",
-            hint="pip install 'edgecron[http]', or 'edgecron[metrics]' for them alone",
+            hint="pip install 'edgecron[http]', or 'edgecron[metrics]' for metrics only",
         )
 
 
@@ -123,7 +123,7 @@ def read_families(fetch: Callable[[], bytes]) -> Iterator[Metric]:
         found = list(read(fetch().decode()))  # Find errors before anything is shown.
     except ValueError as error:
         raise ServerUnavailable(
-            f"what the server has at /metrics can't be read: {error}",
+            f"the server's /metrics can't be read: {error}",
             hint="use the same version on both machines",
         ) from error
     return iter(found)

@@ -153,7 +153,7 @@ class ServerConnection:
             if not self._must_wait() and self._time.boottime_ms() >= until_ms:
                 raise lost
             if self._is_broken_off.wait(pause_s):
-                raise QueryInterrupted(f"what {self._server.url} was asked was broken off")
+                raise QueryInterrupted(f"the request to {self._server.url} was interrupted")
             pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
     def get(self, path: str, *, accept: str | None = None) -> bytes:
@@ -350,14 +350,14 @@ class ServerConnection:
         except OSError as error:
             self._link.close()
             if self._is_interrupted:
-                words = f"what {self._server.url} was asked was broken off"
+                words = f"the request to {self._server.url} was interrupted"
                 raise QueryInterrupted(words) from None
             raise connection_error(
                 self._server, error, is_write=is_write, may_be_heard=self._may_be_heard
             ) from error
         except HTTPException as error:
             self._link.close()
-            raise ServerUnavailable("what answers there does not speak HTTP") from error
+            raise ServerUnavailable("the server there does not speak HTTP") from error
         except BaseException:
             # Also an interrupt: the next request must not get the answer to this one.
             self._link.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgecron.client.remote_server import Server
 
 # About a change that the server may have received.
-NOT_KNOWN = "whether it was done is not known"
+NOT_KNOWN = "whether it was done is unknown"
 LOOK = "look, and then repeat it if it was not"
 _REFUSED = (401, 403)
 _BEHIND = (502, 503, 504)  # a proxy answers, but not the server behind it
@@ -42,7 +42,7 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
         raise ServerLost(words, hint="is it served there? edgecron daemon --http")
     if error is None:
         raise ServerUnavailable(
-            f"{url} is no edgecron: it answers with status {status}",
+            f"{url} is not an edgecron: it answers with status {status}",
             hint="give the address of the daemon itself, as its --http has it",
         )
     if error.get("code") == "overloaded":
@@ -56,7 +56,7 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
         raise _refusal(url, error, has_token=has_token)
     if error.get("code") in ("no_route", "wrong_method"):
         raise ServerUnavailable(
-            f"{url} is an edgecron, and there is nothing to ask at this path of it",
+            f"{url} is an edgecron, but it serves nothing at this path",
             hint="give the address as its --http has it, with nothing after the port; or it is an"
             " older one: use the same version on both machines",
         )
@@ -112,7 +112,7 @@ def connection_error(
 
 def _os_words(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
-        return "can't be reached: nobody knows that name"
+        return "can't be reached: its name is unknown"
     if isinstance(error, TimeoutError):
         return "does not answer"
     if isinstance(error, RemoteDisconnected):

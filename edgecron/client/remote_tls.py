@@ -40,8 +40,8 @@ def wrap_socket(link: socket.socket, server: Server) -> ssl.SSLSocket:
         link.close()
         raise ServerUnavailable(
             f"the certificate of {server.url} is not trusted: {error.verify_message}",
-            hint=f"where it is your own, name it, or who signed it: {_NAME_IT}; if this machine"
-            " names nobody to trust: install ca-certificates",
+            hint=f"if it is your own, name it or its issuer: {_NAME_IT}; if this machine"
+            " trusts no issuer: install ca-certificates",
         ) from error
     except ssl.SSLError as error:
         link.close()

@@ -295,7 +295,7 @@ def write_request(
         body = json.dumps(given, separators=(",", ":"), allow_nan=False).encode("ascii")
         if len(body) > MOST_BYTES:
             raise InvalidInput(
-                f"what is to be sent is {len(body)} bytes, expected at most {MOST_BYTES}",
+                f"the request has {len(body)} bytes, expected at most {MOST_BYTES}",
                 hint="apply the file in parts, or on the machine of the database",
             )
     if wait_ms is not None:

@@ -251,10 +251,10 @@ def refuse_alive(database: Path) -> None:
             if lock_is_held(lock):
                 pid = find_holder(lock)
                 who = "" if pid is None else f", pid {pid},"
-                raise Conflict(f"{_an(kind)}{who} of database {database} is alive", hint=hint)
+                raise Conflict(f"{_an(kind)}{who} of database {database} is running", hint=hint)
         # Its state folder may have been deleted.
         for pid in find_holders(folder, kind):
-            raise Conflict(f"{_an(kind)}, pid {pid}, of database {database} is alive", hint=hint)
+            raise Conflict(f"{_an(kind)}, pid {pid}, of database {database} is running", hint=hint)
 
 
 def _an(kind: str) -> str:
@@ -294,7 +294,7 @@ def _refuse_untrusted(store: SqliteStore, clock: Clock) -> None:
     if not is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=clock.is_synchronised()):
         raise Conflict(
             f"the clock says {format_instant(from_ms(now_ms))} and can't be trusted:"
-            " what was missed since the backup can't be told by it",
+            " it can't show what was missed since the backup",
             hint="set the clock first, or leave what was missed to each schedule's catch-up",
         )
 

@@ -47,7 +47,7 @@ class Runs(Engines, Schedules):
         if found is None and self.store.is_removed(execution_id):
             raise NotFound(
                 f"run {execution_id} was removed by retention",
-                hint="what is left: edgecron history",
+                hint="to see the others: edgecron history",
             )
         if found is None:
             raise NotFound(f"there is no run {execution_id}", hint="see: edgecron history")
@@ -237,7 +237,7 @@ class Runs(Engines, Schedules):
             schedule = self.store.get_schedule(name)
             if is_one and len(schedule.spec.scopes) > 1:
                 raise InvalidInput(
-                    f"{name!r} has {len(schedule.spec.scopes)} scopes, and nothing of it was run",
+                    f"{name!r} has {len(schedule.spec.scopes)} scopes, and none was run",
                     hint="use fire(), which gives a run for each",
                 )
             now_ms = self._clock.now_ms()

@@ -244,7 +244,7 @@ class ScheduleChanges(Engines, Schedules):
             and schedule.next_plan_at is not None
             and schedule.next_plan_at < until
         ):
-            why, hint = "nothing of it follows its pause", f"first: edgecron resume {name}"
+            why, hint = "it has no time after its pause", f"first: edgecron resume {name}"
         elif idle is None:
             return
         else:

@@ -60,14 +60,16 @@ def get_stalled(client: Client, pid: int) -> EngineState:
     states = client.engines()
     found = [state for state in states if state.info.pid == pid and state.is_alive]
     if not found:
-        raise NotFound(f"pid {pid} is no engine of database {client.path}", hint=_listed(states))
+        raise NotFound(
+            f"pid {pid} is not an engine of database {client.path}", hint=_listed(states)
+        )
     _refuse_foreign(pid)
     for state in found:
         if not state.is_stalled:
             more = f"; {state.why}" if state.why else ""
             raise Conflict(
-                f"engine pid {pid} is alive and not stalled{more}",
-                hint=f"to stop it: kill -TERM {pid}; what runs goes on",
+                f"engine pid {pid} is running and not stalled{more}",
+                hint=f"to stop it: kill -TERM {pid}; running jobs continue",
             )
     return found[0]
 
@@ -147,7 +149,7 @@ def _refuse_foreign(pid: int) -> None:
 
 def _listed(states: list[EngineState]) -> str:
     alive = [f"{state.info.pid} ({state.health})" for state in states if state.is_alive]
-    return f"its engines: {', '.join(alive)}" if alive else "none of its engines is alive"
+    return f"its engines: {', '.join(alive)}" if alive else "none of its engines is running"
 
 
 def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> None:
@@ -162,7 +164,7 @@ def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> No
         bound_s=_LAST_CHECK_S,
     )
     if not state.is_stalled:
-        raise Conflict(f"engine pid {engine.pid} goes on again, and was left alone")
+        raise Conflict(f"engine pid {engine.pid} makes progress again, and was not ended")
     signal.pidfd_send_signal(process, signal.SIGKILL)
     poller = select.poll()
     poller.register(process, select.POLLIN)

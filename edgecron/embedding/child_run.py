@@ -146,7 +146,7 @@ def _find(target: str, *, name: str) -> Declared[..., ..., Any, Any]:
         found = getattr(import_module(home), qualname, None)
     if not isinstance(found, Declared):
         raise NotFound(
-            f"{target} is no job", hint="one in a process is declared when its module is loaded"
+            f"{target} is not a job", hint="one in a process is declared when its module is loaded"
         )
     if found.name != name or not found.is_process:
         raise InvalidInput(f"{target} is job {found.name!r}, and not {name!r} in a process")
@@ -163,7 +163,7 @@ def _leave(result: object, call: ChildCall) -> None:
         raise
     except (TypeError, ValueError, RecursionError):
         # The changes of state must not be lost with it.
-        sys.stderr.write("edgecron: what it returned is no JSON, and is not kept\n")
+        sys.stderr.write("edgecron: its return value is not JSON, and is not kept\n")
         text = call.left(None, is_lost=True)
     _write(path, text)
 

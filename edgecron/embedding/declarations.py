@@ -180,8 +180,8 @@ def check_function(function: Callable[..., Any], *, name: str) -> None:
         raise InvalidInput(f"job {name!r} is {function!r:.60}, expected a function")
     if is_generator_function(function):
         raise InvalidInput(
-            f"job {name!r} is a generator, which does nothing until somebody goes through it",
-            hint="let a function go through it, and make that the job",
+            f"job {name!r} is a generator, which does nothing until a caller iterates over it",
+            hint="let a function iterate over it, and make that function the job",
         )
 
 
@@ -190,7 +190,7 @@ def check_when(when: Sequence[object]) -> None:
     for one in when:
         if not isinstance(one, str) and not hasattr(one, "next_after"):
             raise InvalidInput(
-                f"{one!r:.60} is no time to run at, expected a trigger or its text",
+                f"{one!r:.60} is not a time to run at, expected a trigger or its text",
                 hint='such as @scheduler.job("@daily"), or every("5m")',
             )
 

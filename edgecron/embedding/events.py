@@ -145,7 +145,7 @@ def wants_of(names: Collection[str], job: Named | str | None) -> Wants:
     for name in names:
         if name not in known:
             raise InvalidInput(
-                f"event {name!r:.60} is not known", hint=f"expected some of {', '.join(known)}"
+                f"event {name!r:.60} is unknown", hint=f"expected some of {', '.join(known)}"
             )
     return Wants(frozenset(names), job if job is None or isinstance(job, str) else job.name)
 

@@ -37,7 +37,7 @@ def _check(value: object, where: str, depth: int) -> None:
             return
         case float():
             if value - value != 0:  # a NaN, or infinite
-                raise InvalidInput(f"{where} is {value}, which is no number of JSON")
+                raise InvalidInput(f"{where} is {value}, which is not a JSON number")
         case list() | tuple():
             for index, one in enumerate(value):
                 _check(one, f"{where}[{index}]", depth + 1)

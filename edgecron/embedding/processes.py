@@ -49,7 +49,7 @@ def _home_of(function: Callable[..., Any], *, name: str) -> str:
     file = getattr(main, "__file__", None)
     if file is None:
         raise InvalidInput(
-            f"job {name!r} was typed at a prompt, where no other process finds it",
+            f"job {name!r} was typed at a prompt, so no other process finds it",
             hint="write it into a module",
         )
     return os.path.abspath(str(file))

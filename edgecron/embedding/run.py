@@ -288,7 +288,7 @@ class Waits:
                 if self._holds_up():
                     raise Conflict(
                         f"run {execution.id} of {execution.schedule!r} is {execution.status}, and"
-                        " to wait for it here would hold up the event loop that it may need",
+                        " waiting for it here would block the event loop that the run might need",
                         hint="await it instead: await run",
                     )
                 woken.wait(min(pause_s, left_s))

@@ -268,7 +268,7 @@ class Scheduler(Program):
             if self._serving is not None:
                 raise Conflict(
                     f"the engine of {self.name!r} runs already in this process",
-                    hint="start it once, where the program begins",
+                    hint="start it only once, when the program starts",
                 )
             serving = Serving(
                 self._open_host, monotonic_ms=self._clock.monotonic_ms, failed=self._note_failure

@@ -44,7 +44,7 @@ def refuse_greenlets() -> None:
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and monkey.is_module_patched("threading"):
         raise Conflict(
-            "an engine can't run where gevent has patched threads",
+            "an engine can't run if gevent has patched threads",
             hint="run it in a process of its own, by scheduler.run_forever(); run_now works here",
         )
 
@@ -246,7 +246,7 @@ def stopping_words(details: Mapping[str, object], *, wait_s: float) -> str:
         words += f" ({', '.join(called[:_MOST_NAMES])}{', ...' * (len(called) > _MOST_NAMES)})"
         if runs > functions:
             words += f", leaving {_counted(runs - functions, 'command')} to go on"
-    return f"edgecron is stopping: {words}; a second signal ends this program at once"
+    return f"edgecron is stopping: {words}; a second signal ends this program immediately"
 
 
 def _counted(number: int, what: str) -> str:

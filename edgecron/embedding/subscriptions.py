@@ -133,7 +133,7 @@ class Subscription:
                     return
                 self._callback(event)
             except BaseException:  # noqa: BLE001  SystemExit, too: the next event is still delivered
-                engine_logger().exception("%r could not be told of an event", self)
+                engine_logger().exception("%r could not receive an event", self)
 
     def reset_in_child(self) -> None:
         """Forget waiting events and the thread, in a forked child."""

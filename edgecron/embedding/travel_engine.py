@@ -121,7 +121,7 @@ class Driving:
             if not is_busy and not self._engine.has_changed():
                 return
         raise Conflict(
-            f"there is no end of what is due at {self._clock.now()}",
+            f"due runs never end at {self._clock.now()}",
             hint="does a job run itself, or another one that runs it?",
         )
 

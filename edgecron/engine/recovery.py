@@ -27,7 +27,7 @@ _ADOPT_MS = 30_000  # the longest pause until an adoption that failed is tried a
 _NO_ENGINE = 0
 _MESSAGES = {
     Reason.LOST: "its supervisor died, and its end is not on record",
-    Reason.REBOOT: "the machine started anew while it ran",
+    Reason.REBOOT: "the machine restarted while it ran",
 }
 _PROGRAM_ENDED = "the program that ran it has ended"
 

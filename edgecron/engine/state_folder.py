@@ -304,8 +304,8 @@ def root_risk_error(database: Path) -> DatabaseUnusable | None:
     if risk is None:
         return None
     return DatabaseUnusable(
-        f"database {database} is not root's alone: {risk.words}",
-        hint=f"who may change that runs what they like as root: {risk.mend}",
+        f"database {database} can be changed by other users: {risk.words}",
+        hint=f"who can change it can run any command as root: {risk.mend}",
     )
 
 

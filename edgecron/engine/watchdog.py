@@ -202,7 +202,7 @@ class ServiceWatchdog:
             if not self._has_warned and not isinstance(error, BlockingIOError):
                 self._has_warned = True
                 place = self._manager.address
-                self._warn(f"the service manager can't be told how it goes, at {place}: {error}")
+                self._warn(f"the service manager can't be notified at {place}: {error}")
             return False
         return True
 

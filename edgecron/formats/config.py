@@ -218,7 +218,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         from edgecron.base.errors import InvalidConfig
 
         hint = f"did you mean {meant}?" if meant else "see: edgecron config show"
-        raise InvalidConfig(f"variable {name} is not known", hint=hint)
+        raise InvalidConfig(f"variable {name} is unknown", hint=hint)
 
 
 def _find_meant(name: str, known: Mapping[str, str]) -> str | None:

@@ -144,7 +144,7 @@ def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None
     """
     if not stat.S_ISREG(status.st_mode):
         raise InvalidConfig(
-            f"configuration file {path} is no file", hint="--config none goes without any file"
+            f"configuration file {path} is not a file", hint="--config none goes without any file"
         )
     owners, others, command = {os.geteuid(), ROOT_UID}, stat.S_IWOTH, "chmod o-w"
     if is_system or is_root():
@@ -153,19 +153,19 @@ def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None
         whose = "root" if owners == {ROOT_UID} else "you or root"
         raise InvalidConfig(
             f"configuration file {path} belongs to user {status.st_uid}, expected {whose}",
-            hint="whoever may change it decides what is run",
+            hint="who can change it decides which commands run",
         )
     if status.st_mode & others:
         mode = stat.S_IMODE(status.st_mode)
         raise InvalidConfig(
-            f"configuration file {path} has mode {mode:04o}, so that others may change it",
+            f"configuration file {path} has mode {mode:04o}, so that other users can change it",
             hint=f"{command} {path}",
         )
     opening = find_weakness(path, must_exist=True) if is_root() and has_other_users() else None
     if opening is not None:
         raise InvalidConfig(
-            f"configuration file {path} is not root's alone: {opening.words}",
-            hint=f"whoever may change that decides what is run: {opening.mend}",
+            f"configuration file {path} can be changed by other users: {opening.words}",
+            hint=f"who can change it decides which commands run: {opening.mend}",
         )
 
 
@@ -211,7 +211,7 @@ def _flatten(
             yield from _flatten(value, problems, full)
         else:
             hint = f"write [{full}], and its settings below"
-            problems.append(_Problem(full, f"{full} is no table", hint))
+            problems.append(_Problem(full, f"{full} is not a table", hint))
 
 
 def _names_of(section: str) -> list[str]:
@@ -231,7 +231,7 @@ def _unknown(section: str, name: str) -> _Problem:
     suggestion = _suggest(section, name)
     hint = f"did you mean {suggestion}?" if suggestion else "see: edgecron config show"
     key = f"{section}.{name}" if section else name
-    return _Problem(key, f"{full} is not known", hint)
+    return _Problem(key, f"{full} is unknown", hint)
 
 
 def _suggest(section: str, name: str) -> str | None:

@@ -141,7 +141,7 @@ def _read_theme(text: str, what: str) -> str:
 def _read_url(text: str, what: str) -> str:
     if _URL.match(text) is None:
         # Not quoted: the text can hold a password.
-        raise InvalidInput(f"{what} is no address, expected one such as http://pi:8745")
+        raise InvalidInput(f"{what} is not an address, expected one such as http://pi:8745")
     return text
 
 
@@ -254,10 +254,10 @@ class Setting(NamedTuple):
 
 
 SECTIONS: dict[str, str] = {
-    "": "where the database is, and how output looks",
-    "limits": "what an engine takes: daemon, and run --wait where it runs a schedule itself",
-    "daemon": "what edgecron daemon does when it starts",
-    "defaults": "what new schedules have, unless add says otherwise",
+    "": "the place of the database, and the look of output",
+    "limits": "limits of an engine: daemon, and run --wait if it runs a schedule itself",
+    "daemon": "options of edgecron daemon",
+    "defaults": "options of new schedules, unless add sets them",
     "retention": "how long history and output are kept",
     "dashboard": "how the dashboard looks",
     "dashboard.keys": "which keys do what in the dashboard",
@@ -306,11 +306,11 @@ _LIMITS = (
     ),
     Setting(
         "limits.on_shutdown", choice(OnShutdown), "leave",
-        "what becomes of what runs: leave, wait or stop", flag="--on-shutdown",
+        "what happens to running jobs: leave, wait or stop", flag="--on-shutdown",
     ),
     Setting(
         "limits.shutdown_timeout", or_none(DURATION), None,
-        "with wait: then what still runs is ended", flag="--shutdown-timeout",
+        "with wait: jobs still running after this time are ended", flag="--shutdown-timeout",
     ),
     Setting(
         "limits.clock_wait", _CLOCK_WAIT, "10m",
@@ -342,7 +342,7 @@ def _default(option: Option) -> Setting:
 
 _DEFAULTS = tuple(map(_default, DEFAULTABLE))
 _RETENTION = (
-    Setting("retention.output_age", _AGE, "90d", "what runs printed is kept for"),
+    Setting("retention.output_age", _AGE, "90d", "the output of runs is kept for"),
     Setting("retention.output_bytes", _SIZE, "256MiB", "of all that runs printed, as stored"),
     Setting("retention.history_age", _AGE, "400d", "ended runs are kept for"),
     Setting("retention.history_count", or_none(count(most=1_000_000_000)), 50_000,

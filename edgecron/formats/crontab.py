@@ -123,11 +123,11 @@ def read_crontab(
     for line in lines:
         reading.read(line)
     if content.startswith(BOM) and lines:
-        reading.warn(lines[0], "the byte order mark is left out; cron itself stumbles over it")
+        reading.warn(lines[0], "the byte order mark is skipped; cron itself stumbles over it")
     with_cr = [line for line in lines if line.has_cr]
     if with_cr:
         reading.warn(
-            with_cr[0], "lines end in CR LF: the CR is left out, which cron would give to the shell"
+            with_cr[0], "lines end in CR LF: the CR is skipped, which cron would give to the shell"
         )
     if system is None and not is_anacron and reading.has_user_column():
         first = lines[reading.entries[0].line - 1]
@@ -179,7 +179,7 @@ class _Reading:
         if line.is_blank:
             self.comments.clear()
         elif line.is_comment and line.text is None:
-            self.warn(line, "the comment is not UTF-8 and is left out")
+            self.warn(line, "the comment is not UTF-8 and is skipped")
         elif line.is_comment:
             self.comments.append(line.raw)
         else:
@@ -219,7 +219,7 @@ class _Reading:
             if not (self.system or self.is_root):
                 raise InvalidInput(
                     "a - before the minute is for root and system crontabs only",
-                    hint="leave out the -",
+                    hint="remove the -",
                 )
             text = text[1:]
         timing = split_timing(text)
@@ -254,7 +254,7 @@ class _Reading:
             return
         shown = f"{user[:60]!a}"
         if not self.user_exists(user):
-            hint = "leave out --system for a user's own crontab" if self.system else None
+            hint = "for a user's own crontab, omit --system" if self.system else None
             raise InvalidInput(f"user {shown} does not exist", hint=hint)
         if not self.is_root:
             raise InvalidInput(f"runs as {shown}; import it as root")

@@ -32,7 +32,7 @@ MACROS = {
 _MACRO_HINTS = {
     "@every_minute": "write * * * * *",
     "@every_second": "add it with: edgecron add NAME --every 1s",
-    "@applenotonbattery": "write the five time fields alone",
+    "@applenotonbattery": "write only the five time fields",
 }
 
 
@@ -98,7 +98,7 @@ def _split_macro(text: str) -> Timing:
 def _check_rest(trigger: str, rest: str) -> Timing:
     if rest.startswith("*"):
         raise InvalidInput(
-            "a * follows the time, where cron expects a command or a user",
+            "a * follows the time, but cron expects a command or a user",
             hint="cron knows no seconds: write minute, hour, day of month, month, day of week",
         )
     return Timing(trigger=trigger, rest=rest)
@@ -129,7 +129,7 @@ def _check_element(field: _Field, element: str) -> None:
     first, last, step = match["first"], match["last"], match["step"]
     if first and step and not last:
         raise InvalidInput(
-            f"{field.name} {element!a} is refused by cron, or taken for {first} alone",
+            f"{field.name} {element!a} is refused by cron, or read as only {first}",
             hint=f"write {first}-{field.most}{step}, or {first}",
         )
     if last and last.lower() == "sun" and first.lower() != "sun":

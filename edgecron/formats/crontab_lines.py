@@ -222,7 +222,7 @@ def apply_assignment(
         case "MLS_LEVEL":
             raise InvalidInput(
                 "MLS_LEVEL sets a security context, which is not carried over",
-                hint="leave the line out if these jobs may run in the engine's own context",
+                hint="remove the line if these jobs can run in the engine's own context",
             )
         case "LOGNAME":
             return "LOGNAME is not carried over: cron always sets it to the user itself"

@@ -126,7 +126,7 @@ def _timing(spec: ScheduleSpec, text: str) -> str:
         return "@reboot"
     kind = text.partition(" ")[0]
     if kind in ("every", "at", "after"):
-        raise _Unsayable(f"{text!r} is no time that cron knows")
+        raise _Unsayable(f"{text!r} is not a time that cron knows")
     if spec.timezone != LOCAL:
         zone = "UTC" if spec.timezone is None else spec.timezone
         raise _Unsayable(f"its times are those of {zone}, and cron's are local")

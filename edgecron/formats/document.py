@@ -111,13 +111,13 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
     problems = [_stray(key, value) for key, value in document.items() if key != SCHEDULES]
     tables = document.get(SCHEDULES, {})
     if not isinstance(tables, dict):
-        message = f"{SCHEDULES!r} is no table, expected [{SCHEDULES}.NAME]"
+        message = f"{SCHEDULES!r} is not a table, expected [{SCHEDULES}.NAME]"
         problems.append(Problem(key=SCHEDULES, message=message))
         tables = {}
     problems += [
         Problem(
             schedule=name,
-            message="it is no table",
+            message="it is not a table",
             hint=f"write [{SCHEDULES}.NAME], and the keys of the schedule below it",
         )
         for name, table in tables.items()
@@ -134,7 +134,7 @@ def _stray(key: str, value: object) -> Problem:
         name = next(iter(value))  # [schedule.backup] is a slip in the first word.
     return Problem(
         key=key,
-        message=f"{key!a} is not known here, expected tables [{SCHEDULES}.NAME]",
+        message=f"{key!a} is unknown here, expected tables [{SCHEDULES}.NAME]",
         hint=f"did you mean [{SCHEDULES}.{name}]?" if isinstance(value, dict) else None,
     )
 
@@ -194,7 +194,7 @@ class _Reading:
             self.table, self.notes = renamed
         for key in self.table:
             if key not in OPTIONS and (renamed or key not in FORMER_NAMES):
-                self._note(key, f"key {key!a} is not known", _suggestion(key))
+                self._note(key, f"key {key!a} is unknown", _suggestion(key))
         timezone = self._take("timezone", _timezone, LOCAL)
         self.is_fast_ok = self._take("allow_fast", _boolean, False)
         group, limit = self._take("group", _group, (None, None))

@@ -78,7 +78,7 @@ class Guard:
         origin = headers.get("origin")
         is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
         if not is_own or headers.get("sec-fetch-site", "none") not in _OWN_SITES:
-            raise Refused(403, "wrong_origin", "pages of other sites may ask nothing")
+            raise Refused(403, "wrong_origin", "requests from pages of other sites are refused")
 
     def _check_user(self, find_user: FindUser) -> None:
         if self.users is None:
@@ -88,7 +88,7 @@ class Guard:
             raise Refused(
                 403,
                 "other_user",
-                f"it answers user {os.geteuid()} and root alone, and "
+                f"it answers only user {os.geteuid()} and root, and "
                 + ("can't tell whose this is" if user is None else f"this is user {user}"),
                 hint="ask as one of those, also over its socket (--http unix:); or have it served"
                 " with a token, --token-file FILE, and send that",

@@ -58,7 +58,7 @@ _FIRE: Mapping[str, Shape] = {
 }
 _NEXT: Shape = {
     **nullable(TEXT),
-    "description": "the path of the page that follows, null where this is the last",
+    "description": "the path of the next page, null if this is the last",
 }
 _PROBLEM = _record(
     {"key": nullable(TEXT), "message": TEXT, "hint": nullable(TEXT)}, optional=("hint",)

@@ -311,7 +311,7 @@ async def _answer_no_route(_: Request, error: Exception) -> Response:
         404: ("no_route", "there is nothing at this path"),
         405: ("wrong_method", "this path does not know this method"),
     }.get(error.status_code, ("refused", error.detail))
-    hint = "what there is: GET /api/v1/openapi.json"
+    hint = "for all paths: GET /api/v1/openapi.json"
     return _response(
         error_answer(Refused(error.status_code, name, message, hint=hint, headers=error.headers))
     )

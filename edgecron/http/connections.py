@@ -108,7 +108,7 @@ class BoundedProtocol(H11Protocol):
                 self.cycle.message_event.set()
             self.transport.abort()
             return
-        words = "this is no HTTP request, or its head is too large"
+        words = "this is not an HTTP request, or its head is too large"
         self._refuse(Refused(400, "bad_request", words))
 
     def _refuse(self, refused: Refused) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from edgecron.client import Client
 
 _REFUSALS: Mapping[int, str] = {
-    400: "it is not of the shape that is said here, or names a time zone or a time that is none",
+    400: "the request has another shape than shown here, or an unknown time zone or time",
     401: "the token is missing, or wrong",
     403: "a page of another site asks, or another user of the machine",
     404: "there is no such schedule, or run",
@@ -44,7 +44,7 @@ _REFUSALS: Mapping[int, str] = {
     422: "it is of the right shape, and means nothing, or its Idempotency-Key another request",
     431: "the headers are larger than 16 KiB",
     501: "this machine, or this version, can't do that",
-    503: "the database can't be used, or too much is asked at once: see Retry-After",
+    503: "the database can't be used, or there are too many requests: see Retry-After",
 }
 _ALWAYS = (400, 401, 403, 414, 421, 431, 503)
 _WITH_BODY = (408, 413, 415)
@@ -168,7 +168,7 @@ def _responses(route: Route, operation: Operation) -> dict[str, Any]:
 
 
 def _answer(shape: str | Shape, operation: Operation, *, is_good: bool) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": "nothing more is said"}
+    described: dict[str, Any] = {"description": "no content"}
     if shape:
         described["description"] = shape if isinstance(shape, str) else operation.words
         schema = reference(shape) if isinstance(shape, str) else shape

@@ -21,12 +21,12 @@ _TAGS = rf"^(\*|{_TAG}([ ]*,[ ]*{_TAG})*)$"
 IF_MATCH = Parameter(
     name="If-Match",
     shape={"type": "string", "maxLength": 1000, "pattern": _TAGS, "format": "entity-tags"},
-    words="do it only where the schedule is still as this ETag says, else 412; * is: where it is",
+    words="do it only if the schedule still has this ETag, else 412; * means: if it exists",
 )
 IF_NONE_MATCH = Parameter(
     name="If-None-Match",
     shape={"type": "string", "maxLength": 1000, "pattern": _TAGS, "format": "entity-tags"},
-    words="a read: 304 where it is still as this ETag says; a write: * is where there is none",
+    words="a read: 304 if it still has this ETag; a write: * means: if it does not exist",
 )
 
 

@@ -61,7 +61,7 @@ def _read_query(given: Mapping[str, list[str]], known: Sequence[Parameter]) -> d
             raise Refused(
                 400,
                 "unknown_parameter",
-                f"parameter {name[:60]!a} is not known here",
+                f"parameter {name[:60]!a} is unknown here",
                 hint=f"known are: {', '.join(by_name) or 'none'}",
             )
     read: dict[str, list[Any]] = {}
@@ -93,7 +93,7 @@ def _check_headers(headers: Sequence[tuple[str, str]], known: Sequence[Parameter
 def _read_content(body: bytes, operation: Operation) -> Any:
     if operation.body is None:
         if body:
-            raise Refused(400, "wrong_shape", "nothing is to be said in a body here")
+            raise Refused(400, "wrong_shape", "a body is not allowed here")
         return None
     if not body:
         if operation.is_body_needed:

@@ -69,7 +69,7 @@ _FILTER = Parameter(
 _SKIP = Parameter(
     name="skip",
     shape={"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
-    words="leave out the first so many (0)",
+    words="skip this number of them (0)",
 )
 _STATUS = Parameter(
     name="status",
@@ -178,7 +178,7 @@ _SCHEDULES = (
         _ONE,
         schedules.delete_schedule,
         name="deleteSchedule",
-        words="Remove a schedule: what is queued is cancelled, what runs finishes",
+        words="Remove a schedule: its queued runs are cancelled, its running runs finish",
         tag="schedules",
         headers=(IF_MATCH, IF_NONE_MATCH),
         answers={204: ""},
@@ -284,7 +284,7 @@ _RUNS = (
         f"{_RUN}/cancel",
         runs.cancel_run,
         name="cancelRun",
-        words="Withdraw it, or have it ended; its end is on record a moment later",
+        words="Cancel a run: a running one is ended, and its end is recorded a moment later",
         tag="runs",
         answers={202: "Run"},
         refusals=(404, 409),

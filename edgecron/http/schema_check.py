@@ -45,7 +45,7 @@ def check_shape(value: object, shape: Shape, *, where: str) -> None:
         400,
         "wrong_shape",
         f"{called} {first['message']}{more}",
-        hint="what is expected: GET /api/v1/openapi.json",
+        hint="for the expected shape: GET /api/v1/openapi.json",
         details={"problems": problems},
     )
 
@@ -138,7 +138,7 @@ def _object(value: dict[str, Any], shape: Shape, place: str) -> Iterator[tuple[s
 
 def _unknown(key: str, known: Mapping[str, Shape]) -> str:
     close = suggest(key, known)
-    return f"is not known here{f'; did you mean {close}?' if close else ''}"
+    return f"is unknown here{f'; did you mean {close}?' if close else ''}"
 
 
 def _below(place: str, key: str) -> str:

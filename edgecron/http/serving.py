@@ -151,7 +151,7 @@ _GRACE_S = 2  # for answers in progress
 class Audience(Enum):
     """Say who can use a server, beyond /healthz and, on this machine, /metrics."""
 
-    TOKEN = "whoever has the token"
+    TOKEN = "everyone who has the token"
     SOCKET = "whom the file system lets open its socket: this user, and root"
     OWN_USERS = "this user and root, as the kernel tells whose a connection is"
     ALL_USERS = "every user of this machine, for nothing tells them apart"

@@ -82,7 +82,7 @@ def parse_condition(text: str) -> Success:
         raise InvalidInput(f"condition is {len(text)} long, expected at most {_MOST_TEXT}")
     kind, _, rest = text.strip().partition(":")
     if kind != "success":
-        raise InvalidInput(f"condition {text!a} is not known, expected {_FORM}")
+        raise InvalidInput(f"condition {text!a} is unknown, expected {_FORM}")
     if not rest:
         raise InvalidInput(f"condition {text!a} says nothing of what it needs, expected {_FORM}")
     name, colon, duration = rest.partition(":")

@@ -66,7 +66,7 @@ def find_account(user: str, *, own: Account, now_ms: int, shadow: Path = SHADOW)
     try:
         entry = pwd.getpwnam(user)
     except (KeyError, ValueError):
-        raise NotRunnable("EINVAL", f"user '{user}' is not known on this machine") from None
+        raise NotRunnable("EINVAL", f"user '{user}' is unknown on this machine") from None
     if entry.pw_uid == own.uid:
         return own
     if own.uid != 0:

@@ -50,7 +50,7 @@ def _read_text(path: str) -> str:
         with open(path, "rb", opener=_open_at_once) as env_file:
             seen = os.fstat(env_file.fileno())
             if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
-                message = f"environment file '{path}' is no file of at most 1 MiB"
+                message = f"environment file '{path}' is not a file of at most 1 MiB"
                 raise EnvFileRefused("EINVAL", message)
             return env_file.read(MOST_BYTES).decode("utf-8", "surrogateescape")
     except OSError as error:

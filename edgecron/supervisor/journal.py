@@ -37,7 +37,7 @@ FORMAT_VERSION = 2
 _READABLE = (1, 2)
 ROTATE_BYTES = 1024 * 1024
 TRUNCATE_BYTES = 16 * 1024
-_DAMAGED = "the journal was damaged by somebody else"
+_DAMAGED = "another program damaged the journal"
 
 
 class Journal:
@@ -248,7 +248,7 @@ def _note(entry: list[Any], traces: dict[str, Trace]) -> None:
         for token in entry[1]:
             traces.pop(token, None)
     else:
-        raise ValueError(f"journal entry {kind!r} is not known")
+        raise ValueError(f"journal entry {kind!r} is unknown")
 
 
 def _checked(token: str) -> str:

@@ -136,9 +136,9 @@ class Supervisor:
     def adopt(self, end: Peer) -> str | None:
         """Serve another engine from now on; the reason if that is refused."""
         if self._engine.is_connected:
-            return "the engine of this supervisor is alive"
+            return "the engine of this supervisor is running"
         if self._is_stopping:
-            return "this supervisor was told to end"
+            return "this supervisor is ending"
         try:
             # Before any answer: an engine that does not hear of an end would wait for it for ever.
             unacknowledged = self._recorder.find_unacknowledged()
@@ -211,7 +211,7 @@ class Supervisor:
             del fresh[token]
             self._recorder.refuse([token], "ECANCELED", "it was revoked")
         if self._is_stopping:
-            self._recorder.refuse(list(fresh), "ESHUTDOWN", "the supervisor was told to end")
+            self._recorder.refuse(list(fresh), "ESHUTDOWN", "the supervisor is ending")
         elif self._recorder.open_tokens(list(fresh)):
             self._queue.add(list(fresh.values()))
 

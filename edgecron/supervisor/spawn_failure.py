@@ -39,7 +39,9 @@ def explain_error(error: OSError, request: StartRequest) -> SpawnFailed:
     if number == errno.ENOENT:
         return SpawnFailed(code, _what_is_missing(command, request))
     if number == errno.ENOEXEC:
-        message = f"command '{command}' is no program; a script starts with #! and a program's path"
+        message = (
+            f"command '{command}' is not a program; a script starts with #! and a program's path"
+        )
         return SpawnFailed(code, message)
     return SpawnFailed(code, f"command '{command}' can't be started: {error.strerror}")
 

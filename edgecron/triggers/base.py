@@ -110,7 +110,7 @@ def check_aware(instant: datetime) -> datetime:
     """Return the instant. Raises InvalidTime if it is not a datetime with an offset."""
     if not isinstance(instant, datetime):
         raise InvalidTime(
-            f"time {instant!r:.60} is no datetime, expected an aware one",
+            f"time {instant!r:.60} is not a datetime, expected an aware one",
             hint="write datetime(..., tzinfo=UTC), or a text: 'at 2026-12-24T18:00:00Z'",
         )
     if instant.utcoffset() is None:

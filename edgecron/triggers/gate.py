@@ -92,7 +92,7 @@ def _expand_macro(text: str) -> str:
         "@every": f"write '{text[1:].lower()}'",
     }
     raise InvalidTrigger(
-        f"macro {text.split()[0]!r} is not known, expected one of {' '.join(MACROS)}",
+        f"macro {text.split()[0]!r} is unknown, expected one of {' '.join(MACROS)}",
         hint=hints.get(text.split()[0].lower(), "write one of these, or five fields"),
     )
 
@@ -116,7 +116,7 @@ def _pass_field(field: _Field, word: str, warnings: list[str]) -> str:
     items = word.split(",")
     passed = [_pass_item(field, item, warnings) for item in items]
     if field is DAY and len(items) > 1 and any(item.endswith("w") for item in items):
-        raise _refused(field, word, "a nearest weekday alone", "give each W a trigger of its own")
+        raise _refused(field, word, "only one nearest weekday", "give each W a trigger of its own")
     if field is WEEKDAY:
         special = [item.startswith("l") or "#" in item for item in passed]
         if any(special) and not all(special):
@@ -146,7 +146,7 @@ def _pass_item(field: _Field, item: str, warnings: list[str]) -> str:
     step = _step(field, item, found["step"], warnings)
     if found["low"] == "*":
         if found["high"] is not None:
-            raise _refused(field, item, field.expected, "write * alone, or a range of numbers")
+            raise _refused(field, item, field.expected, "write only *, or a range of numbers")
         return f"*/{step}" if step else "*"
     low = _value(field, found["low"], item)
     if found["high"] is None:
@@ -173,7 +173,7 @@ def _pass_hash(field: _Field, word: str, warnings: list[str]) -> str:
     found = _HASH.fullmatch(word)
     if found is None:
         if "," in word:
-            raise _refused(field, word, "H alone in its field", "give each H a trigger of its own")
+            raise _refused(field, word, "only H in its field", "give each H a trigger of its own")
         raise _not_promised(field, word)
     step = _step(field, word, found["step"], warnings)
     # Every month has a 28th; and 7 is the Sunday that 0 is already.

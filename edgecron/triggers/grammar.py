@@ -292,7 +292,7 @@ def from_json(obj: object) -> Trigger:
 def _load_cron(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
     fields = obj["fields"]
     if not isinstance(fields, Mapping):
-        raise ValueError("fields is no object")
+        raise ValueError("fields is not an object")
     return CronTrigger(text=text, timezone=timezone, fields=fields_from_json(fields))
 
 
@@ -342,5 +342,5 @@ def _number(obj: Mapping[str, object], key: str, least: int, most: int) -> int:
 
 def _damaged(why: str) -> InvalidTrigger:
     return InvalidTrigger(
-        f"compiled trigger is damaged: {why}", hint="write the schedule's trigger anew"
+        f"compiled trigger is damaged: {why}", hint="set the schedule's trigger again"
     )

@@ -38,7 +38,7 @@ _FLAG_WORDS = {
     "killed": "killed after its grace",
     "output_lost": "part of its output is lost",
     "result_too_big": "its result was too big to keep",
-    "result_invalid": "its result was no JSON",
+    "result_invalid": "its result was not JSON",
     "core_dumped": "core dumped",
     "state_refused": "its changes of state were too large to keep",
 }

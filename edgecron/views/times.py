@@ -100,10 +100,10 @@ def clock_set_words(set_at: datetime, by_ms: int, *, zone: tzinfo, now: datetime
     before = set_at - timedelta(milliseconds=by_ms)
     until = near_time(before, zone=zone, now=now)
     if -by_ms > _LARGE_MS:
-        return f"was set back by {span} at {at}: next times were computed anew"
+        return f"was set back by {span} at {at}: next times were computed again"
     over = "" if now < before else "; this span is over"
     return (
-        f"was set back by {span} at {at}: intervals and wildcard cron times go on by elapsed time,"
+        f"was set back by {span} at {at}: intervals and wildcard cron times follow elapsed time,"
         f" fixed times up to {until} do not fire again{over}"
     )
 

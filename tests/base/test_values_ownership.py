@@ -25,13 +25,13 @@ def status(mode: int, *, uid: int = 0, links: int = 1) -> os.stat_result:
         (status(stat.S_IFREG | 0o600), False, None),
         (status(stat.S_IFREG | 0o644), False, None),
         (status(stat.S_IFREG | 0o600, uid=7), False, "belongs to user 7, expected root"),
-        (status(stat.S_IFREG | 0o620), False, "has mode 0620, so that others may change it"),
-        (status(stat.S_IFREG | 0o602), False, "has mode 0602, so that others may change it"),
+        (status(stat.S_IFREG | 0o620), False, "has mode 0620, so that other users can change it"),
+        (status(stat.S_IFREG | 0o602), False, "has mode 0602, so that other users can change it"),
         (status(stat.S_IFREG | 0o600, links=2), False, "has 2 names (hard links)"),
         (status(stat.S_IFDIR | 0o755, links=9), True, None),
-        (status(stat.S_IFDIR | 0o775), True, "has mode 0775, so that others may change it"),
+        (status(stat.S_IFDIR | 0o775), True, "has mode 0775, so that other users can change it"),
         (status(stat.S_IFDIR | 0o1777), True, None),  # /tmp: nobody renames what is another's
-        (status(stat.S_IFDIR | 0o1777), False, "has mode 1777, so that others may change it"),
+        (status(stat.S_IFDIR | 0o1777), False, "has mode 1777, so that other users can change it"),
         (status(stat.S_IFDIR | 0o755, uid=7), True, "belongs to user 7, expected root"),
         (status(stat.S_IFLNK | 0o777), True, None),
         (status(stat.S_IFLNK | 0o777, uid=7), True, "belongs to user 7, expected root"),
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "inner"
     made.mkdir(mode=0o700)
     if (weakness := find_weakness(made, owners=US)) is not None:
-        pytest.fail(f"tests run in a folder that others may change: {weakness.words}")
+        pytest.fail(f"tests run in a folder that others can change: {weakness.words}")
     return made
 
 
@@ -62,7 +62,7 @@ def test_every_folder_on_the_way_counts(folder: Path) -> None:
 
     assert good is None
     assert bad is not None
-    assert bad.words == f"{folder} has mode 0770, so that others may change it"
+    assert bad.words == f"{folder} has mode 0770, so that other users can change it"
     assert bad.mend == f"chmod go-w {folder}"
 
 
@@ -109,7 +109,7 @@ def test_a_folder_of_everybody_s_may_be_above_but_not_around_a_file(folder: Path
     around = find_weakness(folder / "db", owners=US)
 
     assert around is not None
-    assert around.words == f"{folder} has mode 1777, so that others may change it"
+    assert around.words == f"{folder} has mode 1777, so that other users can change it"
     assert find_weakness(folder / "own" / "db", owners=US) is None
 
 

@@ -270,7 +270,7 @@ def test_everything_wrong_is_told_and_nothing_of_the_file_is_taken(
 
     assert said.code == 2
     assert said.err.splitlines() == [
-        "line 9: schedule 'report': key 'timout' is not known (did you mean timeout?)",
+        "line 9: schedule 'report': key 'timout' is unknown (did you mean timeout?)",
         (
             "line 10: schedule 'y': the command is missing, expected one of command and shell"
             ' (such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"])'

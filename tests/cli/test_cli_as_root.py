@@ -36,10 +36,13 @@ def test_root_s_engine_refuses_a_database_that_others_can_replace(
     again = edgecron("run", backup, "--wait")
 
     assert (ran.code, ran.out) == (125, "")
-    assert f"database {database} is not root's alone: {database.parent} has mode 0777" in ran.err
+    assert (
+        f"database {database} can be changed by other users: {database.parent} has mode 0777"
+        in ran.err
+    )
     assert f"chmod go-w {database.parent}" in ran.err
     assert looked.code == 1
-    assert "others decide what runs as root, and no engine of root's starts" in looked.out
+    assert "other users decide what root runs, so no engine of root starts" in looked.out
     assert f"chmod go-w {database.parent}" in looked.out
     assert again.code == 0
 
@@ -72,7 +75,7 @@ def test_root_reads_no_settings_from_a_folder_of_another_user(
     said = edgecron("--config", str(config), "list")
 
     assert said.code == 2
-    assert f"is not root's alone: {folder} belongs to user {NOBODY}" in said.err
+    assert f"can be changed by other users: {folder} belongs to user {NOBODY}" in said.err
 
 
 @as_root
@@ -102,7 +105,7 @@ def test_only_root_may_add_a_schedule_of_another_user(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["0", "65534", "no-such-user", ""])
 def test_a_user_is_given_by_name(name: str) -> None:
-    with pytest.raises(InvalidInput, match="is not known on this machine"):
+    with pytest.raises(InvalidInput, match="is unknown on this machine"):
         read_user(name, "--user")
 
 

@@ -234,7 +234,7 @@ def test_that_the_clock_was_set_back_and_the_effect_are_told_for_a_day(
         client.store.note_clock_set(at_ms=now_ms - 90_000_000, by_ms=-7_200_000)
     later = edgecron("status")
 
-    effect = "intervals and wildcard cron times go on by elapsed time"
+    effect = "intervals and wildcard cron times follow elapsed time"
     for said in (status, doctor, why):
         words = " ".join(said.out.split())
         assert "was set back by 2 h 0 min at " in words

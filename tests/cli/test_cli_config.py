@@ -155,7 +155,7 @@ def test_a_variable_that_is_meant_as_a_setting_is_refused(
     said = edgecron("list")
 
     assert said.code == 2
-    assert f"variable {name} is not known\nhint: did you mean {meant}?\n" in said.err
+    assert f"variable {name} is unknown\nhint: did you mean {meant}?\n" in said.err
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_variable_that_is_like_no_setting_is_refused_too(
 
     assert said.code == 2
     assert said.err == (
-        "error: variable EDGECRON_WOMBAT is not known\nhint: see: edgecron config show\n"
+        "error: variable EDGECRON_WOMBAT is unknown\nhint: see: edgecron config show\n"
     )
     assert within_a_run.code == 0
 
@@ -220,7 +220,7 @@ def test_a_variable_of_a_section_that_no_setting_has_is_refused(
 
     assert said.code == 2
     assert said.err == (
-        "error: variable EDGECRON_LIMITS_BRST is not known\n"
+        "error: variable EDGECRON_LIMITS_BRST is unknown\n"
         "hint: did you mean EDGECRON_LIMITS_BURST?\n"
     )
 
@@ -257,7 +257,7 @@ def test_check_reads_one_file_or_all_that_is_looked_at(
 
     assert good.out == f"{settings.user_path}: all right, 1 setting\n"
     assert bad.code == 2
-    assert f"{other}:2: limits.burts is not known\nhint: did you mean limits.burst?\n" in bad.err
+    assert f"{other}:2: limits.burts is unknown\nhint: did you mean limits.burst?\n" in bad.err
     assert of_a_variable.code == 2
     assert "EDGECRON_LIMITS_OUTPUT is 'much', expected a size" in of_a_variable.err
 
@@ -271,10 +271,10 @@ def test_check_reports_everything_that_is_wrong_with_a_file(
     )
     path = settings.user_path
     expected = [
-        (1, "colour is not known"),
-        (3, "limits.burts is not known"),
+        (1, "colour is unknown"),
+        (3, "limits.burts is unknown"),
         (4, "limits.burst is '0', expected a whole number from 1"),
-        (6, "daemon.more is not known"),
+        (6, "daemon.more is unknown"),
         (9, "retention.output_age is 3, expected a duration"),
     ]
 
@@ -295,7 +295,7 @@ def test_check_reports_everything_that_is_wrong_with_a_file(
     assert [each["line"] for each in problems] == [number for number, _ in expected]
     assert problems[1]["hint"] == "did you mean limits.burst?"
     assert elsewhere.is_plain_error
-    assert f"error: {path}:1: colour is not known" in elsewhere.err
+    assert f"error: {path}:1: colour is unknown" in elsewhere.err
     assert f"5 things are wrong; for all: edgecron config check {path}" in elsewhere.err
 
 
@@ -354,7 +354,7 @@ def test_any_verb_refuses_a_file_with_what_is_not_known(
 
     assert refused.code == 2
     assert refused.error["code"] == "invalid_config"
-    assert refused.error["message"] == f"{path}:2: dashboard.them is not known"
+    assert refused.error["message"] == f"{path}:2: dashboard.them is unknown"
     assert refused.error["hint"] == "did you mean dashboard.theme?"
     assert without.code == 0
 

@@ -139,7 +139,7 @@ def test_a_run_that_can_not_be_read_is_named_and_hides_no_other(
     for command in ("show", "logs", "why"):
         said = edgecron(command, "2")
         assert said.code == 5, command
-        assert "what is stored of run 2 can't be read" in said.err
+        assert "the stored values of run 2 can't be read" in said.err
         assert "restore" in said.err
     for command in ("run", "show", "why", "list", "stats", "status"):
         assert edgecron(command, *[backup] * (command in ("run", "show", "why"))).code == 0, command
@@ -187,4 +187,4 @@ def test_a_schedule_that_can_not_be_read_hides_no_other(
     change(database, f"UPDATE schedules SET description = {NOT_UTF_8} WHERE name = '{bad}'")
     exported = edgecron("export")
     assert (exported.code, exported.out) == (5, "")
-    assert exported.err.startswith(f"error: what is stored of schedule '{bad}'")
+    assert exported.err.startswith(f"error: the stored values of schedule '{bad}'")

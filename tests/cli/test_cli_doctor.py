@@ -224,8 +224,8 @@ def test_a_stopped_engine_is_a_problem_with_both_ways_out(
     assert (said.code, as_json.code) == (1, 1)
     assert only(as_json, "engines") == (
         "problem",
-        f"pid {pid} is stalled: it is stopped (SIGSTOP or Ctrl-Z); its runs go on",
-        f"let it go on: kill -CONT {pid}; or end it: edgecron doctor --take-over {pid}",
+        f"pid {pid} is stalled: it is stopped (SIGSTOP or Ctrl-Z); its runs continue",
+        f"let it continue: kill -CONT {pid}; or end it: edgecron doctor --take-over {pid}",
     )
     assert said.out.splitlines()[-1] == "1 problem"
     assert f"edgecron doctor --take-over {pid}" in said.out
@@ -244,7 +244,7 @@ def test_an_engine_that_sleeps_on_can_only_be_ended(
     pid = stuck.process.pid
     assert only(said, "engines") == (
         "problem",
-        f"pid {pid} is stalled: it sleeps, and does not hear its doorbell; its runs go on",
+        f"pid {pid} is stalled: it sleeps, and does not hear its doorbell; its runs continue",
         f"end it: edgecron --db {database} doctor --take-over {pid}",
     )
 
@@ -287,7 +287,7 @@ def test_what_a_dead_engine_left_running_is_told(
     assert [finding["status"] for finding in findings(alone, "engines")] == ["warning"] * 2
     assert "has died" in findings(alone, "engines")[0]["message"]
     status, message, _ = only(alone, "supervisors")
-    assert (status, message.partition(" ")[2]) == ("ok", "goes on without an engine, with 1 run")
+    assert (status, message.partition(" ")[2]) == ("ok", "continues without an engine, with 1 run")
     assert only(alone, "runs")[0] == "ok"
     assert only(lost, "runs") == (
         "warning",
@@ -317,7 +317,7 @@ def test_a_supervisor_that_does_not_answer_is_a_problem(
     status, message, hint = only(said, "supervisors")
     assert (said.code, status) == (1, "problem")
     assert "it did not answer in time; its runs have no time-out" in message
-    assert hint == f"where it is stopped, let it go on: kill -CONT {supervisor}"
+    assert hint == f"if it is stopped, let it continue: kill -CONT {supervisor}"
     assert only(again, "supervisors")[0] == "ok"
 
 

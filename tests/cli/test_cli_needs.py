@@ -66,7 +66,7 @@ def test_needs_can_be_several_and_be_cleared(edgecron: Edgecron, report: str) ->
     [
         ("success:bakup", "there is no schedule 'bakup'\n  did you mean 'backup'?"),
         ("success:report", "a run of its own"),
-        ("online", "condition 'online' is not known, expected success:NAME"),
+        ("online", "condition 'online' is unknown, expected success:NAME"),
         ("success:backup:soon", "duration 'soon' is not understood"),
     ],
 )

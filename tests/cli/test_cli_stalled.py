@@ -37,7 +37,7 @@ def test_status_says_that_an_engine_is_stalled(edgecron: Edgecron, stopped: Daem
 
     line = (
         f"engines      pid {pid} is stalled: it is stopped (SIGSTOP or Ctrl-Z);"
-        " its runs go on; see edgecron doctor"
+        " its runs continue; see edgecron doctor"
     )
     assert line in said.out.splitlines()
     assert said.err == ""

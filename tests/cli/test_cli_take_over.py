@@ -170,7 +170,7 @@ def test_a_process_that_is_no_engine_of_the_database_is_refused(
     said = edgecron("doctor", "--take-over", str(os.getpid()), "--yes")
 
     assert said.code == 3
-    assert f"pid {os.getpid()} is no engine of database" in said.err
+    assert f"pid {os.getpid()} is not an engine of database" in said.err
     assert f"its engines: {daemon.process.pid} (stalled)" in said.err
     resume(daemon.process)
 
@@ -183,7 +183,7 @@ def test_an_engine_that_is_well_is_refused(
     said = edgecron("doctor", "--take-over", str(pid), "--yes")
 
     assert said.code == 1
-    assert f"engine pid {pid} is alive and not stalled" in said.err
+    assert f"engine pid {pid} is running and not stalled" in said.err
     assert f"kill -TERM {pid}" in said.err
     assert daemon.process.poll() is None
 
@@ -289,7 +289,7 @@ def test_an_engine_that_goes_on_while_the_question_stands_is_left_alone(
         os.write(outer, b"y\n")
         rest = read_until(outer, None)
 
-    assert f"engine pid {pid} goes on again, and was left alone" in rest
+    assert f"engine pid {pid} makes progress again, and was not ended" in rest
     place.gate.open()
     assert daemon.wait_for("ended", schedule="long")["exit_code"] == 7
 

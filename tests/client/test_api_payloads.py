@@ -99,7 +99,7 @@ def test_a_run_that_replaces_another_has_its_own_payload(story: Story) -> None:
     [
         ("", "payload is not JSON"),
         ("{", "payload is not JSON"),
-        ("[1, NaN]", "payload is not JSON: NaN is no value of it"),
+        ("[1, NaN]", "payload is not JSON: NaN is not a JSON value"),
         ("-Infinity", "payload is not JSON"),
         ("1e999", "payload is not JSON: 1e999 is too large a number"),
         ('"\0"', "payload .* holds a NUL character"),

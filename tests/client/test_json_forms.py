@@ -301,7 +301,7 @@ _OF_ZONE = ("is_timezone_default",)
 def test_an_option_that_this_version_does_not_know_is_refused_in_a_request() -> None:
     spec = {"name": "backup", "kind": "shell", "job": "true", "triggers": ["@daily"], "nicer": 3}
 
-    with pytest.raises(MalformedCall, match="'nicer', which is not known here") as caught:
+    with pytest.raises(MalformedCall, match="'nicer', which is unknown here") as caught:
         _ask("add_all", {"specs": [spec]})
 
     assert caught.value.hint == "is it of a later version? then use the same on both machines"

@@ -194,7 +194,7 @@ def test_what_is_no_text_of_metrics_is_told(
         code = run(["--url", url, "metrics", "--json"])
 
     assert code == 5
-    assert "what the server has at /metrics can't be read" in capsys.readouterr().err
+    assert "the server's /metrics can't be read" in capsys.readouterr().err
 
 
 def test_a_file_of_thousands_of_schedules_is_applied_from_afar_as_a_whole(

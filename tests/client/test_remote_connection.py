@@ -86,7 +86,7 @@ def test_what_changes_something_is_asked_once() -> None:
 
     with answering(hear_twice) as url, client_of(url) as client:
         client.count_schedules()
-        with pytest.raises(ServerUnavailable, match="whether it was done is not known"):
+        with pytest.raises(ServerUnavailable, match="whether it was done is unknown"):
             client.cancel(5)
 
 
@@ -114,7 +114,7 @@ def test_an_answer_may_come_in_every_form(answer: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "can't be read"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n", "too large"),
         (answer_of(b"<html>", status="200 OK"), "can't be read"),
-        (answer_of(b"<html>", status="404 Not Found"), "is no edgecron"),
+        (answer_of(b"<html>", status="404 Not Found"), "is not an edgecron"),
         (answer_of(b'{"value":[1],"now_ms":1}'), "can't be read"),
         (answer_of(GOOD)[:-5], "closed within an answer"),
         (b"", "without an answer"),
@@ -213,7 +213,7 @@ def test_a_resource_that_a_server_does_not_know_yet_is_told_as_one_of_an_older_v
         monkeypatch.setitem(cast("dict[str, Resource]", RESOURCES), "imported", later)
         resource_types.cache_clear()
         try:
-            with pytest.raises(ServerUnavailable, match="nothing to ask at this path") as caught:
+            with pytest.raises(ServerUnavailable, match="serves nothing at this path") as caught:
                 client.imported()
         finally:
             resource_types.cache_clear()
@@ -303,7 +303,7 @@ def test_what_a_proxy_gave_up_waiting_for_may_have_been_done(
     with pytest.raises(ServerLost) as caught:
         judge("http://pi", status=504, body=b"<html>", has_token=True, is_write=is_write)
 
-    assert ("whether it was done is not known" not in caught.value.message) is is_known
+    assert ("whether it was done is unknown" not in caught.value.message) is is_known
 
 
 @pytest.mark.parametrize(("is_write", "is_known"), [(True, False), (False, True)])
@@ -313,7 +313,7 @@ def test_what_a_server_ends_as_it_stops_may_have_been_done(is_write: bool, is_kn
     with pytest.raises(ServerLost) as caught:
         judge("http://pi", status=503, body=body, has_token=True, is_write=is_write)
 
-    assert ("whether it was done is not known" not in caught.value.message) is is_known
+    assert ("whether it was done is unknown" not in caught.value.message) is is_known
     assert not isinstance(caught.value, ServerUnheard)
 
 

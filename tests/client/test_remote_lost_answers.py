@@ -38,7 +38,7 @@ from tests.support.servers import wait_until
 from tests.support.specs import make_spec
 
 ASKED = b"/fire "
-NOT_KNOWN = "whether it was done is not known"
+NOT_KNOWN = "whether it was done is unknown"
 SCOPES = (("device", "a"), ("device", "b"))
 
 
@@ -161,7 +161,7 @@ def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(
 
     assert relay.lost > 0
     assert ended.stdout.startswith("run 1 of job: ")
-    assert "whether something keeps it from being run is not known" in ended.stderr
+    assert "whether something keeps it from being run is unknown" in ended.stderr
     assert ended.returncode == 0
 
 

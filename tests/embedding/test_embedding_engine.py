@@ -232,7 +232,7 @@ def test_a_coroutine_is_told_to_await_what_it_would_hold_up(scheduler: Scheduler
     async def main() -> None:
         async with scheduler:
             run = slow.run_now()
-            with pytest.raises(Conflict, match="hold up the event loop") as caught:
+            with pytest.raises(Conflict, match="block the event loop") as caught:
                 run.wait()
             assert caught.value.hint == "await it instead: await run"
             assert (await run).result == 5

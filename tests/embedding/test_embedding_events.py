@@ -73,7 +73,7 @@ def test_who_asks_for_failures_of_one_job_is_told_of_no_others(scheduler: Schedu
 
 
 def test_a_kind_that_there_is_not_is_refused(scheduler: Scheduler) -> None:
-    with pytest.raises(InvalidInput, match="'finnished' is not known") as caught:
+    with pytest.raises(InvalidInput, match="'finnished' is unknown") as caught:
         scheduler.subscribe(print, "finnished")  # type: ignore[arg-type]
 
     assert "finished" in str(caught.value.hint)
@@ -110,7 +110,7 @@ def test_what_a_callback_raises_is_logged_and_the_others_are_told(
 
     assert told == ["started", "finished"] * 2
     assert [one.name for one in caplog.records] == ["edgecron"] * 4
-    assert "fail> could not be told" in caplog.records[0].getMessage()
+    assert "fail> could not receive an event" in caplog.records[0].getMessage()
 
 
 def test_a_slow_callback_holds_up_no_run_and_the_oldest_events_give_way(

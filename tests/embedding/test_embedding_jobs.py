@@ -202,7 +202,7 @@ def test_the_job_of_another_program_is_refused(path: Path, clock: FakeClock) -> 
         ({"timeout": True}, "timeout: the value is true"),
         ({"overlap": "maybe"}, "overlap is 'maybe', expected skip, queue, allow or replace"),
         ({"needs": "luck"}, "luck"),
-        ({"retry": 3}, "key 'retry' is not known"),
+        ({"retry": 3}, "key 'retry' is unknown"),
         ({"timezone": "Mars/Base"}, "Mars/Base"),
         ({"until_at": datetime(2030, 1, 1)}, "until is 2030-01-01 00:00:00, which has no"),  # noqa: DTZ001
         ({"payload": {"hst": "plc2"}}, "can't be called by its schedule: .*'hst'"),
@@ -455,7 +455,7 @@ def test_run_now_runs_nothing_of_what_has_several_scopes(path: Path, client: Cli
     @scheduler.job("@daily", scopes=["device:plc1", "device:plc2"])
     def poll() -> None: ...
 
-    with pytest.raises(InvalidInput, match="'poll' has 2 scopes, and nothing of it was run"):
+    with pytest.raises(InvalidInput, match="'poll' has 2 scopes, and none was run"):
         poll.run_now()
 
     assert client.history("poll") == []

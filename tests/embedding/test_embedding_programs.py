@@ -84,7 +84,7 @@ def test_a_program_in_the_foreground_says_what_it_waits_for(tmp_path: Path) -> N
         running.terminate()
         assert running.stderr.readline() == (
             "edgecron is stopping: waiting up to 10 s for 1 function to end (hang);"
-            " a second signal ends this program at once\n"
+            " a second signal ends this program immediately\n"
         )
         running.terminate()
         assert running.wait(BOUND_S) == -signal.SIGTERM
@@ -110,7 +110,7 @@ def test_what_is_waited_for_is_told_by_what_becomes_of_it(
 ) -> None:
     told = stopping_words(details, wait_s=0.5)
 
-    assert told == f"edgecron is stopping: {words}; a second signal ends this program at once"
+    assert told == f"edgecron is stopping: {words}; a second signal ends this program immediately"
 
 
 def test_a_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:

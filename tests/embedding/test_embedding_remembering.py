@@ -224,7 +224,7 @@ def test_a_function_in_a_process_loses_nothing_it_was_to_remember_without_failin
     assert (large[0], said["large"]) == ("failed", {})
     assert "bytes together, expected at most 65536" in large[2]
     assert (odd[0], odd[1], said["odd"]) == ("success", None, {"seen": 1})
-    assert "what it returned is no JSON" in odd[2]
+    assert "its return value is not JSON" in odd[2]
     # That it could not say how far it was is no reason to fail.
     assert (blocked[0], blocked[1], blocked[3]) == ("success", "done", 0.75)
 

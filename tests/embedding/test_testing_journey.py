@@ -501,7 +501,7 @@ def test_a_job_that_runs_itself_without_end_is_told_of(
 
     with (
         travel(scheduler, START) as journey,
-        pytest.raises(Conflict, match="there is no end of what is due at 2026-03-28 01:00") as told,
+        pytest.raises(Conflict, match="due runs never end at 2026-03-28 01:00") as told,
     ):
         journey.advance(hours=1)
 

@@ -310,7 +310,7 @@ def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
     story.after_s(600)
 
     shown_again = story.client.edit("odd", lambda spec: replace(spec, description="shown"))
-    with pytest.raises(InvalidInput, match="not known"):
+    with pytest.raises(InvalidInput, match="is unknown"):
         story.client.edit(
             "odd", lambda spec: replace(spec, policies=replace(NEEDS, needs=("offline",)))
         )

@@ -91,7 +91,7 @@ def test_a_file_with_errors_at_hup_changes_nothing_and_every_error_is_logged(
     refused = [daemon.wait_for("schedules_refused") for _ in range(3)]
     assert [one["line"] for one in refused] == [1, 2, 3]
     assert "1mo or 1m?" in refused[1]["error"]
-    assert "key 'comand' is not known" in refused[2]["error"]
+    assert "key 'comand' is unknown" in refused[2]["error"]
     assert names(place) == ["hourly"]
     [schedule] = place.client.schedules()
     assert schedule.spec.triggers == ("every 1h",)
@@ -144,7 +144,10 @@ def test_root_applies_no_file_that_another_user_can_change(place: Place, file: P
     daemon.process.send_signal(signal.SIGHUP)
 
     error = daemon.wait_for("schedules_refused")["error"]
-    assert f"'{file}' is not root's alone: {file} belongs to user 12345, expected root" in error
+    assert (
+        f"'{file}' can be changed by other users: {file} belongs to user 12345, expected root"
+        in error
+    )
     assert names(place) == ["hourly"]
 
 

@@ -73,9 +73,9 @@ def test_times_that_cron_knows_are_written(trigger: str, timing: str) -> None:
 @pytest.mark.parametrize(
     ("trigger", "why"),
     [
-        ("every 15m", "is no time that cron knows"),
-        ("at 2030-01-01T00:00:00Z", "is no time that cron knows"),
-        ("after other", "is no time that cron knows"),
+        ("every 15m", "is not a time that cron knows"),
+        ("at 2030-01-01T00:00:00Z", "is not a time that cron knows"),
+        ("after other", "is not a time that cron knows"),
         ("30 0 2 * * *", "says more than every cron understands"),
         ("0 2 L * *", "says more than every cron understands"),
         ("0 2 * * 5#2", "says more than every cron understands"),
@@ -118,7 +118,7 @@ def test_what_cron_can_t_do_is_left_out_and_told(changes: dict[str, Any], why: s
     ("spec", "why"),
     [
         (shell("= x", "on boot"), "cron would set a variable by its line"),
-        (shell("* x", "@daily"), "where cron expects a command"),
+        (shell("* x", "@daily"), "but cron expects a command"),
         (shell("a\\%b", "@daily"), "its command or its input otherwise"),
         (shell("cat", "@daily", stdin="a\r"), "its command or its input otherwise"),
         (shell("cat", "@daily", stdin="a\0b\n"), "holds a NUL character"),

@@ -179,8 +179,8 @@ enabled = "yes"
 @pytest.mark.parametrize(
     ("line", "message", "hint"),
     [
-        ('tz = "UTC"', "'tz' is not known", "did you mean timezone?"),
-        ('retry_dely = "1s"', "'retry_dely' is not known", "did you mean retry_delay?"),
+        ('tz = "UTC"', "'tz' is unknown", "did you mean timezone?"),
+        ('retry_dely = "1s"', "'retry_dely' is unknown", "did you mean retry_delay?"),
         ('timezone = "Europe/Berln"', "Berln", "Europe/Berlin"),
         ('retry_delay = "2h"', "retry_delay is 2h", "give retry_max_delay too"),
         ('command = ["a"]', "command and shell are given", None),
@@ -192,10 +192,10 @@ enabled = "yes"
         ("payload = '{'", "payload is not JSON", None),
         ('until = "2001-01-01"\nfrom = "2002-01-01"', "until is not later than from", None),
         ('group = "-"', "group name", None),
-        ('needs = "sucess:other"', "not known", None),
+        ('needs = "sucess:other"', "is unknown", None),
         ('scope = "device"', "expected KIND:ID", "device:pump-3"),
         ("env = 5", "env: the value is a number, expected a table", None),
-        ('user = "nobody-of-that-name"', "not known on this machine", None),
+        ('user = "nobody-of-that-name"', "unknown on this machine", None),
         ('stdin = "\\u0000"', "", None),
     ],
 )

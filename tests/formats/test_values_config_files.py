@@ -35,22 +35,22 @@ def refusal(path: Path, *, is_system: bool = False) -> str:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("[limits]\nburts = 1", 2, "limits.burts is not known (did you mean limits.burst?)"),
-        ("[limit]\nburst = 1", 1, "limit is not known (did you mean [limits]?)"),
-        ("colour = 'never'", 1, "colour is not known (did you mean color?)"),
-        ("timeout = '1h'", 1, "timeout is not known (did you mean defaults.timeout?)"),
+        ("[limits]\nburts = 1", 2, "limits.burts is unknown (did you mean limits.burst?)"),
+        ("[limit]\nburst = 1", 1, "limit is unknown (did you mean [limits]?)"),
+        ("colour = 'never'", 1, "colour is unknown (did you mean color?)"),
+        ("timeout = '1h'", 1, "timeout is unknown (did you mean defaults.timeout?)"),
         ("[limits]\n\ntimeout = '1h'", 3, "(did you mean defaults.timeout?)"),
         ("[defaults]\ntz = 'UTC'", 2, "(did you mean defaults.timezone?)"),
         ("[defaults]\nretry-delay = '1m'", 2, "(did you mean defaults.retry_delay?)"),
         ("[dashboard.keys]\nquitt = 'q'", 2, "(did you mean dashboard.keys.quit?)"),
         ("[dashboard]\nkey = {}", 2, "(did you mean dashboard.keys?)"),
-        ("limits = {burts = 1}", 1, "limits.burts is not known"),
-        ("limits.burts = 1", 1, "limits.burts is not known"),
-        ("'limits.burst' = 1", 1, "is not known"),
-        ("'a\\u001b[2J' = 1", None, "is not known"),
-        ("zzz = 1", 1, "zzz is not known (see: edgecron config show)"),
-        ("limits = 5", 1, "limits is no table"),
-        ("[[limits]]\nburst = 5", None, "limits is no table"),
+        ("limits = {burts = 1}", 1, "limits.burts is unknown"),
+        ("limits.burts = 1", 1, "limits.burts is unknown"),
+        ("'limits.burst' = 1", 1, "is unknown"),
+        ("'a\\u001b[2J' = 1", None, "is unknown"),
+        ("zzz = 1", 1, "zzz is unknown (see: edgecron config show)"),
+        ("limits = 5", 1, "limits is not a table"),
+        ("[[limits]]\nburst = 5", None, "limits is not a table"),
         ("[database]", 1, "database is a table, expected a path"),
         ("[limits]\nburst = true", 2, "limits.burst is true, expected a whole number"),
         ("[limits]\nburst = 0", 2, "limits.burst is '0', expected a whole number from 1"),
@@ -76,7 +76,7 @@ def refusal(path: Path, *, is_system: bool = False) -> str:
         ("[dashboard]\ntheme = '../x'", 2, "dashboard.theme is '../x', expected auto or the name"),
         ("[dashboard.keys]\nquit = 'ctrl-q'", 2, "is 'ctrl-q', expected the name of a key"),
         ("[dashboard.keys]\nquit = ['q', '']", 2, "is '', expected the name of a key"),
-        ("a = 1979-05-27", 1, "a is not known"),
+        ("a = 1979-05-27", 1, "a is unknown"),
         ("color = 1979-05-27", 1, "color is '1979-05-27', expected auto, always or never"),
         ("[limits]\nburst =\n", 2, "not TOML: invalid value, column 8"),
         ("[limits]\nburst = 1\nburst = 2", 3, "not TOML: "),
@@ -139,7 +139,7 @@ def test_a_file_that_everybody_may_write_is_refused(
     path.chmod(mode)
 
     if is_refused:
-        assert f"has mode {mode:04o}, so that others may change it (chmod " in refusal(path)
+        assert f"has mode {mode:04o}, so that other users can change it (chmod " in refusal(path)
     else:
         assert read_file(path).values["limits.burst"] == ("1", 1)
 
@@ -188,8 +188,8 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     loop.symlink_to(loop)
 
-    assert "is no file" in refusal(fifo)
-    assert "is no file" in refusal(tmp_path)
+    assert "is not a file" in refusal(fifo)
+    assert "is not a file" in refusal(tmp_path)
     assert "can't be read" in refusal(loop)
     assert "can't be read: no such file" in refusal(tmp_path / "missing")
 

@@ -65,11 +65,11 @@ def test_a_condition_is_read_and_said(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("online", "condition 'online' is not known, expected success:NAME"),
-        ("succes:backup", "condition 'succes:backup' is not known"),
+        ("online", "condition 'online' is unknown, expected success:NAME"),
+        ("succes:backup", "condition 'succes:backup' is unknown"),
         ("success", "says nothing of what it needs, expected success:NAME"),
         ("success:", "says nothing of what it needs"),
-        ("", "condition '' is not known"),
+        ("", "condition '' is unknown"),
         ("success:backup:", "condition 'success:backup:': duration ''"),
         ("success:backup:soon", "duration 'soon' is not understood"),
         ("success:backup:0s", "is zero"),
@@ -127,7 +127,7 @@ def test_the_first_that_does_not_hold_is_found() -> None:
 
 
 def test_a_schedule_is_not_made_with_needs_that_can_not_be_read() -> None:
-    with pytest.raises(InvalidInput, match="not known"):
+    with pytest.raises(InvalidInput, match="is unknown"):
         check_needs(("ac-power",))
     with pytest.raises(InvalidInput, match="twice"):
         check_needs(("success:a:60m", "success:a:1h"))

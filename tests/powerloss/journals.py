@@ -116,7 +116,7 @@ def remember(
 ) -> SimSupervisor | None:
     """A dead supervisor with what the verdicts on its files say; None where they say nothing.
 
-    What they say is the truth, or that it is not known.
+    What they say is the truth, or that it is unknown.
     """
     state = read_journal(state_dir, supervisor_id)
     verdicts = {body.token: (body, judge(state, body.token, boot_id=boot_id)) for body in bodies}

@@ -289,7 +289,7 @@ def test_who_finds_another_database_in_its_place_is_told_of_the_log_beside_it(
 
     # SQLite would take the log for that of the new one, and write over it.
     assert "move the -wal and -shm of the former away" in (replaced.value.hint or "")
-    assert deleted.value.hint == "put it back, or start anew"
+    assert deleted.value.hint == "put it back, or start again"
 
 
 def test_it_is_closed_again_harmlessly_where_another_log_is_there_by_then(

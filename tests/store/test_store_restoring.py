@@ -224,7 +224,7 @@ def test_while_an_engine_or_a_supervisor_lives_nothing_is_replaced(
     key = "0123456789abcdef"
     held = take_engine_lock(folder, key) if kind == "engine" else take_lock(lock_path(folder, key))
 
-    with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is alive"):
+    with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is running"):
         restore(client, backup)
 
     os.close(held)
@@ -243,7 +243,7 @@ def test_who_lives_on_when_the_state_folder_is_deleted_is_noticed(
     held = take_lock(folder / f"{kind}-0123456789abcdef.lock")
     shutil.rmtree(folder)
 
-    with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is alive"):
+    with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is running"):
         restore(client, backup)
     os.close(held)
     restored = restore(client, backup)
@@ -260,7 +260,7 @@ def test_an_engine_that_starts_while_a_person_thinks_is_noticed(
 
     with client.restoring(backup) as restoration:
         held = take_engine_lock(folder, "0123456789abcdef")
-        with pytest.raises(Conflict, match="is alive"):
+        with pytest.raises(Conflict, match="is running"):
             restoration.carry_out(skip_missed=False)
         os.close(held)
 

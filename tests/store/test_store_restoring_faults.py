@@ -186,7 +186,7 @@ def test_an_engine_that_starts_while_the_copy_is_made_ready_is_noticed(
 
     with sudden.restoring(backup) as restoration:
         clock.folder = folder
-        with pytest.raises(Conflict, match=r"an engine.* is alive"):
+        with pytest.raises(Conflict, match=r"an engine.* is running"):
             restoration.carry_out(skip_missed=False)
 
     assert clock.held is not None

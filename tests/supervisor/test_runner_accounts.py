@@ -61,7 +61,7 @@ def test_another_user_has_its_own_groups(tmp_path: Path) -> None:
     "user", ["no-such-user", "4000000000", "9" * 30, "0", str(os.geteuid()), "٣", "", "a\0b"]
 )
 def test_a_user_is_known_by_its_name_alone(user: str) -> None:
-    with pytest.raises(NotRunnable, match="is not known on this machine"):
+    with pytest.raises(NotRunnable, match="is unknown on this machine"):
         find_account(user, own=ROOT, now_ms=NOW_MS)
 
 

@@ -145,7 +145,7 @@ def test_a_command_that_succeeds(runner: CommandRunner) -> None:
             Status.FAILED,
             Reason.SPAWN,
             None,
-            "user 'no-such-user' is not known on this machine",
+            "user 'no-such-user' is unknown on this machine",
         ),
     ],
 )

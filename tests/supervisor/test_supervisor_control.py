@@ -345,7 +345,7 @@ def test_an_engine_whose_message_fails_is_let_go_of_and_nothing_else() -> None:
 def test_a_supervisor_is_not_taken_from_an_engine_that_lives(
     bench: Bench, control: Control
 ) -> None:
-    with pytest.raises(SupervisorUnavailable, match="is alive"):
+    with pytest.raises(SupervisorUnavailable, match="is running"):
         control.adopt()
 
     assert bench.run("/bin/true").exit_code == 0

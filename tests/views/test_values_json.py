@@ -19,8 +19,8 @@ def test_json_is_read() -> None:
     [
         (b'{"a": 1, "a": 2}', "a key is given twice in one object"),
         (b'[{"b": {"a": 1, "a": 1}}]', "a key is given twice in one object"),
-        (b"[NaN]", "NaN is no value of it"),
-        (b"-Infinity", "-Infinity is no value of it"),
+        (b"[NaN]", "NaN is not a JSON value"),
+        (b"-Infinity", "-Infinity is not a JSON value"),
         (b"", "Expecting value"),
         (b'"\xff"', "can't decode byte"),
         ('{"a": 1}'.encode("utf-16"), "can't decode byte"),

@@ -122,7 +122,7 @@ class Database(Statements):
         if is_spoiled(self.identity):
             raise DatabaseUnusable(
                 f"database {path} was in use when this process was forked",
-                hint="fork before it is used, or start children anew, as 'spawn' does",
+                hint="fork before you use it, or start children with 'spawn'",
             )
         close_in_children(self)
         with self.in_use:

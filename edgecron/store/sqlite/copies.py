@@ -238,7 +238,7 @@ def _copy_errors(shown: Path, *, is_ours: bool) -> Iterator[None]:
         raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error
 
 
-_END_UNKNOWN = "it was restored from a backup, and what became of it since is not known"
+_END_UNKNOWN = "it was restored from a backup, and its end is unknown"
 
 
 def renew_identity(database: Database, *, boot_id: str, now_ms: int) -> None:

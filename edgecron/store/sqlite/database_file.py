@@ -86,7 +86,7 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
         if must_exist and is_empty_file(path):
             raise NotFound(
                 f"database {path} is an empty file",
-                hint="edgecron add makes a database of it",
+                hint="edgecron add makes it a database",
             )
     _check_file_system(path, mounts)
     return False

@@ -64,7 +64,7 @@ class Logs:
         if self._is_replaced():
             raise DatabaseGone(
                 f"the log of database {self._path} was replaced while it was open",
-                hint="another program has written it since; see what is missing, and start anew",
+                hint="another program has written it since; see what is missing, and start again",
             )
         # A process with another index of our log might have continued it: leave that to it.
         if _identify_both(self._path)[1] in (None, self._ours[1]):
@@ -136,7 +136,7 @@ def lost_log(path: Path) -> LogLost:
     """The error in a process that has the database open."""
     return LogLost(
         f"the log of database {path} was deleted while it was open",
-        hint="nothing of it is lost yet; start anew",
+        hint="nothing is lost yet; start again",
     )
 
 

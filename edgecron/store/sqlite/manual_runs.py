@@ -79,7 +79,7 @@ def _write_once(
         raise Conflict(
             f"a run of {spec.name!r} was asked for at {format_instant(from_ms(asked_ms))}, longer"
             " ago than its key is known",
-            hint="look whether it was run, and then ask anew",
+            hint="check in history whether it was run, and then run it again",
         )
     return [one.execution_id for one in _write_fire(database, schedule, fire, now_ms)]
 

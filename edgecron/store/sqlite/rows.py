@@ -297,7 +297,7 @@ def unreadable(what: str, error: BaseException, *, name: object = None) -> Unrea
         what = f"{what} {name[:60]!r}"
         if _is_name(name):
             hint = f"edgecron rm {name} removes it; {RESTORE}"
-    return Unreadable(f"what is stored of {what} can't be read: {reason}", hint=hint)
+    return Unreadable(f"the stored values of {what} can't be read: {reason}", hint=hint)
 
 
 def texts_of(stored: object) -> tuple[str, ...]:

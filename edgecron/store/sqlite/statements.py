@@ -54,7 +54,7 @@ def translated_errors(path: Path) -> Iterator[None]:
     except (apsw.SQLError, apsw.SchemaChangeError) as error:
         raise DatabaseDamaged(
             f"database {path} does not have the tables of this edgecron ({error})",
-            hint="somebody changed them; restore a backup",
+            hint="another program changed them; restore a backup",
         ) from error
     except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
         # The index of the log could not grow.
@@ -67,14 +67,14 @@ def translated_errors(path: Path) -> Iterator[None]:
     except EdgecronError:
         raise
     except apsw.InterruptError as error:
-        raise QueryInterrupted(f"what was asked of database {path} was interrupted") from error
+        raise QueryInterrupted(f"a query of database {path} was interrupted") from error
     except apsw.ConnectionClosedError as error:
         raise lost_log(path) from error  # `renew` closed it, and could not open it again yet.
     except (apsw.ConstraintError, apsw.MismatchError, ArithmeticError, ValueError) as error:
         # Some other program wrote a row that makes no sense.
         raise Unreadable(
             f"database {path} holds what can't be read or gone on from ({error!r:.300})",
-            hint=f"what is wrong says: edgecron doctor --deep; {RESTORE}",
+            hint=f"to see the damage: edgecron doctor --deep; {RESTORE}",
         ) from error
 
 
@@ -82,18 +82,18 @@ def busy(path: Path) -> DatabaseBusy:
     """The error for a database that is locked for too long."""
     return DatabaseBusy(
         f"database {path} is locked by another process",
-        hint="try again in a moment; where it lasts, see: edgecron doctor",
+        hint="try again in a moment; if it lasts, see: edgecron doctor",
     )
 
 
 def gone(path: Path) -> DatabaseGone:
     """The error for a database that was deleted, moved or replaced."""
-    hint = "put it back, or start anew"
+    hint = "put it back, or start again"
     if os.path.lexists(path):
         # SQLite would take the old log for the log of the new file.
         hint = (
             "put it back; or move the -wal and -shm of the former away from beside the new one,"
-            " before anything opens that, and start anew"
+            " before anything opens that, and start again"
         )
     return DatabaseGone(
         f"database {path} was deleted, moved or replaced while it was open", hint=hint
@@ -231,7 +231,7 @@ class Statements:
         if found < known:
             raise DatabaseUnusable(
                 f"database {self.path} has become version {found} while it was open as {known}",
-                hint="start edgecron anew: it is brought up to date when it is opened",
+                hint="restart edgecron: it upgrades the database when it opens it",
             )
 
     def _check_transaction(self) -> None:
