@@ -233,7 +233,7 @@ class Firing:
     def rehearse(self, at_ms: int) -> bool:
         """Claim what will be due at an instant, and undo that: the claim itself is faster then.
 
-        Returns whether, as things are, all these runs would start.
+        Returns whether, as things are, the runs would start, as many as there are places.
         """
         decisions = self._decide_early(at_ms)
         if not decisions:
@@ -242,7 +242,8 @@ class Firing:
         with suppress(Unreadable, DatabaseUnusable):
             with self._store.rehearsal():
                 batch = self._store.claim_due(decisions, claimant=claimant, now_ms=at_ms)
-            return len(batch.granted) == len(batch.decided) and not batch.has_replaced
+            waits_only = all(one.reason is None and not one.condition for one in batch.decided)
+            return bool(batch.granted) and waits_only and not batch.has_replaced
         return False
 
     def claim_early(self, at_ms: int) -> None:

@@ -302,7 +302,7 @@ def test_a_long_outage_leaves_a_hundred_catch_ups_at_most(bench: Bench) -> None:
     assert bench.rows()[0].missed_count == 900
 
 
-def test_more_than_there_are_places_all_wait_and_priority_decides(
+def test_of_more_than_there_are_places_priority_decides_who_starts(
     make_store: OpenStore, clock: FakeClock
 ) -> None:
     bench = Bench(make_store, clock, places=2)
@@ -311,15 +311,42 @@ def test_more_than_there_are_places_all_wait_and_priority_decides(
     clock.advance_ms(MINUTE)
 
     batch = bench.fire()
-    filled = bench.fill()
 
-    assert batch.granted == ()
     assert bench.statuses("high") == bench.statuses("plain") == ["running"]
     assert bench.statuses("low") == ["queued"]
-    assert [grant.schedule_id for grant in filled.granted] == [
+    assert [grant.schedule_id for grant in batch.granted] == [
         bench.store.get_schedule("high").id,
         bench.store.get_schedule("plain").id,
     ]
+    assert sorted(one.status for one in batch.decided) == ["queued", "running", "running"]
+
+
+def test_a_due_schedule_of_a_higher_priority_is_decided_before_any_run_starts(
+    make_store: OpenStore, clock: FakeClock
+) -> None:
+    bench = Bench(make_store, clock, places=1)
+    for name, priority in (("first", 0), ("second", 0), ("high", 10)):
+        bench.add(make_spec(name, priority=priority))
+    clock.advance_ms(MINUTE)
+    due = bench.look()
+
+    some = bench.claim(bench.decide(due[:2]))
+    rest = bench.claim(bench.decide(due[2:]))
+
+    assert some.granted == ()
+    assert [grant.schedule_id for grant in rest.granted] == [bench.store.get_schedule("high").id]
+
+
+def test_late_runs_are_all_decided_before_any_starts(
+    make_store: OpenStore, clock: FakeClock
+) -> None:
+    bench = Bench(make_store, clock, places=1)
+    for name in ("one", "other"):
+        bench.add(make_spec(name))
+    clock.advance_ms(10 * MINUTE)
+
+    assert bench.fire().granted == ()
+    assert bench.statuses("one") == ["skipped", "queued"]
 
 
 def test_a_new_fire_does_not_overtake_what_waits(make_store: OpenStore, clock: FakeClock) -> None:
@@ -328,14 +355,13 @@ def test_a_new_fire_does_not_overtake_what_waits(make_store: OpenStore, clock: F
     bench.add(make_spec("late", "2 8 * * *"))
     bench.add(make_spec("other", "1 8 * * *"))
     clock.advance_ms(MINUTE)
-    bench.fire()
-    [first] = bench.fill().granted
+    [first] = bench.fire().granted
     bench.end(first)
     clock.advance_ms(MINUTE)
 
     batch = bench.fire()
 
-    assert batch.granted == ()
+    assert [grant.schedule_id for grant in batch.granted] == [bench.store.get_schedule("other").id]
     assert bench.statuses("late") == ["queued"]
 
 

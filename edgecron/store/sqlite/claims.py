@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.model.choices import Reason
+from edgecron.model.choices import Hold, Reason, Status
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import LATE_CAUSES
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision
@@ -18,6 +18,7 @@ from edgecron.store.sqlite.fires import FireWriter
 from edgecron.store.sqlite.follow_ups import follow_up_replaced
 from edgecron.store.sqlite.limits import RunCounts
 from edgecron.store.sqlite.max_runs import count_planned, give_back_runs
+from edgecron.store.sqlite.queue import fill
 from edgecron.store.sqlite.queue_order import has_waiting
 
 
@@ -49,7 +50,10 @@ def claim_due(
                 writer.broken += give_back_runs(
                     database, plan.due.schedule_id, count=len(plan.fires), now_ms=now_ms
                 )
-        return _batch_of(database, writer, len(ours), now_ms)
+        batch = _batch_of(database, writer, len(ours), now_ms)
+        if direct or not _may_fill(database, wanted, counts, claimant, now_ms):
+            return batch
+        return _fill_places(database, batch, claimant=claimant, now_ms=now_ms)
 
 
 def claim_boot(
@@ -106,10 +110,51 @@ def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int
 def _may_start_at_once(
     database: Database, wanted: Sequence[Fire], counts: RunCounts, claimant: Claimant, now_ms: int
 ) -> bool:
-    """Whether all fires get a place; otherwise all are queued, and priority decides."""
+    """Whether all fires get a place; otherwise all are queued, and their order decides."""
     late = sum(fire.cause in LATE_CAUSES for fire in wanted)
     has_places = len(wanted) <= counts.places and late <= counts.late_places
     return has_places and not has_waiting(database, claimant, now_ms)
+
+
+def _may_fill(
+    database: Database, wanted: Sequence[Fire], counts: RunCounts, claimant: Claimant, now_ms: int
+) -> bool:
+    """Whether some of these fires can start now, although others are not decided yet.
+
+    Late runs have an order of their own, and a due schedule of a higher priority goes first.
+    """
+    if not wanted or counts.places <= 0 or any(fire.cause in LATE_CAUSES for fire in wanted):
+        return False
+    return not any(_has_priority(database, queue, now_ms) for queue in claimant.queues)
+
+
+def _has_priority(database: Database, queue: str, now_ms: int) -> bool:
+    """Whether a schedule that is due has another priority than the normal one."""
+    [(found,)] = database.rows(
+        """SELECT EXISTS (SELECT 1 FROM schedules INDEXED BY schedules_of_priority
+               WHERE queue = :queue AND next_run_at <= :now AND enabled
+                   AND priority <> 0 AND next_run_at IS NOT NULL)""",
+        {"queue": queue, "now": now_ms},
+    )
+    return bool(found)
+
+
+def _fill_places(
+    database: Database, batch: ClaimBatch, *, claimant: Claimant, now_ms: int
+) -> ClaimBatch:
+    """Start as many queued runs as there are places, in their order."""
+    filled = fill(database, claimant=claimant, now_ms=now_ms, hold=Hold.ALL)
+    started = {grant.execution_id for grant in filled.granted}
+    decided = (
+        one._replace(status=Status.RUNNING, waits_for=None) if one.execution_id in started else one
+        for one in batch.decided
+    )
+    return batch._replace(
+        granted=(*batch.granted, *filled.granted),
+        decided=(*decided, *filled.decided),
+        has_replaced=batch.has_replaced or filled.has_replaced,
+        broken=(*batch.broken, *filled.broken),
+    )
 
 
 def _advance_all(database: Database, decisions: Sequence[Decision], now_ms: int) -> dict[int, int]:

@@ -45,6 +45,7 @@ SCRIPTS = (
     "0023_nice.sql",
     "0024_engine_trust.sql",
     "0025_max_late.sql",
+    "0026_priorities.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

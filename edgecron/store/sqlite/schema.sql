@@ -139,6 +139,8 @@ CREATE INDEX schedules_broken ON schedules (id)
     WHERE trigger_error IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX schedules_vanished ON schedules (queue, id)
     WHERE vanished_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX schedules_of_priority ON schedules (queue, next_run_at)
+    WHERE priority <> 0 AND next_run_at IS NOT NULL;
 
 CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
 WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
