@@ -1,20 +1,21 @@
-"""Create and change schedules from a TOML file: all of them or none.
+"""Create and change schedules from a TOML file.
 
-    edgecron apply schedules.toml --dry-run     only show what it would do
+    edgecron apply schedules.toml --dry-run     only show the changes
     edgecron apply schedules.toml
-    edgecron apply schedules.toml --prune       and remove what it left out
+    edgecron apply schedules.toml --prune       also remove deleted schedules
     edgecron export | ssh board edgecron apply -
 
-A file has a table for each schedule, [schedules.NAME], whose keys are the options of `add` with
-underscores, as `export` writes them: cron, command, timeout, retry_delay; `edit NAME` shows all.
-What a table does not name has its default, the same on every machine: defaults of `add` that the
-configuration sets have no part in it. A pause is left as it is where the file does not say enabled;
-a next time does not move unless times change. A relative time (at = "tomorrow 09:00") counts from
-each apply. A schedule whose time has passed arrives as finished; one that comes after a schedule
-that does not exist is made too, and the plan says so.
+Either all changes are made or none. Each table [schedules.NAME] is a schedule. Its keys are the
+options of `add` with underscores, as `export` writes them: cron, command, timeout, retry_delay.
+`edgecron edit NAME` shows all of them.
 
---prune removes only what an apply of the same file, by its path, has made or changed last; what
-came from elsewhere is left alone, and shown. --dry-run writes nothing, and exits with 0.
+A missing key has edgecron's default, the same on every machine: [defaults] of the configuration
+do not apply. If `enabled` is missing, a paused schedule stays paused. The next time only moves if
+the times of the schedule change. A relative time (at = "tomorrow 09:00") counts from each apply.
+
+If the time of a new schedule has passed, it is created as finished. If its upstream does not exist,
+it is created too, and the plan says so. --prune only removes schedules that this file, by its path,
+created or changed last.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ _DRY = "nothing is written: this was a dry run"
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE|-", help="schedules as TOML; - is stdin")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, and stop there")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan; change nothing")
     parser.add_argument(
-        "--prune", action="store_true", help="remove what this file has made and no longer has"
+        "--prune", action="store_true", help="remove schedules that this file no longer has"
     )
 
 
@@ -156,7 +157,7 @@ def _put_kept(cli: Session, steps: Collection[Step]) -> None:
     for step in keeping[:MOST_TOLD]:
         put_kept(cli, step.name, step.changes)
     if len(keeping) > MOST_TOLD:
-        cli.say(f"note: likewise of {len(keeping) - MOST_TOLD} more schedules")
+        cli.say(f"note: the same is true of {len(keeping) - MOST_TOLD} more schedules")
 
 
 def need_consent(cli: Session, removed: list[Step]) -> None:
@@ -165,12 +166,12 @@ def need_consent(cli: Session, removed: list[Step]) -> None:
     if cli.can_ask():
         if cli.ask(f"the file is empty; remove {what}?"):
             return
-        raise UsageError("nothing is removed")
+        raise UsageError("nothing was removed")
     raise UsageError(
         f"the file holds no schedule, and --prune would remove {what}",
-        hint=f"if that is meant: edgecron rm {' '.join(step.name for step in removed[:5])}"
+        hint=f"to remove them: edgecron rm {' '.join(step.name for step in removed[:5])}"
         if len(removed) <= 5
-        else "if that is meant, remove them with: edgecron rm",
+        else "to remove them: edgecron rm NAME...",
     )
 
 

@@ -1,14 +1,14 @@
-"""Write schedules as a TOML file, which `apply` reads.
+"""Write schedules as a TOML file.
 
     edgecron export > schedules.toml
     edgecron export nightly weekly -o schedules.toml
-    edgecron export --json
     edgecron export --crontab          what cron can do, the rest as comments
 
-Only what differs from the defaults is written. Variables (env) are written as the database holds
-them: keep secrets in a file that env_file names. History, counts, next times and a pause with an
-end are not part of it; see `backup` for a copy of everything. A crontab says much less: what cron
-can't do is a comment that says why.
+`edgecron apply` reads the file. It contains only values that differ from the defaults. Variables
+(env) are written as the database holds them: keep secrets in a file that env_file names.
+
+The file has no history, counts or next times, and no pause that has an end. `edgecron backup`
+copies everything. In a crontab, a comment explains each thing that cron can't do.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
     parser.add_argument(
-        "--crontab", action="store_true", help="as a crontab of your own, instead of TOML"
+        "names", nargs="*", metavar="NAME", help="write these schedules (default: all)"
     )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
+    parser.add_argument("--crontab", action="store_true", help="write a crontab instead of TOML")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -26,7 +26,7 @@ def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
     _need_all(cli, args.names)
     if not args.yes and not _agrees(cli, args.names):
-        cli.say("nothing is removed")
+        cli.say("nothing was removed")
         return 1
     removed = []
     for name in dict.fromkeys(args.names):

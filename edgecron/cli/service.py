@@ -1,25 +1,24 @@
-"""Install the engine as a service: from boot on, or while you are logged in.
+"""Install the engine as a service.
 
     edgecron service install             for you, or as root for the machine
-    edgecron service install --dry-run   what that would write and run
-    edgecron service install --linger    yours, from boot on, without a login
-    edgecron service status              installed, enabled, at work?
-    edgecron service uninstall           nothing of it stays but the database
-    edgecron service print --for openrc  the file alone, for you to put there
-    edgecron service install --strict    forbid what few jobs do, in a drop-in
+    edgecron service install --dry-run   show what install would do
+    edgecron service install --linger    for you, also without a login
+    edgecron service status
+    edgecron service uninstall
 
-With systemd a unit is written, enabled and started, with launchd a property list. An engine that
-hangs is restarted; jobs outlive a restart of their engine, which adopts them. A user's service ends
-with the last session of that user, unless they linger (loginctl enable-linger, or --linger).
+With systemd, edgecron writes a unit, enables it and starts it. With launchd, it writes a property
+list. `print --for openrc` prints the file for you to install. The service manager restarts an
+engine that hangs. Jobs continue during the restart, and the new engine adopts them.
 
-What it does is shown as it is done. To install again changes what is not as it should be. A file
-that somebody has changed is shown, and replaced with --force alone; drop-ins (systemctl edit) are
-left alone always. The service runs this very program with the database that --db names; --http and
---token-file are passed on to the daemon, and all else is for the configuration.
+A user's service ends with the user's last session, unless you enable lingering (--linger, or
+loginctl enable-linger). The service uses the database that --db names, and passes --http and
+--token-file to the daemon. All other settings come from the configuration.
 
---name tells several services apart, each with a --db of its own. With --root files are written
-below a folder, such as the image of a machine, and nothing is started. status exits with 0 where an
-engine is alive, 1 where none is, 3 where no service is installed.
+`install` shows each step and can be repeated: it only changes what differs. If someone has changed
+a file, edgecron shows the change and replaces the file only with --force. edgecron never changes
+drop-ins (systemctl edit). `uninstall` keeps the database.
+
+`status` exits with 0 if an engine is running, 1 if none is, and 3 if no service is installed.
 """
 
 from __future__ import annotations
@@ -73,25 +72,43 @@ _HTTP_PLACE = "127.0.0.1:8745"
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("action", metavar="install|uninstall|status|print")
-    parser.add_argument("--user", action="store_true", help="yours alone (unless you are root)")
-    parser.add_argument("--system", action="store_true", help="the machine's (if you are root)")
-    parser.add_argument("--name", metavar="TEXT", default="", help="of one of several")
-    parser.add_argument("--program", metavar="PATH", help="what is run (this very program)")
+    parser.add_argument(
+        "--user", action="store_true", help="install for you (default unless you are root)"
+    )
+    parser.add_argument(
+        "--system", action="store_true", help="install for the machine (default for root)"
+    )
+    parser.add_argument(
+        "--name",
+        metavar="TEXT",
+        default="",
+        help="name one of several services, each with its own --db",
+    )
+    parser.add_argument("--program", metavar="PATH", help="run this program (default: this one)")
     parser.add_argument(
         "--http",
         nargs="?",
         const=_HTTP_PLACE,
         metavar="HOST:PORT|unix:PATH",
-        help=f"serve the HTTP API, too ({_HTTP_PLACE})",
+        help=f"serve the HTTP API, too (default: {_HTTP_PLACE})",
     )
-    parser.add_argument("--linger", action="store_true", help="yours runs without a login, too")
-    parser.add_argument("--strict", action="store_true", help="a drop-in that forbids much")
     parser.add_argument(
-        "--for", dest="manager", metavar="systemd|launchd|openrc|procd", help="whose files"
+        "--linger", action="store_true", help="run your service without a login, too"
     )
-    parser.add_argument("--root", metavar="FOLDER", help="write below this, and start nothing")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
-    parser.add_argument("--force", action="store_true", help="replace what somebody has changed")
+    parser.add_argument("--strict", action="store_true", help="add a drop-in that restricts jobs")
+    parser.add_argument(
+        "--for",
+        dest="manager",
+        metavar="systemd|launchd|openrc|procd",
+        help="write files for this service manager",
+    )
+    parser.add_argument(
+        "--root", metavar="FOLDER", help="write files below this folder; start nothing"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the steps; change nothing")
+    parser.add_argument(
+        "--force", action="store_true", help="replace files that someone has changed"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -208,9 +225,9 @@ def _uninstall(cli: Session, args: Namespace) -> int:
     _carry_out(cli, args, steps)
     if not args.dry_run and not cli.is_json:
         done = "has been removed" if steps else "is not installed"
-        cli.say(f"{service.id} {done}; what runs goes on, and the database stays")
+        cli.say(f"{service.id} {done}; running jobs continue, and the database stays")
         if service.scope is Scope.USER and lingers(args):
-            cli.say("you still linger, maybe for other services: loginctl disable-linger")
+            cli.say("lingering is still enabled for you; to disable it: loginctl disable-linger")
     return 0
 
 
@@ -245,7 +262,7 @@ def _carry_out(cli: Session, args: Namespace, steps: list[Step]) -> None:
         objects: list[dict[str, Any]] = [step_object(step) for step in steps]
         cli.put_json(objects)
     elif args.dry_run:
-        cli.say("nothing of it was done" if steps else "there is nothing to do")
+        cli.say("nothing was changed" if steps else "there is nothing to do")
 
 
 def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
@@ -255,11 +272,11 @@ def _say_installed(cli: Session, args: Namespace, service: Service, *, has_chang
     if args.root is not None:
         cli.say(f"{service.id} starts when that machine boots")
         return
-    cli.say(f"{service.id} is installed and at work; see: edgecron service status")
+    cli.say(f"{service.id} is installed and running; see: edgecron service status")
     is_user = service.scope is Scope.USER
     if is_user and sys.platform == "linux" and not lingers(args):
         cli.say(
-            "it ends with your last session and starts with your next login; to have it run"
+            "it ends with your last session and starts with your next login; to run it"
             " always, from boot on: loginctl enable-linger"
         )
 
@@ -274,7 +291,7 @@ def step_lines(step: Step) -> Iterator[str]:
                 lines = diff_lines(path, before=before, text=text)
             yield from (f"    {line}".rstrip() for line in lines)
         case Remove(path=path, is_folder=is_folder):
-            yield f"{'remove':<8}{path}{', where it is empty' if is_folder else ''}"
+            yield f"{'remove':<8}{path}{', if it is empty' if is_folder else ''}"
         case MakeLink(path=path, target=target):
             yield f"{'link':<8}{path} to {target}"
         case Call(argv=argv):

@@ -1,23 +1,22 @@
-"""Show counts of runs, failures and skipped runs, their durations and their delays.
+"""Show counts, durations and delays of runs.
 
     edgecron stats
     edgecron stats nightly --since 30d
-    edgecron stats --since yesterday
     edgecron stats --since 2026-11-01 --json
     edgecron stats -n all        every schedule, and all of them together
 
-A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you give
--n. The line of all together needs all of them.
+edgecron counts runs that ended or were skipped in the last seven days, or since --since. It reads
+at most the newest 100,000 runs. OK is the share of successes among the runs that succeeded, failed
+or were interrupted. LATE is the time from due to started, without runs that were caught up or
+backfilled. A series of skipped times is one row and counts in full, even if it began before
+--since.
 
-Of what was decided in the last seven days, or since --since, a duration or a time. Late is the time
-from due to started; what was caught up or backfilled is not counted in it. Times that were left out
-one after the other are one row: it counts whole, also where it began earlier. OK is the share of
-successes among the runs that succeeded, failed or were interrupted. At most the newest 100,000
-runs are looked at.
+A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you give
+-n. The line "all together" appears only if all schedules are shown. With --json, it is the last
+object, and its schedule is null.
 
 A removed schedule counts under its name until another schedule takes the name. Then its runs count
-only in the line of all together; history NAME shows them. With --json the last object, whose
-schedule is null, is all of them together.
+only in the line "all together"; `edgecron history NAME` still shows them.
 """
 
 from __future__ import annotations
@@ -47,7 +46,10 @@ _SINCE = "7d"
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument(
-        "--since", default=_SINCE, metavar="DURATION|TIME", help="from then on (7d)"
+        "--since",
+        default=_SINCE,
+        metavar="DURATION|TIME",
+        help="count from this time on (default: 7d)",
     )
     add_page_arguments(parser)
 
@@ -59,7 +61,7 @@ def run(cli: Session, args: Namespace) -> int:
     elif args.limit is not None or args.after is not None:
         raise UsageError(
             f"-n and --after are for several schedules, and {args.name!r} is one",
-            hint="leave them out, or leave out the name",
+            hint=cli.command(f"stats {args.name}"),
         )
     client = cli.reading_client()
     client.take_over()
@@ -93,7 +95,7 @@ def run(cli: Session, args: Namespace) -> int:
             say_more(cli, words, after=names[len(found.by_name) - 1], limit=args.limit)
     if found.cut_at is not None and not cli.is_json:
         cut = local_time(found.cut_at, zone=cli.zone())
-        cli.say(f"there is more: only the newest are counted, from {cut} on")
+        cli.say(f"there are more runs: only the newest are counted, from {cut} on")
     return 0
 
 
@@ -113,7 +115,7 @@ def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[st
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     if not found.by_name:
         since = local_time(found.since, zone=cli.zone())
-        cli.say(f"nothing has ended since {since}; further back: --since 30d")
+        cli.say(f"no run has ended since {since}; to look further back: --since 30d")
         return
     named = list(found.by_name.items())
     if len(named) > 1 and is_all:
@@ -121,7 +123,7 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     rows, styles = [], []
     for name, tally in named:
         failed = tally.counts.get(Status.FAILED, 0) + tally.counts.get(Status.INTERRUPTED, 0)
-        left_out = sum(tally.skipped.values())
+        skipped_count = sum(tally.skipped.values())
         took, late = tally.duration_ms, tally.late_ms
         rows.append(
             (
@@ -129,7 +131,7 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
                 f"{tally.runs:,}",
                 _rate(tally),
                 f"{failed:,}",
-                f"{left_out:,}",
+                f"{skipped_count:,}",
                 *_cells(took),
                 *_cells(late)[:2],
             )
@@ -140,12 +142,12 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
                 None,
                 None,
                 "red" if failed else None,
-                "yellow" if left_out else None,
+                "yellow" if skipped_count else None,
                 *(None,) * 5,
             )
         )
     headings = (
-        *("SCHEDULE", "RUNS", "OK", "FAILED", "LEFT OUT", "TOOK", "95%", "MOST"),
+        *("SCHEDULE", "RUNS", "OK", "FAILED", "SKIPPED", "TOOK", "95%", "MOST"),
         *("LATE", "95%"),
     )
     cli.put_table(headings, rows, styles=styles, flexible=(0, 9, 8, 7, 6))
@@ -160,7 +162,7 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
         ("runs", ", ".join([f"{tally.runs:,}", *counts])),
         ("ok", _rate(tally)),
         ("retries", f"{tally.retries:,}" if tally.retries else ""),
-        ("left out", ", ".join(skipped)),
+        ("skipped", ", ".join(skipped)),
         ("took", _spread_words(tally.duration_ms)),
         ("late", _spread_words(tally.late_ms)),
     ]
@@ -175,7 +177,7 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
         lines.append(("ever", ", ".join([f"{schedule.run_count:,} runs", ever]).rstrip(", ")))
     cli.put_pairs([line for line in lines if line[1]], width=10)
     if not tally.counts.get(Status.SUCCESS) and not tally.runs:
-        cli.say("nothing of it has ended since then")
+        cli.say("no run of it has ended since then")
 
 
 def _rate(tally: Tally) -> str:

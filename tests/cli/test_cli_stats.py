@@ -169,8 +169,8 @@ def test_where_there_is_nothing_that_is_said(edgecron: Edgecron, database: objec
     every, one = edgecron("stats"), edgecron("stats", "new")
 
     assert (every.code, every.out) == (0, "")
-    assert "nothing has ended since" in every.err
-    assert "nothing of it has ended" in one.err
+    assert "no run has ended since" in every.err
+    assert "no run of it has ended" in one.err
     assert edgecron("stats", "nobody").code == 3
     assert edgecron("stats", "--since", "tomorrow 09:00").code == 2
     assert edgecron("stats", "--since", "7 parsecs").code == 2

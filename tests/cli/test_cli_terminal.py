@@ -132,7 +132,7 @@ def test_a_person_is_asked_before_others_wait_in_vain(environment: dict[str, str
         together = read_until(outer, None)
 
     assert "tell would wait in vain: they come after base or need it" in asked
-    assert "nothing is removed" in refused
+    assert "nothing was removed" in refused
     assert "removed base" in together
     assert "[y/N]" not in together
 
