@@ -9,7 +9,7 @@ class OrdersConfig(AppConfig):
     name = "orders"
 
     def ready(self):
-        autodiscover_modules("jobs")  # Declares them. Every command comes here: start nothing.
+        autodiscover_modules("jobs")  # Declares the jobs. Every command comes here: start nothing.
 
 
 # SHOWN: end

@@ -12,7 +12,7 @@ scheduler = Scheduler(settings.BASE_DIR / "schedules.db", timezone=settings.TIME
 
 
 def with_database(function):
-    """Around a job what Django does around a request: connections that work, and end."""
+    """Open and close database connections around a job, as Django does around a request."""
 
     @wraps(function)
     def call(*args, **kwargs):

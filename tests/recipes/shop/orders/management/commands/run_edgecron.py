@@ -7,7 +7,7 @@ from orders.jobs import scheduler
 
 
 class Command(BaseCommand):
-    help = "Run the jobs of this site, until it is told to end."
+    help = "Run the jobs of this site until TERM."
 
     def handle(self, **options):
         scheduler.run_forever()
