@@ -81,7 +81,7 @@ _REQUIRED_OF_SPEC = ("name", "kind", "job", "triggers")
 
 
 def specification_fields(spec: ScheduleSpec) -> dict[str, Any]:
-    """A specification, flat: the fields that `show --json` has of it."""
+    """A specification, flat: the fields that `show --json` has."""
     spec_forms, policy_forms, job_forms = _forms()
     is_command = spec.job.kind is JobKind.COMMAND
     return {

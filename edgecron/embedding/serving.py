@@ -245,7 +245,7 @@ def stopping_words(details: Mapping[str, object], *, wait_s: float) -> str:
         words = f"waiting up to {wait_s:g} s for {_counted(functions, 'function')} to end"
         words += f" ({', '.join(called[:_MOST_NAMES])}{', ...' * (len(called) > _MOST_NAMES)})"
         if runs > functions:
-            words += f", leaving {_counted(runs - functions, 'command')} to go on"
+            words += f", leaving {_counted(runs - functions, 'command')} running"
     return f"edgecron is stopping: {words}; a second signal ends this program immediately"
 
 

@@ -36,8 +36,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _DEFAULTS = Policies()
 _CRON_ENV = {"SHELL": DEFAULT_SHELL, "PATH": DEFAULT_PATH}
 _HEAD = """\
-# Written by edgecron export --crontab. Unlike edgecron, cron catches up nothing that it has missed,
-# and starts a run while the one before still goes on. Its PATH is /usr/bin:/bin where none is set.
+# Written by edgecron export --crontab. Unlike edgecron, cron does not catch up missed times, and
+# starts a run while the one before is still active. If PATH is not set, it is /usr/bin:/bin.
 """
 # Policies that cron does not have: the field, and its name for people.
 _LOST = {

@@ -55,7 +55,7 @@ _HEADERS: Mapping[str, dict[str, Any]] = {
     "Location": {"description": "where it is now"},
 }
 _ABOUT = """\
-What the edgecron command line can do, for programs in any language. Fields are those of its
+The functions of the edgecron command line, for programs in any language. Fields are those of its
 --json; a schedule is written with the keys of its TOML documents. Instants are RFC 3339 in UTC,
 and every schedule says the time zone in which its times are meant: UTC unless you name another
 one. A payload is any JSON value."""
@@ -63,7 +63,8 @@ one. A payload is any JSON value."""
 
 _EVENTS = """\
 Server-sent events: `status` and `end` with a run, `output` with a chunk and `dropped_bytes`, the \
-number of bytes before it that were not kept. Their ids are what Last-Event-ID goes on from."""
+number of bytes before it that were not kept. A stream continues after the id that you send as \
+Last-Event-ID."""
 
 
 def openapi_route(routes: Sequence[Route], *, has_token: bool) -> Route:

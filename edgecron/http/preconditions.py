@@ -110,10 +110,10 @@ IDEMPOTENCY_KEY = Parameter(
         "format": "idempotency-key",
         "description": "1 to 255 printable characters of ASCII, in quotes or without",
     },
-    words="run it once for this key of yours: sent again within 24 hours, such as where the answer"
-    " was lost, it gives the same runs, as they are then, while they are not pruned; later, too,"
-    " while they are among its newest 100. A key is the schedule's own; with another payload it is"
-    " 422 idempotency_key_reused",
+    words="a key of your own, for which the schedule fires once. If you repeat the request within"
+    " 24 hours, such as after a lost answer, it returns the same runs as they are now, unless they"
+    " were pruned. This holds longer while they are among the newest 100 of the schedule. Each"
+    " schedule has its own keys. The same key with another payload is 422 idempotency_key_reused",
 )
 
 

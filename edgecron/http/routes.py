@@ -295,8 +295,8 @@ _RUNS = (
         runs.get_output,
         name="getOutput",
         is_streamed=True,
-        words="What it has printed up to now, as far as it is kept; or, to who accepts"
-        " text/event-stream, what it prints, as it comes",
+        words="Get the output of a run up to now, as far as it is kept. With Accept:"
+        " text/event-stream, edgecron sends the output as the run prints it",
         tag="runs",
         headers=(_LAST_EVENT,),
         answers={200: "Output"},

@@ -170,8 +170,8 @@ class Store(Protocol):
         """Give free places to due queued rows.
 
         The order is: priority, schedules without running runs first, due time, id. Only a few late
-        runs run at once. A run whose condition is not met waits for it, and is skipped at its
-        deadline if the clock is trusted.
+        runs run at the same time. A run whose condition is not met waits for it, and is skipped at
+        its deadline if the clock is trusted.
         """
 
     def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:

@@ -97,7 +97,7 @@ def test_a_program_in_the_foreground_says_what_it_waits_for(tmp_path: Path) -> N
         ({"on_shutdown": "stop", "runs": 1, "functions": 1}, "ending 1 run"),
         (
             {"on_shutdown": "leave", "runs": 3, "functions": 2, "called": ["copy", "poll"]},
-            "waiting up to 0.5 s for 2 functions to end (copy, poll), leaving 1 command to go on",
+            "waiting up to 0.5 s for 2 functions to end (copy, poll), leaving 1 command running",
         ),
         (
             {"on_shutdown": "leave", "runs": 6, "functions": 6, "called": list("abcdef")},
