@@ -1,15 +1,15 @@
 """Show and check settings, and where each value comes from.
 
     edgecron config show                    every setting
-    edgecron config show limits             those of a section, or one
-    edgecron config show --changed          only what is not as it comes
-    edgecron config path                    which files are looked at
-    edgecron config check my.toml           is this file all right?
+    edgecron config show limits             one section, or one setting
+    edgecron config show --changed          only settings that differ from their defaults
+    edgecron config path                    the files that edgecron reads
+    edgecron config check my.toml           report all mistakes in a file
     edgecron config init                    write a file to start from
 
-A flag comes before a variable EDGECRON_SECTION_KEY, that before your file, that before the system's
-file, that before the default, each setting by itself. EDGECRON_CONFIG or --config names another
-file in place of yours; with `none` no file is read. Root has the system's file alone.
+edgecron uses the first of: an option, a variable EDGECRON_SECTION_KEY, your file, the system's
+file, the default. This applies to each setting separately. EDGECRON_CONFIG or --config names
+another file instead of yours, or `none` to read no file. Root uses only the system's file.
 """
 
 from __future__ import annotations

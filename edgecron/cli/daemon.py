@@ -7,39 +7,31 @@
     edgecron daemon --http
     edgecron daemon --http 0.0.0.0:8745 --token-file ~/.edgecron-token
 
-With --schedules it applies these files at its start, as `apply` does, and again on each HUP; the
-log shows the plan. If a file has errors, the daemon shows all of them and does not start. On HUP it
-logs them and keeps what is running. Relative times (at = "in 20m") are refused there. The files of
-[daemon] schedules in the configuration are used if the option is not given. Each must be a regular
-file, and root's alone if root runs the daemon. HUP still ends the daemon if its terminal has
-closed.
+Several engines can share a database; each due time runs once. If you do not give an option, the
+[limits] of the configuration apply: see `edgecron config show limits`.
 
-INT (Ctrl-C), TERM or, without --schedules, HUP ends it after the current step. --on-shutdown says
-what happens to running commands: they continue and the next engine adopts them (leave), the daemon
-waits for them (wait), or ends them (stop). A second signal ends it immediately. On a terminal a
-second Ctrl-C ends what runs, and a third one ends the daemon immediately. Several engines may share
-a database: each due time is run once.
+Signals: TERM, INT (Ctrl-C) and HUP end the daemon after the current step. --on-shutdown decides
+about running jobs: they continue and the next engine adopts them (leave), the daemon waits for them
+(wait), or it ends them (stop). A second signal ends the daemon immediately. On a terminal, a second
+Ctrl-C ends the running jobs, and a third one the daemon.
 
-While the clock can't be trusted (a board without a battery starts in 1970), nothing is run that
-was planned. After --clock-wait (10m) what counts elapsed time goes on: `every`, an interval after
-the end, `on boot`. Calendar times, cron and `at`, wait for a clock that is right, and so does a
-schedule that has both kinds; with --clock-wait forever everything does. What was missed meanwhile
-is then caught up like any other misfire.
+--schedules applies schedule files at the start, as `apply` does, and again on HUP. The log shows
+the plan. If a file has errors, the daemon shows all of them and does not start; on HUP it logs them
+and changes nothing. Without the option, the daemon uses [daemon] schedules of the configuration. A
+file must be a regular file without relative times (at = "in 20m"). For root's daemon it must belong
+to root.
 
-With --log-format json each line has level, msg, component, schedule_id, job_name, run_id, priority
-and next_run_at: see `edgecron help monitoring`.
+--clock-wait: while the clock can't be trusted (a board without a battery starts in 1970), nothing
+runs by the calendar. After this time, `every`, `on boot` and intervals after an end continue by
+elapsed time. Missed times are caught up when the clock is right.
 
-With --until-eof it also ends, as by TERM, where its stdin does: with the program that started it
-and holds the other end, however that ends.
+--http serves the HTTP API to your user and root on this machine: see `edgecron help http`. If other
+machines can reach the address, --token-file names the file with the token that each request needs.
 
-Under systemd (Type=notify) it says when it is ready, what runs and what comes next, and feeds the
-watchdog as long as its engine gets on: `edgecron service install` sets that up.
+--until-eof ends the daemon when its stdin closes, so that it ends with the program that started it.
 
-With --http the HTTP API is served from here, to this machine alone unless told, and there to this
-user and root: see `edgecron help http`. Where others are to reach it, --token-file names the file
-of the token that each request must carry.
-
-What is not given here is as [limits] of the configuration has it: see `config show limits`.
+Under systemd (Type=notify) the daemon reports its state and feeds the watchdog. To set that up, use
+`edgecron service install`. `edgecron help monitoring` lists the keys of the JSON log.
 """
 
 from __future__ import annotations

@@ -7,27 +7,25 @@
     edgecron doctor --take-over 4711
     edgecron doctor --trust-clock
 
-Looking changes nothing. If a database is over 4 MiB or has more than 1,000 schedules, doctor reads
-what fits a moment and names the rest. --deep reads everything, and holds each index against its
-table.
+Without options, doctor changes nothing. If a database is larger than 4 MiB or has more than 1,000
+schedules, doctor reads a part of it and says what it did not read. --deep reads everything, and
+compares each index with its table.
 
---repair removes rows whose schedule or run is missing, and makes groups that schedules name.
-Nothing could reach those rows. Runs of a missing schedule stay.
+--repair removes rows whose schedule or run is missing, and creates groups that schedules name. No
+command could reach those rows. Runs of a missing schedule stay.
 
-Engines see an edit by SQL within seconds. To wake them at once:
+--take-over kills a stalled engine, given its process number. Another engine then adopts its runs,
+which continue meanwhile. If a program embeds the engine, the whole program ends. doctor asks first.
+
+--trust-clock confirms a clock that engines do not trust, because it is far from the last known time
+(a board without a battery, a machine that was off for years). If the machine gets its time from the
+network, wait for that instead.
+
+Engines see a change made by SQL within seconds. To wake them immediately:
 
     for f in DATABASE.state/engine-*.fifo; do [ -p "$f" ] && printf . 1<>"$f"; done
 
-The exit code is 1 where there is a problem, 3 where there is no
-database, 5 where it can't be used.
-
---take-over ends a stalled engine by the number of its process, with KILL: another engine then
-takes its runs over, which go on meanwhile under their supervisor. A program that embeds edgecron
-is ended together with its engine. It asks before; --yes answers.
-
---trust-clock vouches for a clock that engines can't trust because it is far from what they know
-has passed (a board without a battery that starts in 1970, a machine that was off for years): they
-go by it from now on. Where the machine gets its time from the network, wait for that instead.
+Exit codes: 0 no problem, 1 a problem, 3 no database, 5 the database can't be used.
 """
 
 from __future__ import annotations

@@ -2,17 +2,19 @@
 
     crontab -l | edgecron import crontab -
     edgecron import crontab my.crontab --comment-out
-    sudo edgecron import crontab /etc/cron.d/backup
+    sudo edgecron import crontab /etc/cron.d/photos
     sudo edgecron import anacrontab /etc/anacrontab
 
-Lines of /etc have a user column, as have those of any file with --system; those of --user-format
-have none. Policies of new schedules are those of `config show defaults`.
+Files in /etc have a user column. For other files with a user column use --system, and for files in
+/etc without one --user-format. New schedules get the policies of `edgecron config show defaults`.
 
-Each line is imported once. A second import shows what has changed since, in the crontab and in
-edgecron, and asks; --take crontab changes the schedules as their lines now say, --take edgecron
-leaves them. Variables that a person added by `edit --env` stay. A schedule that was removed stays
-removed unless --again is given. Schedules whose lines are no longer in the file are named; --prune
-removes them. cron still runs the lines until they are commented out, which is offered.
+edgecron imports each line once. A second import shows what changed in the crontab and in edgecron,
+and asks. --take crontab changes the schedules as the lines say, and --take edgecron keeps them.
+Variables that you added with `edit --env` stay. A removed schedule stays removed unless you give
+--again. If a line is no longer in the file, edgecron names its schedule; --prune removes it.
+
+cron still runs the lines until you comment them out. edgecron offers this, and --comment-out does
+it without a question.
 """
 
 from __future__ import annotations

@@ -5,19 +5,21 @@
     edgecron metrics --per-schedule
     edgecron add scrape --every 1m -- edgecron metrics -o DIR/edgecron.prom
 
-With --output the file is replaced at once and everybody may read it: node_exporter's textfile
-collector takes it from there (--collector.textfile.directory). Write it every minute, by a schedule
-of its own as above (a job does not see EDGECRON_DB: name such a database with --db), or by cron or
-a systemd timer: that says how edgecron does while no engine runs, too. `edgecron daemon --http`
-serves the same as /metrics. What is worth an alert: a scheduler_last_success_timestamp that is long
-ago, an increase of scheduler_runs_total with status failed, and scheduler_engines_alive of 0.
+--output replaces a file atomically and makes it readable for everyone. node_exporter's textfile
+collector can read it (--collector.textfile.directory). Write it every minute, by a schedule, by
+cron or by a systemd timer; the last two also work if no engine is running. A job does not see
+EDGECRON_DB, so name another database with --db. `edgecron daemon --http` serves the same metrics as
+/metrics.
 
-With --per-schedule the two histograms, how long runs take and how late they start, have a label
-schedule_id: about 30 lines for each schedule. They are then of schedules that exist, without the
-removed ones. scheduler_claim_lock_failures_total counts for each schedule how often a claim of it
-found the database locked. A server gives the same for /metrics?per_schedule=1.
+Good alerts: a scheduler_last_success_timestamp that is long ago, an increase of
+scheduler_runs_total with status failed, and scheduler_engines_alive equal to 0.
 
-Needs prometheus-client: pip install 'edgecron[metrics]'. With --json an array of samples.
+--per-schedule gives the two histograms (durations and delays) a label schedule_id, which adds about
+30 lines per schedule, without removed schedules. It also adds scheduler_claim_lock_failures_total:
+how often a claim of the schedule found the database locked. A server gives the same for
+/metrics?per_schedule=1.
+
+Needs prometheus-client: pip install 'edgecron[metrics]'. --json prints an array of samples.
 """
 
 from __future__ import annotations

@@ -1,29 +1,30 @@
 """Remove old runs and output now, as an engine does once an hour.
 
-    edgecron prune --dry-run                         what would go, and why
+    edgecron prune --dry-run                         show what would be removed, and why
     edgecron prune
     edgecron prune --history-age 30d --output-age 7d
-    edgecron prune noisy --history-count 1000        of one schedule alone
-    edgecron prune --forget backup                   its former definitions
+    edgecron prune noisy --history-count 1000        only this schedule
+    edgecron prune --forget nightly                  its former definitions
 
-Output goes first, by age and then by bytes, the oldest first; then runs, by age, by count of each
-schedule, and by the size of the database; then former definitions of schedules that no run refers
-to. What is not said is as configured: `edgecron config
-show retention`. `none` is no limit. Counts and last times of schedules stay, and so do, whatever
-the limits, the last run and the last success of each schedule and what has not ended. Engines go on
-meanwhile.
+prune removes output first, by age and then by size. Then it removes runs by age, by their number
+per schedule, and by the size of the database. Former definitions that no run refers to go last. The
+oldest always go first. Limits that you do not give come from `edgecron config show retention`;
+`none` is no limit.
 
-Here ages are by this machine's clock. An engine goes by what has surely passed where nothing keeps
-the clock right, and so may remove by age later; edgecron doctor --trust-clock vouches for a clock.
+prune never removes active runs, or the last run and the last success of a schedule. A schedule
+keeps its counts and last times. Engines continue meanwhile.
 
-The file does not shrink: what is free in it is filled before it grows. --compact writes it anew
-without that. For a while this takes what is kept twice more, in the folder for temporary files
+Ages count by this machine's clock. If the clock is not trusted, an engine can remove runs later
+than prune does: see `doctor --trust-clock`.
+
+The file does not shrink, because edgecron uses free space again. --compact rewrites the file
+without free space. This needs twice the size of the content for a while, in the temporary folder
 and beside the database, and no engine may run.
 
---forget NAME removes the former definitions of a schedule at once, with the variables, payloads and
-stdin in them, and overwrites where they lay. The present definition stays. If the schedule was
-removed, its last definition goes, too, and it can't be restored. What its runs printed and were
-given stays: prune NAME --output-age 1s --history-age 1s removes that. Backups keep what they hold.
+--forget NAME removes the former definitions of a schedule with their variables, payloads and stdin,
+and overwrites them in the file. The current definition stays. If the schedule was removed, its last
+definition goes too, and the schedule can't be restored. To remove the output and payloads of its
+runs, use `edgecron prune NAME --output-age 1s --history-age 1s`. Backups keep their content.
 """
 
 from __future__ import annotations

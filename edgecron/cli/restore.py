@@ -5,19 +5,18 @@
     edgecron restore edgecron.db --skip-missed
     sudo edgecron restore /home/ada/edgecron.db --take-over
 
-The backup is looked through for damage first. Every engine must be stopped, and what they run
-have ended. An older backup is brought up to date, one of a newer edgecron is refused.
+First stop every engine, and wait for its jobs. restore checks the backup for damage and asks before
+it replaces anything. It upgrades an older backup, and refuses one of a newer edgecron.
 
-Runs that were queued or going on when the backup was made are not started again, for what became
-of them since is unknown: they are cancelled or interrupted, on record, and only --on-interrupt
-retry runs one again. Times that came since then are missed ones: each schedule's --catch-up decides
-(once runs the latest). --skip-missed leaves them all out, on record.
+Runs that were queued or running in the backup do not start again, because their end is unknown.
+They become cancelled or interrupted; --on-interrupt retry runs a schedule's run again. The times
+since the backup count as missed: --catch-up decides for each schedule. --skip-missed records all of
+them as skipped.
 
-If another user than you or root could have written the backup, its commands are shown and nothing
-is done: they would run as you. --take-over restores it all the same.
+If a user other than you and root could have written the backup, restore shows its commands and
+stops, because they would run as you. --take-over restores it anyway.
 
-The restored database is one of its own, with another seed: jitter moves, plan times do not. It
-asks before it replaces anything; --yes answers.
+The restored database has a new seed: delays by jitter change, plan times do not.
 """
 
 from __future__ import annotations

@@ -4,18 +4,16 @@
     edgecron self clean            remove what old versions unpacked
     edgecron self remove           remove the program, and all that it unpacked
 
-The single binary unpacks itself once, to the first of these folders that will have it:
+The single binary unpacks itself once, to the first of these folders that works:
 $XDG_CACHE_HOME/edgecron or ~/.cache/edgecron, for root /var/cache/edgecron or /var/lib/edgecron,
-then /var/tmp, /tmp, /dev/shm. EDGECRON_UNPACK_DIR names another one. Each version has a folder of
-its own. It is removed when a newer version is unpacked, unless a process still runs from it, as an
-engine does, or the file that it came in is still there.
+then /var/tmp, /tmp, /dev/shm. EDGECRON_UNPACK_DIR names another one. Each version has its own
+folder. A newer version removes it, unless a process still runs from it or its binary still exists.
 
-The first start after a boot compares all files with those that the binary brought, and replaces
-each that differs. `edgecron self` does so at any time, so `self remove` works with damaged files.
-The .deb installs the program to /usr/lib/edgecron instead, and unpacks nothing.
+The first start after a boot, and each `edgecron self`, compares all files with the binary and
+replaces those that differ. The .deb installs the program to /usr/lib/edgecron and unpacks nothing.
 
-Databases, configuration and logs stay in any case. An installation by pip, pipx or uv has no such
-folders, and is removed by what installed it.
+Databases, configuration and logs always stay. If you installed edgecron with pip, pipx or uv,
+remove it with the same tool.
 """
 
 from __future__ import annotations

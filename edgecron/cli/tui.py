@@ -2,19 +2,19 @@
 
     edgecron tui
     edgecron --db /var/lib/app/app.db tui
-    edgecron tui --engine     and run what is due, until it is left
+    edgecron tui --engine     also run an engine while it is open
     edgecron tui --plain      as lines and a prompt, for screen readers
-    edgecron tui --web        in a browser, on this machine alone
+    edgecron tui --web        in a browser on this machine
     edgecron --token-file token tui --web 0.0.0.0:8000
 
-Its keys are named at the bottom, and ? explains all of them. It reads the database itself, so it
-works with no engine alive. Leaving it leaves engines and runs alone; an engine that was started
-from it ends with it, and what that runs goes on. Colours are those of `dashboard.theme` in the
-configuration, keys those of [dashboard.keys]: see `config show dashboard`.
+The bottom line shows the keys, and ? explains all of them. The dashboard reads the database itself,
+so it also works if no engine is running. When you leave it, engines and jobs continue. An engine
+that you started from it ends with it, and its jobs continue. Set the theme and keys in the
+configuration: see `edgecron config show dashboard`.
 
-In a browser it needs textual-serve: pip install 'edgecron[web]'. Whoever can open the page can do
-what you can. On this machine that is you and root (without a /proc, every user). At an address that
-other machines reach, it needs --token-file FILE and asks browsers for the token.
+--web needs textual-serve: pip install 'edgecron[web]'. Everyone who can open the page can do what
+you can do. On this machine that is you and root (every user on systems without /proc). If other
+machines can reach the address, --web needs --token-file FILE and asks browsers for the token.
 """
 
 from __future__ import annotations
