@@ -224,7 +224,7 @@ def _first_step(database: Database, version: int) -> int:
 def _refused(database: Database, why: str) -> DatabaseUnusable:
     return DatabaseUnusable(
         f"database {database.path} can't be brought to version {SCHEMA_VERSION}: {why}",
-        hint="it was not changed; set it aside and add the schedules again, or restore a backup",
+        hint="it was left as it is; set it aside and add the schedules again, or restore a backup",
     )
 
 
