@@ -3,14 +3,17 @@
     edgecron why nightly
     edgecron why nightly 02:00
     edgecron why nightly "tomorrow 02:00"
+    edgecron why nightly yesterday            every time of that day
     edgecron why 4711                         one run
 
 Without a time, edgecron explains the last run and the next one. A time without seconds means the
-whole minute, 02:00 means today, "monday 02:00" the last Monday.
+whole minute, 02:00 means today, "monday 02:00" the last Monday. A day without a time (yesterday,
+monday, 2026-11-20) means every time of that day.
 """
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,7 +25,7 @@ from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
 from edgecron.formats.option_texts import read_run_number, read_time
 from edgecron.model.listing import Idle
-from edgecron.triggers import clock_change_notes
+from edgecron.triggers import clock_change_notes, parse_when
 from edgecron.views.explanation import Verdict
 from edgecron.views.json_objects import execution_object, instant, outlook_object
 from edgecron.views.run_words import run_sentence
@@ -36,6 +39,12 @@ if TYPE_CHECKING:
     from edgecron.views.explanation import Explanation
 
 _MOST_RUNS = 5  # of one time that are explained one by one
+_MOST_OF_A_DAY = 10
+_DAY = re.compile(
+    r"\d{4}-\d\d-\d\d|yesterday|today|(mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|mon|tue|wed|thu|fri|sat|sun",
+    re.ASCII | re.IGNORECASE,
+)
 USAGE = "NAME [TIME|RUN] | RUN [--json]"
 
 
@@ -58,9 +67,47 @@ def run(cli: Session, args: Namespace) -> int:
         return _why_run(cli, client, args.time, of=args.name)
 
     at = read_time(args.time, what="TIME", timezone="local", now=client.now(), is_past=True)
+    if _DAY.fullmatch(args.time.strip()) and at <= client.now():
+        page = _find_day(cli, client, args.name, at)
+        if page:
+            _put_day(cli, client, args.name, page)
+            return 0
     found = client.explain(args.name, at)
     _put(cli, client, found, _sentences(cli, client, found))
     return 0
+
+
+def _find_day(cli: Session, client: Client, name: str, begin: datetime) -> list[Execution]:
+    """Return the runs of the local day that begins then, newest first, at most one too many."""
+    following = begin.astimezone(cli.zone()).date() + timedelta(days=1)
+    end = parse_when(following.isoformat(), timezone="local", now=client.now())
+    return client.history(name, since=begin, until=end, limit=_MOST_OF_A_DAY + 1)
+
+
+def _put_day(cli: Session, client: Client, name: str, runs: list[Execution]) -> None:
+    shown = runs[:_MOST_OF_A_DAY][::-1]
+    sentences = [
+        run_sentence(run, zone=cli.zone(), now=client.now(), spec=client.spec_of(run))
+        for run in shown
+    ]
+    if cli.is_json:
+        cli.put_json(_run_object(run, words) for run, words in zip(shown, sentences, strict=True))
+        return
+    if len(runs) > len(shown):
+        history = cli.command(f"history {name}")
+        sentences.insert(0, f"These are the last {len(shown)} of the day; earlier ones: {history}.")
+    _put_sentences(cli, sentences)
+
+
+def _run_object(run: Execution, sentence: str) -> dict[str, Any]:
+    return {
+        "schedule": run.schedule,
+        "at": None,
+        "verdict": "recorded",
+        "answer": sentence,
+        "runs": [execution_object(run)],
+        "outlook": None,
+    }
 
 
 def _why_now(cli: Session, client: Client, name: str) -> int:
@@ -101,18 +148,7 @@ def _why_run(cli: Session, client: Client, text: str, *, of: str | None = None) 
         )
     sentence = run_sentence(run, zone=cli.zone(), now=client.now(), spec=client.spec_of(run))
     if cli.is_json:
-        cli.put_json(
-            [
-                {
-                    "schedule": run.schedule,
-                    "at": None,
-                    "verdict": "recorded",
-                    "answer": sentence,
-                    "runs": [execution_object(run)],
-                    "outlook": None,
-                }
-            ]
-        )
+        cli.put_json([_run_object(run, sentence)])
     else:
         _put_sentences(cli, [sentence])
     return 0

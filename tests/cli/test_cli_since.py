@@ -122,3 +122,38 @@ def test_times_are_for_the_past_runs_of_a_schedule(
 
     assert said.code == 2
     assert said.err.startswith("error: --since and --until print the past runs of a schedule\n")
+
+
+def test_why_of_a_day_explains_every_time_of_it_the_oldest_first(
+    hourly: Story, edgecron: Edgecron
+) -> None:
+    path = str(hourly.world.path)
+    day = BEGIN.strftime("%Y-%m-%d")
+
+    said = edgecron("--db", path, "why", "copy", day)
+    objects = edgecron("--db", path, "why", "copy", day, "--json").json
+
+    numbers = [run.id for run in hourly.runs("copy") if run.plan_at.date() == BEGIN.date()]
+    assert [line.split()[1] for line in said.out.splitlines() if line.startswith("Run ")] == [
+        str(number) for number in numbers
+    ]
+    assert [one["runs"][0]["id"] for one in objects] == numbers
+
+
+def test_why_of_a_long_day_says_where_the_rest_is(story: Story, edgecron: Edgecron) -> None:
+    story.add("copy", "every 5m", lasts_s=1)
+    for _ in range(15):
+        story.after_s(300)
+    story.after_s(60)
+
+    said = edgecron("--db", str(story.world.path), "why", "copy", BEGIN.strftime("%Y-%m-%d"))
+
+    assert "These are the last 10 of the day; earlier ones: edgecron" in said.out
+    assert said.out.count("Run ") == 10
+
+
+def test_why_of_a_day_without_runs_explains_its_midnight(hourly: Story, edgecron: Edgecron) -> None:
+    said = edgecron("--db", str(hourly.world.path), "why", "copy", "2026-01-02")
+
+    assert said.code == 0
+    assert "2026-01-02 00:00:00" in said.out
