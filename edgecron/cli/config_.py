@@ -1,8 +1,8 @@
-"""Show and check settings, and where each value comes from.
+"""Show and check settings.
 
     edgecron config show                    every setting
     edgecron config show limits             one section, or one setting
-    edgecron config show --changed          only settings that differ from their defaults
+    edgecron config show --changed          what differs from the defaults
     edgecron config path                    the files that edgecron reads
     edgecron config check my.toml           report all mistakes in a file
     edgecron config init                    write a file to start from
@@ -43,12 +43,21 @@ USAGE = "[show [SECTION|KEY] [--changed]] | path | check [FILE] | init [FILE]"
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "action", nargs="?", default="show", metavar="show|path|check|init", help="show, if none"
+        "action",
+        nargs="?",
+        default="show",
+        metavar="show|path|check|init",
+        help="what to do (default: show)",
     )
     parser.add_argument(
-        "what", nargs="?", metavar="SECTION|KEY|FILE", help="of show; of check and init a file"
+        "what",
+        nargs="?",
+        metavar="SECTION|KEY|FILE",
+        help="the settings to show; the file to check or write",
     )
-    parser.add_argument("--changed", action="store_true", help="with show: what is set alone")
+    parser.add_argument(
+        "--changed", action="store_true", help="show only settings that are not the default"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -56,7 +65,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.action not in actions:
         raise UsageError(f"{args.action!r} is unknown, expected show, path, check or init")
     if args.changed and args.action != "show":
-        raise UsageError("--changed is for show")
+        raise UsageError("--changed only works with show", hint="edgecron config show --changed")
     actions[args.action](cli, args)
     return 0
 

@@ -1,19 +1,18 @@
-"""Run the engine in the foreground, until a signal ends it.
+"""Run the engine in the foreground.
 
     edgecron daemon
     edgecron daemon --log-format json >> edgecron.log
     edgecron daemon --on-shutdown wait --shutdown-timeout 10m
     edgecron daemon --schedules /etc/edgecron/schedules.toml
-    edgecron daemon --http
     edgecron daemon --http 0.0.0.0:8745 --token-file ~/.edgecron-token
 
 Several engines can share a database; each due time runs once. If you do not give an option, the
 [limits] of the configuration apply: see `edgecron config show limits`.
 
-Signals: TERM, INT (Ctrl-C) and HUP end the daemon after the current step. --on-shutdown decides
-about running jobs: they continue and the next engine adopts them (leave), the daemon waits for them
-(wait), or it ends them (stop). A second signal ends the daemon immediately. On a terminal, a second
-Ctrl-C ends the running jobs, and a third one the daemon.
+Signals: TERM, INT (Ctrl-C) and, without --schedules, HUP end the daemon after the current step.
+--on-shutdown decides about running jobs: they continue and the next engine adopts them (leave), the
+daemon waits for them (wait), or it ends them (stop). A second signal ends the daemon immediately.
+On a terminal, a second Ctrl-C ends the running jobs, and a third one the daemon.
 
 --schedules applies schedule files at the start, as `apply` does, and again on HUP. The log shows
 the plan. If a file has errors, the daemon shows all of them and does not start; on HUP it logs them
@@ -84,10 +83,10 @@ LIVES_LONG = True
 _HTTP_PLACE = "127.0.0.1:8745"
 _STOPPING = {
     "leave": (
-        f"edgecron: {{runs}} left going on without the engine;"
-        f" Ctrl-C within {LINGER_MS // 1000} s ends what runs, too"
+        f"edgecron: {{runs}} still running without the engine;"
+        f" Ctrl-C within {LINGER_MS // 1000} s ends running jobs, too"
     ),
-    "wait": "edgecron: waiting for {runs} to end; Ctrl-C ends what runs",
+    "wait": "edgecron: waiting for {runs} to end; Ctrl-C ends running jobs",
     "stop": "edgecron: ending {runs}; Ctrl-C leaves that to the supervisor",
 }
 
@@ -339,7 +338,7 @@ def _teller(cli: Session, loop: Loop) -> Callable[[str], None]:
                 print(text, flush=True)
         except BrokenPipeError:
             # The reader of the log has gone: stop in good order.
-            cli.say("edgecron: nobody reads the log any more: stopping")
+            cli.say("edgecron: stopping, because the reader of the log has gone")
             loop.stop()
         except OSError:
             # Due runs matter more than the log.

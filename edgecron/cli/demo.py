@@ -54,9 +54,9 @@ All of it is gone now.
 
 Your own turn:
   edgecron add hello --every 10s --shell "date"    a schedule that stays
-  edgecron daemon                                  run what is due, until Ctrl-C
+  edgecron daemon                                  run due schedules until Ctrl-C
   edgecron next                                    what comes
-  edgecron history                                 what came of it
+  edgecron history                                 list past runs
   edgecron logs hello                              what it printed
   edgecron check "30 2 * * MON-FRI"                a cron text in plain words
   crontab -l | edgecron import crontab -           take over your crontab"""
@@ -152,8 +152,8 @@ def _sum_up(cli: Session, client: Client) -> None:
     headings = ("SCHEDULE", "RUNS", "OK", "FAILED", "STOPPED", "SKIPPED", "LAST OUTPUT")
     cli.put_table(headings, rows, styles=styles, flexible=(6,))
     cli.put(
-        f"\n{count_words(total, 'run')}, each on record with what it printed, and so is what was"
-        " skipped."
+        f"\n{count_words(total, 'run')}, each recorded with its output;"
+        " skipped runs are recorded, too."
     )
     cli.put(_NEXT_STEPS.removeprefix("\n"))
 

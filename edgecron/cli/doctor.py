@@ -1,4 +1,4 @@
-"""Find problems of the database, its engines and its schedules, and explain how to fix them.
+"""Find problems and explain how to fix them.
 
     edgecron doctor
     edgecron doctor --json | jq -r '.[] | select(.status != "ok") | .message'
@@ -54,31 +54,33 @@ _MOST_PID = 2**31 - 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--deep", action="store_true", help="read everything, and hold each index against its table"
+        "--deep", action="store_true", help="check everything, each index against its table"
     )
     parser.add_argument(
         "--repair", action="store_true", help="remove rows whose schedule or run is missing"
     )
-    parser.add_argument("--take-over", metavar="PID", help="end this stalled engine")
+    parser.add_argument("--take-over", metavar="PID", help="kill this stalled engine")
     parser.add_argument(
-        "--trust-clock", action="store_true", help="the clock is right: go by what it says now"
+        "--trust-clock", action="store_true", help="confirm that the clock is right now"
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="and do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="take over without asking")
 
 
 def run(cli: Session, args: Namespace) -> int:
     if args.take_over is not None and args.trust_clock:
-        raise UsageError("--take-over and --trust-clock are two things to do; give one")
+        raise UsageError("--take-over and --trust-clock exclude each other; give one of them")
     if args.deep and (args.take_over is not None or args.trust_clock):
-        raise UsageError("--deep looks closer, and does nothing; give it alone")
+        raise UsageError("--deep only checks; give it without --take-over and --trust-clock")
     if args.repair and (args.deep or args.trust_clock or args.yes or args.take_over is not None):
-        raise UsageError("--repair changes the database; give it alone")
+        raise UsageError("--repair excludes the other options of doctor; give only --repair")
     if args.repair:
         return _repair(cli)
     if args.take_over is not None:
         return _take_over(cli, read_count(args.take_over, what="PID", most=_MOST_PID), args)
     if args.yes:
-        raise UsageError("--yes answers what --take-over asks, which is not given")
+        raise UsageError(
+            "--yes only works with --take-over", hint="edgecron doctor --take-over PID --yes"
+        )
     if args.trust_clock:
         return _trust_clock(cli)
     return _check(cli, is_deep=args.deep)
@@ -151,7 +153,7 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
                 hint="repeat with --yes",
             )
         if not _agrees(cli, state, count=len(runs)):
-            cli.say("nothing was done")
+            cli.say("nothing was changed")
             return 1
     end_engine(client, state.info)
     if not cli.is_json:
@@ -186,7 +188,9 @@ def _trust_clock(cli: Session) -> int:
         was_text = None if was is None else format_instant(was)
         cli.put_json([{"trusted_from": format_instant(now), "was": was_text}])
         return 0
-    before = "nothing was known to have passed" if was is None else f"it was {format_instant(was)}"
+    before = (
+        "before, no time was trusted" if was is None else f"before, it was {format_instant(was)}"
+    )
     cli.put(f"trusted from {format_instant(now)} on; {before}")
     return 0
 
@@ -195,21 +199,21 @@ def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     """Explain what will happen, and ask."""
     pid = state.info.pid
     cli.say(f"engine pid {pid} is stalled: {state.why}")
-    cli.say("Its process gets KILL; where it is a program that embeds edgecron, all of that ends.")
+    cli.say("edgecron kills its process. If a program embeds the engine, the whole program ends.")
     if count:
-        goes = "goes" if count == 1 else "go"
-        cli.say(f"{count_words(count, 'run')} of it {goes} on under its supervisor.")
+        continues = "continues" if count == 1 else "continue"
+        cli.say(f"{count_words(count, 'active run')} {continues} under its supervisor.")
     return cli.ask(f"end pid {pid}?")
 
 
 def _put_taken(cli: Session, done: TakenOver) -> None:
     if done.settled:
-        cli.put(f"{count_words(len(done.settled), 'end')} of its runs put on record")
+        cli.put(f"recorded the end of {count_words(len(done.settled), 'run')}")
     if done.queued_again:
-        cli.put(f"{count_words(len(done.queued_again), 'run')} never started, and queued again")
+        cli.put(f"queued {count_words(len(done.queued_again), 'run')} again that never started")
     if done.going_on:
-        goes = "goes" if len(done.going_on) == 1 else "go"
-        runs = f"{count_words(len(done.going_on), 'run')} {goes} on under its supervisor"
+        continues = "continues" if len(done.going_on) == 1 else "continue"
+        runs = f"{count_words(len(done.going_on), 'run')} {continues} under its supervisor"
         if done.engine_pids:
             cli.put(f"{runs}; engine pid {done.engine_pids[0]} takes over")
         else:

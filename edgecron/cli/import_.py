@@ -1,4 +1,4 @@
-"""Import a crontab: every line becomes a schedule, or nothing is imported.
+"""Import a crontab: all of its lines or none.
 
     crontab -l | edgecron import crontab -
     edgecron import crontab my.crontab --comment-out
@@ -64,33 +64,35 @@ _MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("format", metavar="crontab|anacrontab", help="what is imported")
+    parser.add_argument("format", metavar="crontab|anacrontab", help="the format of FILE")
     parser.add_argument("file", nargs="?", metavar="FILE|-", help="the file; - is stdin")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--system", action="store_true", help="lines have a user column")
-    which.add_argument("--user-format", action="store_true", help="lines have no user column")
+    which.add_argument("--system", action="store_true", help="read a user column in each line")
+    which.add_argument("--user-format", action="store_true", help="read no user column")
     parser.add_argument(
         "--take",
         metavar="crontab|edgecron",
-        help="which side holds where a line has changed since its import",
+        help="choose which side wins if a line has changed since its import",
     )
     parser.add_argument(
-        "--again", action="store_true", help="import lines whose schedules were removed, too"
+        "--again", action="store_true", help="also import lines whose schedules were removed"
     )
     parser.add_argument(
         "--prune", action="store_true", help="remove schedules whose lines are no longer in FILE"
     )
     parser.add_argument(
-        "--comment-out", action="store_true", help="make comments of the imported lines in FILE"
+        "--comment-out", action="store_true", help="comment out the imported lines in FILE"
     )
 
 
 def run(cli: Session, args: Namespace) -> int:
     if args.file is None and args.format not in _FORMATS:
         words = cli.command(f"import crontab {quote(args.format)}")
-        raise UsageError("what is imported is missing, expected crontab FILE", hint=words)
+        raise UsageError(
+            "the format is missing, expected crontab FILE or anacrontab FILE", hint=words
+        )
     if args.format not in _FORMATS:
-        raise UsageError(f"{args.format!r} can't be imported, expected crontab or anacrontab")
+        raise UsageError(f"{args.format!r} is an unknown format, expected crontab or anacrontab")
     if args.file is None:
         raise UsageError("the crontab is missing, expected FILE, or - for stdin")
     if args.take not in (None, *_SIDES):
@@ -126,8 +128,7 @@ def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
             hint = f" ({problem.hint})" if problem.hint else ""
             cli.say(f"line {problem.line}: {problem.message}{hint}: {_shown(problem.raw)}")
     raise InvalidCrontab(
-        "nothing is imported, as"
-        f" {'a line' if count == 1 else f'{count} of its lines'} can't be carried over",
+        f"nothing was imported: {'a line' if count == 1 else f'{count} lines'} can't be imported",
         problems=[
             {
                 "line": problem.line,
@@ -270,13 +271,13 @@ def _choose_changes(
             cli.put(f"line {match.entry.line}, {schedule.name}, has changed since its import")
             cli.put(f"    {sides}")
             put_changes(cli, _change_step(match, schedule).changes)
-        if args.take == "crontab" or (is_asked and cli.ask("change the schedule so?")):
+        if args.take == "crontab" or (is_asked and cli.ask("change the schedule as shown?")):
             wanted.append(match)
     if changed and args.take is None and not is_asked:
         count = len(changed)
         lines = "a line has" if count == 1 else f"{count} lines have"
         raise UsageError(
-            f"nothing is imported: {lines} changed since the import",
+            f"nothing was imported: {lines} changed since the import",
             hint="--take crontab changes the schedules, --take edgecron leaves them",
         )
     return wanted
@@ -314,10 +315,12 @@ def _say_left(
         if one.changed_in_edgecron and not one.changed_in_crontab
     ]
     if edited:
-        cli.say(f"changed in edgecron since the import, and left so: {', '.join(edited)}")
+        cli.say(f"changed in edgecron since the import, and kept: {', '.join(edited)}")
     if removed:
         names = ", ".join(f"{one.entry.spec.name} (line {one.entry.line})" for one in removed)
-        cli.say(f"removed since the import, and left out: {names}; import them with --again")
+        cli.say(
+            f"skipped, because you removed them since the import: {names}; to import them: --again"
+        )
 
 
 def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
@@ -351,7 +354,7 @@ def _put(cli: Session, done: _Done) -> None:
             flexible=(3, 1, 0),
         )
     if known:
-        cli.say(f"there already: {', '.join(known)}")
+        cli.say(f"already imported: {', '.join(known)}")
     if done.changed:
         cli.say(f"changed {count_words(len(done.changed), 'schedule')}")
     for schedule in done.removed:
@@ -363,7 +366,7 @@ def _put(cli: Session, done: _Done) -> None:
         cli.say(
             "nothing new to import"
             if known or done.left_out
-            else "nothing to import: it has no jobs"
+            else "nothing to import: the crontab has no jobs"
         )
 
 
@@ -384,18 +387,18 @@ def _part_from_cron(
     which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
     if args.comment_out:
         _comment_out(args.file, content, lines)
-        cli.say(f"{shown} of {args.file} commented out: cron no longer runs {them}")
+        cli.say(f"commented out {shown} of {args.file}: cron no longer runs {them}")
         return
     cli.say(f"cron still runs {which}, too")
     why_not = _why_not_writable(args.file)
     if why_not is not None:
-        cli.say(f"comment {them} out: {why_not}")
+        cli.say(f"to comment {them} out: {why_not}")
     elif cli.can_ask():
         if cli.ask(f"comment {shown} of {args.file} out?"):
             _comment_out(args.file, content, lines)
             cli.say(f"done: cron no longer runs {them}")
     else:
-        cli.say(f"comment {them} out: repeat with --comment-out")
+        cli.say(f"to comment {them} out: repeat with --comment-out")
 
 
 def _refuse_comment_out(file: str) -> None:
@@ -414,7 +417,7 @@ def _why_not_writable(file: str) -> str | None:
         return "crontab -e" if owner == user_name() else f"crontab -u {owner} -e"
     folder = os.path.dirname(os.path.realpath(file))
     if os.path.exists(file) and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK)):
-        return "you may not write it; repeat as its owner with --comment-out"
+        return "repeat as the owner of the file with --comment-out"
     return None
 
 
@@ -423,7 +426,7 @@ def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
     path = os.path.realpath(file)
     with open(path, "rb") as crontab:
         if crontab.read(_MOST_BYTES + 1) != content:
-            raise InvalidInput(f"file {file!r} was changed meanwhile, and is left as it is")
+            raise InvalidInput(f"file {file!r} changed during the import and was not written")
         seen = os.fstat(crontab.fileno())
     # cron ignores file names with a dot, so it never runs the temporary file.
     write_whole(Path(path), [comment_out(content, lines)], owner=seen.st_uid)

@@ -1,7 +1,7 @@
 """Print the output of a run, or of the newest run of a schedule.
 
     edgecron logs nightly
-    edgecron logs nightly --since yesterday  all runs since then, the oldest first
+    edgecron logs nightly --since yesterday  all runs since then
     edgecron logs 41 --stream stderr -n 20
     edgecron logs -f nightly                 follow run after run, until Ctrl-C
     edgecron logs nightly > nightly.log      the exact bytes
@@ -269,7 +269,9 @@ class LogFollower:
         if words is not None:
             self._cli.warn(words)
         if execution.status is Status.RUNNING and prints_elsewhere(execution):
-            self._cli.say(f"run {execution.id} of {execution.schedule} goes on; {PRINTS_ELSEWHERE}")
+            self._cli.say(
+                f"run {execution.id} of {execution.schedule} continues; {PRINTS_ELSEWHERE}"
+            )
         printer = Printer(self._cli, zone=self._zone)
         has_printed = self._print(execution, printer)
         printer.end()

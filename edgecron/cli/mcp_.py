@@ -1,16 +1,18 @@
-"""Serve tools for AI assistants, over the Model Context Protocol on stdin and stdout.
+"""Serve tools for AI assistants.
 
     edgecron mcp
     edgecron mcp --allow-changes
     claude mcp add edgecron -- edgecron --db /srv/edgecron.db mcp
 
-An assistant starts this, and asks it: list, show, next, history, logs, why, status, stats, doctor
-and check are the commands of that name. It can change nothing. With --allow-changes there are run,
-pause, resume, reschedule, cancel, add, edit and rm, too: whoever may use them can run any command
-as the user of the engine. Values of environment, payload and stdin are shown as *** unless you give
---reveal. What jobs print is bounded, cleaned and marked as the data of strangers.
+An assistant starts this command and speaks the Model Context Protocol on stdin and stdout. Its
+tools are the commands list, show, next, history, logs, why, status, stats, doctor and check. They
+change nothing. --allow-changes adds run, pause, resume, reschedule, cancel, add, edit and rm: with
+them, the assistant can run any command as the user of the engine.
 
-Needs the SDK: pip install 'edgecron[mcp]'.
+Values of environment, payload and stdin are shown as *** unless you give --reveal. edgecron limits
+and cleans the output of jobs and marks it as untrusted data.
+
+This command needs the SDK: pip install 'edgecron[mcp]'.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ LIVES_LONG = True
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--allow-changes", action="store_true", help="offer what changes something, too"
+        "--allow-changes",
+        action="store_true",
+        help="also offer tools that change schedules and runs",
     )
     parser.add_argument(
         "--reveal", action="store_true", help="show values of environment, payload and stdin"

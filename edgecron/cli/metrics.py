@@ -1,4 +1,4 @@
-"""Print metrics for Prometheus as text: counts, states, durations and delays of runs.
+"""Print metrics for Prometheus.
 
     edgecron metrics
     edgecron metrics --output /var/lib/node_exporter/edgecron.prom
@@ -45,10 +45,10 @@ _FILE_MODE = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write to FILE, at once, instead of to stdout"
+        "-o", "--output", metavar="FILE", help="write to FILE, atomically, instead of to stdout"
     )
     parser.add_argument(
-        "--per-schedule", action="store_true", help="give histograms a label schedule_id"
+        "--per-schedule", action="store_true", help="add a label schedule_id to histograms"
     )
 
 

@@ -74,7 +74,7 @@ class PlainDashboard:
         self._put_failures()
         if starts_engine:
             self._switch_engine()
-        self._cli.put("help says what can be asked for here, quit leaves")
+        self._cli.put("type help for the commands, quit to leave")
 
     def ask(self) -> str | None:
         """Return the next line; None at the end of stdin. Report news before and meanwhile."""
@@ -120,7 +120,7 @@ class PlainDashboard:
             case ["engine"]:
                 self._switch_engine()
             case [word, *_] if word in _ELSEWHERE:
-                self._cli.say(f"edgecron: {word} can't be had here: {_ELSEWHERE[word]}")
+                self._cli.say(f"edgecron: {word} does not work here: {_ELSEWHERE[word]}")
             case _:
                 self._do(words)
         return True
@@ -143,7 +143,7 @@ class PlainDashboard:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-            self._cli.put("the engine from here has ended; what runs goes on")
+            self._cli.put("the engine of this prompt has stopped; running jobs continue")
             return
         try:
             self._engine = start_engine(
@@ -154,7 +154,7 @@ class PlainDashboard:
         except EdgecronError as error:
             self._cli.show_error(error)
             return
-        self._cli.put("an engine runs from here, and ends with this prompt")
+        self._cli.put("an engine is running and stops with this prompt")
 
     def _switch_news(self) -> None:
         if self._news is not None:
@@ -169,7 +169,7 @@ class PlainDashboard:
         try:
             if (last := self._engine_ends.get_nowait()) is not None:
                 self._engine = None
-                found.append(f"the engine from here has ended: {last}")
+                found.append(f"the engine of this prompt has stopped: {last}")
         except Empty:
             pass
         return found if self._news is None else found + self._news.read()

@@ -1,6 +1,6 @@
-"""Remove old runs and output now, as an engine does once an hour.
+"""Remove old runs and output now.
 
-    edgecron prune --dry-run                         show what would be removed, and why
+    edgecron prune --dry-run                         what would go, and why
     edgecron prune
     edgecron prune --history-age 30d --output-age 7d
     edgecron prune noisy --history-count 1000        only this schedule
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 LIVES_LONG = True
 USAGE = "[--forget] [NAME] [--dry-run] [limits] [--compact] [--json]"
 _LIMITS = {
-    "output_age": ("DURATION|none", "keep what runs printed for so long"),
-    "output_bytes": ("SIZE|none", "keep so much of it in all, as stored"),
-    "history_age": ("DURATION|none", "keep runs for so long"),
-    "history_count": ("N|none", "keep so many runs of each schedule"),
-    "database_bytes": ("SIZE|none", "bound the whole database"),
+    "output_age": ("DURATION|none", "keep output for this long"),
+    "output_bytes": ("SIZE|none", "keep at most this much output in all, as stored"),
+    "history_age": ("DURATION|none", "keep runs for this long"),
+    "history_count": ("N|none", "keep at most N runs of each schedule"),
+    "database_bytes": ("SIZE|none", "limit the size of the database"),
 }
 _MANY = 5_000  # removed rows between two reports of progress
 
@@ -64,21 +64,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--forget", action="store_true", help="remove the former definitions of NAME for good"
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would go, and no more")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what prune would remove; change nothing"
+    )
     for name, (metavar, words) in _LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=words)
     parser.add_argument(
-        "--compact", action="store_true", help="then write the file anew, without what is free"
+        "--compact", action="store_true", help="then rewrite the file without free space"
     )
 
 
 def run(cli: Session, args: Namespace) -> int:
     if args.name is not None and args.database_bytes is not None:
         raise UsageError(
-            "--database-bytes is of all schedules together", hint="leave out the NAME, or that"
+            "--database-bytes limits all schedules together, not one",
+            hint="remove NAME or --database-bytes",
         )
     if args.dry_run and args.compact:
-        raise UsageError("--compact writes, and --dry-run does not", hint="leave out one of them")
+        raise UsageError(
+            "--compact changes the file, and --dry-run changes nothing", hint="give one of them"
+        )
     if args.forget:
         return _forget(cli, args)
     client = cli.local_client(must_exist=True)
@@ -96,8 +101,8 @@ def _forget(cli: Session, args: Namespace) -> int:
     given = [name for name in _LIMITS if getattr(args, name) is not None]
     if given:
         raise UsageError(
-            f"--forget takes no limits, and --{given[0].replace('_', '-')} is one",
-            hint="leave out one of them",
+            f"--forget does not work with --{given[0].replace('_', '-')}",
+            hint="give one of them",
         )
     if args.name is None:
         raise UsageError(
@@ -182,9 +187,9 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     used_bytes, free_bytes = after
     text = f"the database holds {size_words(used_bytes)}"
     if pruned.removed:
-        text += f", it was {size_words(pruned.before.used_bytes)}"
+        text += f", before {size_words(pruned.before.used_bytes)}"
     if free_bytes >= used_bytes // 10:
-        text += f"; {size_words(free_bytes)} of its file are free, and filled before it grows"
+        text += f"; {size_words(free_bytes)} of the file are free and will be filled first"
     cli.put(text)
 
 

@@ -1,4 +1,4 @@
-"""Replace the database with a backup, and keep the old file under a dated name.
+"""Replace the database with a backup.
 
     edgecron restore /mnt/usb/edgecron.db
     edgecron --db /var/lib/edgecron/edgecron.db restore edgecron.db --yes
@@ -41,16 +41,16 @@ _MOST_NAMED = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a backup, as edgecron backup makes it")
+    parser.add_argument("file", metavar="FILE", help="a file that `edgecron backup` made")
     parser.add_argument(
-        "--skip-missed", action="store_true", help="leave out what was missed since the backup"
+        "--skip-missed", action="store_true", help="skip times that were missed since the backup"
     )
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="run the commands of another user's backup as you",
+        help="accept another user's backup; its commands run as you",
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="restore without asking")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -90,7 +90,7 @@ def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) 
         raise EdgecronError(
             f"backup {restoration.source} could be another user's: {restoration.opening};"
             f" its commands would run as {user_name()}{shown}",
-            hint="if they are to run so, repeat with --take-over",
+            hint="to accept these commands, repeat with --take-over",
         )
 
 
@@ -109,13 +109,13 @@ def _agrees(cli: Session, restoration: Restoration) -> bool:
         raise UsageError(
             f"database {restoration.database} would be replaced,"
             " and there is no terminal to ask on",
-            hint="repeat with --yes; what is there now is kept aside",
+            hint="repeat with --yes; edgecron keeps the present file under a dated name",
         )
     present = restoration.present
     there = restoration.present_error if present is None else contents_words(present)
     cli.say(f"the backup has {contents_words(restoration.contents)}")
     cli.say(f"the database has {there}" if present is not None else f"the database: {there}")
-    cli.say("It is kept aside, and nothing of it is deleted.")
+    cli.say("edgecron keeps the present file under a dated name.")
     return cli.ask(f"replace {restoration.database}?")
 
 
@@ -124,7 +124,7 @@ def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
     if done.aside is not None:
         lines.append(f"the former database is kept: {done.aside}")
     if done.interrupted:
-        was = "was going on" if done.interrupted == 1 else "were going on"
+        was = "was running" if done.interrupted == 1 else "were running"
         lines.append(
             f"{count_words(done.interrupted, 'run')} {was} when the backup was made:"
             f" interrupted; see: {cli.command('history --status interrupted')}"
@@ -136,12 +136,12 @@ def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
             f" cancelled; see: {cli.command('history --status cancelled')}"
         )
     if done.skipped:
-        lines.append(f"what was missed since is left out, of {_names(done.skipped)}")
+        lines.append(f"skipped the times missed since the backup: {_names(done.skipped)}")
     if done.due:
         are = "is" if len(done.due) == 1 else "are"
         lines.append(
             f"{count_words(len(done.due), 'schedule')} {are} due since the backup was made,"
-            f" and the catch-up of each decides: {_names(done.due)}"
+            f" and --catch-up of each decides: {_names(done.due)}"
         )
     return lines
 

@@ -72,7 +72,9 @@ class Waiter:
                 self._leave_one(execution)
             except ServerLost:
                 look = self._cli.command(f"show {execution.id}")
-                self._cli.say(f"edgecron: run {execution.id} was asked for, and may go on: {look}")
+                self._cli.say(
+                    f"edgecron: run {execution.id} was requested and might still be active: {look}"
+                )
 
     def _leave_one(self, execution: Execution) -> None:
         client = self._cli.client()
@@ -81,10 +83,10 @@ class Waiter:
             last = following
         if last.status is Status.QUEUED and not self._has_engine():
             client.cancel(last.id)
-            self._cli.say(f"edgecron: run {last.id} was withdrawn")
+            self._cli.say(f"edgecron: cancelled run {last.id}")
         elif last.status in ACTIVE:
             end = self._cli.command(f"cancel {last.id}")
-            self._cli.say(f"edgecron: run {last.id} goes on; to end it: {end}")
+            self._cli.say(f"edgecron: run {last.id} continues; to end it: {end}")
 
     def _put(self, pieces: Iterable[Piece]) -> None:
         if self._printer is not None:
@@ -152,7 +154,7 @@ class Waiter:
         states = [state for state in self._cli.client().engines() if state.is_alive]
         has_own = any(state.info.id == execution.engine_id for state in states)
         if not has_own and not any(state.is_working and state.info.queues for state in states):
-            return "its engine has gone, and it goes on without one; waiting for its end"
+            return "the engine of the run has gone; the run continues, waiting for its end"
         return stalled_engine_words(self._cli, execution)
 
     def _run_here(self, execution_id: int) -> Execution | None:
@@ -223,7 +225,9 @@ class Waiter:
             if not may_wait:
                 raise
             # Do not give up the run: a later step records its end.
-            self._cli.warn(f"{error.message}; its end is written when that is over")
+            self._cli.warn(
+                f"{error.message}; edgecron records the end of the run when the database is free"
+            )
 
     def _end_here(self, host: EngineHost, follower: Follower) -> None:
         """End the run of our own engine; a second Ctrl-C leaves that to the supervisor."""
@@ -259,11 +263,11 @@ def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
     if schedule.vanished_at is not None:
         words = absence_words(cli.client(), schedule)
         raise NotSupported(words, hint=removal_words(schedule.name, command=cli.command))
-    is_at_work = cli.client().has_engine(queue)
-    how = "at work in a version without it" if is_at_work else "not at work"
+    is_running = cli.client().has_engine(queue)
+    how = "running, but does not offer it" if is_running else "not running"
     raise NotSupported(
-        f"it is run by {runner_words(queue)}, which is {how}",
-        hint="start that program, or leave out --wait: then it is run when that starts",
+        f"{schedule.name} is run by {runner_words(queue)}, which is {how}",
+        hint="start that program; without --wait, it starts with the program",
     )
 
 
@@ -272,8 +276,10 @@ def refuse_without_engine_elsewhere(cli: Session, schedule: Schedule) -> None:
     url = cli.remote_url()
     if url is not None and not _has_engine(cli, schedule):
         raise NotSupported(
-            f"no engine is running on the machine of {url}, and a run can't start from here",
-            hint=f"start one: {cli.command('daemon')}; or leave out --wait, and it is run then",
+            f"no engine is running on the machine of {url}, "
+            " and this command can't start a run there",
+            hint=f"start one: {cli.command('daemon')}; "
+            " without --wait, the run starts with the engine",
         )
 
 

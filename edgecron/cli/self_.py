@@ -1,8 +1,8 @@
-"""Show where this program is, or remove it and the files that it unpacked.
+"""Show or remove this program.
 
-    edgecron self                  its place, version, size and licences
-    edgecron self clean            remove what old versions unpacked
-    edgecron self remove           remove the program, and all that it unpacked
+    edgecron self                  show its path, version, size and licences
+    edgecron self clean            remove the files of old versions
+    edgecron self remove           remove the program and its unpacked files
 
 The single binary unpacks itself once, to the first of these folders that works:
 $XDG_CACHE_HOME/edgecron or ~/.cache/edgecron, for root /var/cache/edgecron or /var/lib/edgecron,
@@ -42,9 +42,13 @@ _PACKAGE_LIST = "/var/lib/dpkg/info/edgecron.list"
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "action", nargs="?", default="show", metavar="show|clean|remove", help="show, if none"
+        "action",
+        nargs="?",
+        default="show",
+        metavar="show|clean|remove",
+        help="what to do (default: show)",
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="with remove: do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="remove without asking")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -52,14 +56,14 @@ def run(cli: Session, args: Namespace) -> int:
     if args.action not in actions:
         raise UsageError(f"{args.action!r} is unknown, expected show, clean or remove")
     if args.yes and args.action != "remove":
-        raise UsageError("--yes is for remove")
+        raise UsageError("--yes only works with remove", hint="edgecron self remove --yes")
     bundle = find_bundle()
     if bundle is not None:
         return actions[args.action](cli, bundle, args)
     if args.action != "show":
         raise NotSupported(
-            f"this edgecron is a package of {sys.executable}, and unpacks nothing",
-            hint="remove it with what installed it, such as: pip uninstall edgecron",
+            f"this edgecron is a Python package of {sys.executable} and has no unpacked files",
+            hint="remove it with the tool that installed it, such as: pip uninstall edgecron",
         )
     _show_package(cli)
     return 0
@@ -73,7 +77,7 @@ def _show_package(cli: Session) -> None:
         return
     cli.put(clean(f"program   {home}, version {edgecron.__version__}"))
     cli.put(clean(f"python    {sys.executable} {sys.version.split()[0]}"))
-    cli.put("It is a Python package; what installed it removes it, such as: pip uninstall edgecron")
+    cli.put("To remove it, use the tool that installed it, such as: pip uninstall edgecron")
 
 
 def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
@@ -83,14 +87,16 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
         cli.put_json([{**program, "licences": licences}, *map(_object, folders)])
         return 0
     if program["path"] is None:
-        cli.put(f"program   its file was removed or replaced; version {program['version']} runs on")
+        cli.put(
+            f"program   its file was removed or replaced; version {program['version']} still runs"
+        )
     else:
         size = _size(program["bytes"])
         cli.put(clean(f"program   {program['path']}, {size}, version {program['version']}"))
     how = "installed" if bundle.is_installed else "unpacked "
     for folder in folders:
         cli.put(clean(f"{how} {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
-    cli.put(clean(f"licences  {licences}, of all that is in it"))
+    cli.put(clean(f"licences  {licences}, of all its parts"))
     return 0
 
 
@@ -152,7 +158,7 @@ def _tell(cli: Session, removed: list[Folder], *, kept: list[Folder]) -> None:
     for folder in kept:
         cli.put(clean(f"kept {folder.path}: {_use(folder)}"))
     if not removed and not kept:
-        cli.put("there is nothing of old versions")
+        cli.put("old versions have left no files")
 
 
 def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
@@ -163,11 +169,11 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
     used = [folder for folder in folders if folder.pids]
     if used:
         raise Conflict(
-            f"edgecron is at work: {_pids(used[0])} runs from {used[0].path}",
-            hint="stop its engines first, and let what they run end; see: edgecron status",
+            f"edgecron is running: {_pids(used[0])} runs from {used[0].path}",
+            hint="stop its engines and wait until their runs have ended; see: edgecron status",
         )
     if not args.yes and not _agrees(cli, bundle, folders):
-        cli.say("nothing was done")
+        cli.say("nothing was removed")
         return 1
     others = [folder for folder in folders if not folder.is_current]
     removed = [folder for folder in others if remove_folder(folder)]
@@ -176,7 +182,7 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
     lines = [clean(f"removed {each.path}, {_size(each.size_bytes)}") for each in gone]
     program = _program(bundle)
     lines += [clean(f"removed {program['path']}")] if program["path"] else []
-    lines += ["Databases and configuration are as they were."]
+    lines += ["Databases and configuration stay."]
     if not remove_own(bundle):
         raise Conflict(f"another process has begun to use {bundle.folder}", hint="try again")
     if bundle.has_file:
@@ -213,8 +219,8 @@ def _refuse_of_others(bundle: Bundle) -> None:
     is_sticky = bool(os.lstat(folder).st_mode & stat.S_ISVTX) and os.geteuid() not in (0, *owners)
     if not os.access(folder, os.W_OK) or is_sticky:
         raise Conflict(
-            f"{bundle.file} can't be removed by you: {folder} is another user's",
-            hint="its owner removes it; what old versions have left goes by: edgecron self clean",
+            f"{bundle.file} can't be removed: {folder} belongs to another user",
+            hint="ask its owner; to remove the files of old versions: edgecron self clean",
         )
 
 

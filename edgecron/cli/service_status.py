@@ -159,7 +159,11 @@ def _put(cli: Session, facts: dict[str, Any]) -> None:
     for path in facts["drop_ins"]:
         line("", path)
     if not facts["manager_runs"]:
-        line("state", f"{facts['manager']} does not run here, so it does not start", "yellow")
+        line(
+            "state",
+            f"{facts['manager']} does not run here, so the service does not start",
+            "yellow",
+        )
     elif facts["active"] is not None:
         pid = f", pid {facts['pid']}" if facts["pid"] else ""
         says = f": {facts['says']}" if facts["says"] else ""
@@ -178,8 +182,8 @@ def _put(cli: Session, facts: dict[str, Any]) -> None:
         line("program", facts["program"])
     line("database", facts["database"])
     if facts["database_error"]:
-        line("engine", f"not known: {facts['database_error']}", "yellow")
+        line("engine", f"unknown: {facts['database_error']}", "yellow")
     elif facts["engine_alive"]:
-        line("engine", f"alive, pid {facts['engine_pid']}", "green")
+        line("engine", f"running, pid {facts['engine_pid']}", "green")
     else:
         line("engine", "no engine is running", "red")

@@ -204,7 +204,7 @@ def _left_words(client: Client, execution: Execution, states: list[EngineState])
         return "; its engine has gone, and the next one adopts it"
     return (
         "; its engine and supervisor have gone:"
-        " the next engine puts its end on record, or ends what is left of it"
+        " the next engine records its end, or ends its remaining processes"
     )
 
 

@@ -1,4 +1,4 @@
-"""Open the dashboard: past, active and coming runs, live.
+"""Open the dashboard.
 
     edgecron tui
     edgecron --db /var/lib/app/app.db tui
@@ -56,16 +56,16 @@ _DRIVER = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--engine", action="store_true", help="run an engine from here")
+    parser.add_argument("--engine", action="store_true", help="run an engine until you quit")
     parser.add_argument(
-        "--plain", action="store_true", help="lines and a prompt, nothing is drawn over"
+        "--plain", action="store_true", help="use lines and a prompt instead of a full screen"
     )
     parser.add_argument(
         "--web",
         nargs="?",
         const=_WEB,
         metavar="[HOST:]PORT",
-        help=f"in a browser, at {_WEB} unless told",
+        help=f"serve the dashboard to a browser (default: {_WEB})",
     )
 
 
@@ -102,16 +102,14 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _refuse_nonsense(cli: Session, args: Namespace) -> None:
     if cli.is_json:
-        raise UsageError(
-            "the dashboard is for people, and has no --json", hint="see: edgecron status --json"
-        )
+        raise UsageError("the dashboard has no --json", hint="edgecron status --json")
     url = cli.remote_url()
     if args.engine and url is not None:
         from edgecron.cli.server import refuse_here
 
         raise refuse_here("tui --engine", url)
     if args.plain and args.web is not None:
-        raise UsageError("--plain and --web are both given, and each is another dashboard")
+        raise UsageError("--plain and --web are different dashboards; give one of them")
 
 
 def _is_colored(cli: Session, *, is_elsewhere: bool) -> bool:
@@ -193,8 +191,8 @@ def _tell_crash(cli: Session, crash: BaseException) -> int:
     """Print what went wrong, on a restored terminal."""
     show_crash(type(crash), crash, crash.__traceback__)
     cli.say(
-        f"edgecron: the dashboard failed by a defect of ours, {type(crash).__name__}; runs go"
-        " on; please report the lines above"
+        f"edgecron: the dashboard failed because of a defect in edgecron,"
+        f" {type(crash).__name__}; runs continue; please report the lines above"
     )
     return 1
 
@@ -219,14 +217,12 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
         def ready() -> None:
             cli.say(f"edgecron: the dashboard is at {where.url}; Ctrl-C ends it")
             if token is not None:
-                cli.say(
-                    "edgecron: it asks for the token; without TLS the token can be read on its way"
-                )
+                cli.say("edgecron: it asks for the token; without TLS, it can be read on its way")
             elif users_of(where) is not None:
                 whom = "root" if is_root() else "you and root"
-                cli.say(f"edgecron: of this machine's users it is for {whom} alone")
+                cli.say(f"edgecron: only {whom} can open it")
             else:
-                cli.say("edgecron: every user of this machine can open it, and there act as you")
+                cli.say("edgecron: every user of this machine can open it and act as you")
             if starts_engine:
                 _start_engine(cli, closing)
 
@@ -239,7 +235,7 @@ def _start_engine(cli: Session, closing: ExitStack) -> None:
 
     def ended(last: str | None) -> None:
         if last is not None:
-            cli.say(f"edgecron: the engine from here has ended: {last}")
+            cli.say(f"edgecron: the engine of this dashboard has stopped: {last}")
 
     try:
         engine = start_engine(cli.database_path(), config_path=cli.config_path, ended=ended)
@@ -247,4 +243,4 @@ def _start_engine(cli: Session, closing: ExitStack) -> None:
         cli.show_error(error)
         return
     closing.callback(engine.close)
-    cli.say("edgecron: an engine runs from here, and ends with it")
+    cli.say("edgecron: an engine is running and stops with the dashboard")

@@ -192,5 +192,5 @@ def test_it_is_told_where_they_are(tmp_path: Path, pack: ModuleType, launcher: b
     said = program.run("self")
     row = json.loads(program.run("self", "--json").stdout)[0]
 
-    assert f"licences  {row['licences']}, of all that is in it\n" in said.stdout
+    assert f"licences  {row['licences']}, of all its parts\n" in said.stdout
     assert Path(row["licences"], "zlib").read_text() == "as is\n"

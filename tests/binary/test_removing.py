@@ -99,7 +99,7 @@ def test_on_a_terminal_it_asks_and_names_what_would_go(program: Binary, answer: 
     assert str(folder) in asked
     is_removed = answer in ("y", "yes")
     assert code == (0 if is_removed else 1)
-    assert ("nothing was done" in said) is not is_removed
+    assert ("nothing was removed" in said) is not is_removed
     assert program.path.exists() is not is_removed
 
 

@@ -108,7 +108,7 @@ def test_vouching_for_the_clock_is_said_as_json(edgecron: Edgecron, backup: str)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("doctor", "--trust-clock", "--yes"), "--yes answers what --take-over asks"),
+        (("doctor", "--trust-clock", "--yes"), "--yes only works with --take-over"),
         (("doctor", "--trust-clock", "--take-over", "1"), "give one"),
         (("daemon", "--clock-wait", "soon"), "duration 'soon' is not understood"),
         (("daemon", "--clock-wait", "0s"), "zero"),

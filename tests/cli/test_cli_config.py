@@ -123,7 +123,7 @@ def test_the_database_is_shown_by_its_path_wherever_that_comes_from(
         (("show", "limit"), "did you mean limits?"),
         (("shwo",), "expected show, path, check or init"),
         (("path", "x"), "takes no more"),
-        (("path", "--changed"), "--changed is for show"),
+        (("path", "--changed"), "--changed only works with show"),
     ],
 )
 def test_what_is_not_known_is_refused(

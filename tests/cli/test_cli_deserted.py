@@ -134,7 +134,7 @@ def test_who_stops_waiting_is_told_that_the_run_goes_on(place: Place) -> None:
     waiting.send_signal(signal.SIGINT)
     _, err = waiting.communicate(timeout=BOUND_S)
 
-    assert "run 1 goes on; to end it: edgecron --db" in err
+    assert "run 1 continues; to end it: edgecron --db" in err
     assert "cancel 1" in err
     assert place.client.execution(1).status is Status.RUNNING
 
@@ -157,7 +157,7 @@ def test_status_tells_what_becomes_of_a_run_without_engine_and_supervisor(place:
     assert ends(supervisor)
     after, _ = program(place, "status").communicate(timeout=BOUND_S)
 
-    assert "no engine is running\n" in out, "what runs goes on"
+    assert "no engine is running\n" in out, "the job continues"
     assert "the next one adopts it" in out
     assert "0 running" in after
     assert "interrupted: lost" in after

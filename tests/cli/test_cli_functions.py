@@ -76,5 +76,5 @@ def test_logs_of_a_function_that_runs_say_that_nothing_will_come_here(
     assert (
         shown.err == f"run 1 of tell is still running: -f goes on until it has ended; {ELSEWHERE}\n"
     )
-    assert followed.err.startswith(f"run 1 of tell goes on; {ELSEWHERE}\nrun 1 of tell: success")
+    assert followed.err.startswith(f"run 1 of tell continues; {ELSEWHERE}\nrun 1 of tell: success")
     assert followed.out == ""

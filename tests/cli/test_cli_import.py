@@ -59,7 +59,7 @@ def test_a_second_import_adds_nothing(edgecron: Edgecron, crontab: Path) -> None
 
     assert said.code == 0
     assert "nothing new" in said.err
-    assert "there already: backup, echo, cat" in said.err
+    assert "already imported: backup, echo, cat" in said.err
     assert len(edgecron("list", "--json").json) == 3
 
 
@@ -74,7 +74,7 @@ def test_one_bad_line_keeps_everything_out(
     assert said.code == 2
     assert said.err.splitlines()[0].startswith("line 7: ")
     assert "line 9: " in said.err
-    assert said.err.splitlines()[-1].startswith("error: nothing is imported")
+    assert said.err.splitlines()[-1].startswith("error: nothing was imported")
     assert "\x1b" not in said.err
     assert not database.exists()
     assert "moved to edgecron" not in crontab.read_text()
@@ -242,7 +242,7 @@ def test_a_schedule_that_was_edited_is_not_imported_twice(
     said = edgecron("import", "crontab", str(crontab))
 
     assert said.code == 0
-    assert "changed in edgecron since the import, and left so: backup" in said.err
+    assert "changed in edgecron since the import, and kept: backup" in said.err
     assert listed(edgecron) == before
 
 
@@ -257,8 +257,8 @@ def test_a_schedule_that_an_older_version_imported_is_known(
 
     said = edgecron("import", "crontab", str(crontab))
 
-    assert "and left so: backup (env)" in said.err
-    assert "removed since the import, and left out: cat" in said.err
+    assert "and kept: backup (env)" in said.err
+    assert "skipped, because you removed them since the import: cat" in said.err
     assert sorted(listed(edgecron)) == ["backup", "echo"]
 
 
@@ -274,11 +274,11 @@ def test_a_removed_schedule_stays_removed_unless_it_is_wanted_again(
     again = edgecron("import", "crontab", str(crontab), "--again")
     last = edgecron("import", "crontab", str(crontab))
 
-    assert "left out: cat (line 6); import them with --again" in left_out.err
+    assert "cat (line 6); to import them: --again" in left_out.err
     assert "\n*/5 * * * * cat%one%two" in commented
     assert "# moved to edgecron: 0 2 * * *" in commented
     assert "imported 1 schedule" in again.err
-    assert "there already: backup, echo, cat" in last.err
+    assert "already imported: backup, echo, cat" in last.err
     assert sorted(listed(edgecron)) == ["backup", "cat", "echo"]
 
 
@@ -409,7 +409,7 @@ def test_edgecron_s_side_is_asked_about_once(edgecron: Edgecron, crontab: Path) 
 
     assert said.code == again.code == 0
     assert "--all" in str(listed(edgecron)["backup"]["job"])
-    assert "changed in edgecron since the import, and left so: backup (command)" in again.err
+    assert "changed in edgecron since the import, and kept: backup (command)" in again.err
 
 
 def test_a_person_at_a_terminal_is_asked_about_each_line(
@@ -419,7 +419,7 @@ def test_a_person_at_a_terminal_is_asked_about_each_line(
     crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *"))
 
     with on_terminal(dict(os.environ), "import", "crontab", str(crontab)) as outer:
-        read_until(outer, "change the schedule so? [y/N] ")
+        read_until(outer, "change the schedule as shown? [y/N] ")
         os.write(outer, b"y\n")
         read_until(outer, "[y/N] ")
         os.write(outer, b"n\n")
@@ -435,7 +435,7 @@ def test_a_renamed_schedule_is_still_that_of_its_line(edgecron: Edgecron, cronta
 
     said = edgecron("import", "crontab", str(crontab))
 
-    assert "there already: nightly, echo, cat" in said.err
+    assert "already imported: nightly, echo, cat" in said.err
     assert len(listed(edgecron)) == 3
 
 

@@ -92,7 +92,7 @@ def test_what_is_wrong_is_told_and_nothing_ends(environment: dict[str, str], bac
     assert "unknown command 'lst'" in shown
     assert "no closing quotation" in shown
     assert "there is no run 99" in shown
-    assert "daemon can't be had here" in shown
+    assert "daemon does not work here" in shown
     assert "every 1h" in shown.split(PROMPT)[-2]
 
 
@@ -189,5 +189,5 @@ def test_an_engine_runs_from_the_prompt_and_ends_with_it(
         read_until(outer, None)
         process.wait(BOUND_S)
 
-    assert "an engine runs from here" in shown
+    assert "an engine is running and stops with this prompt" in shown
     assert "no engine is running" in sit(environment)

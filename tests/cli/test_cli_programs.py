@@ -120,7 +120,7 @@ def test_nobody_waits_for_a_run_that_nobody_begins(edgecron: Edgecron) -> None:
     poll, sweep = edgecron("run", "poll", "--wait"), edgecron("run", "sweep", "--wait")
 
     assert (poll.code, sweep.code) == (125, 125)
-    assert "it is run by the program 'plant', which is not at work" in poll.err
+    assert "is run by the program 'plant', which is not running" in poll.err
     assert sweep.err == f"error: {GONE}\nhint: {REMEDY}\n"
     assert edgecron("history", "--json").json == []
 
@@ -185,7 +185,7 @@ def test_where_another_version_is_at_work_it_is_told_that_one_is_missing(
 
     assert queued.err == f"warning: the program 'plant' is running {missing}\n"
     assert missing in " ".join(why.out.split())
-    assert (waited.code, "at work in a version without it" in waited.err) == (125, True)
+    assert (waited.code, "which is running, but does not offer it" in waited.err) == (125, True)
     [told] = [one for one in doctor if missing in one["message"]]
     assert (told["check"], told["hint"]) == ("engines", "start that version")
     assert told["message"].startswith("poll: the program 'plant' is running")

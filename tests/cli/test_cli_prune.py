@@ -141,12 +141,12 @@ def test_one_schedule_alone(edgecron: Edgecron, runs: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("x", "--database-bytes", "1GB"), "--database-bytes is of all schedules together"),
+        (("x", "--database-bytes", "1GB"), "--database-bytes limits all schedules together"),
         (("--history-age", "5x"), "--history-age: duration '5x' is not understood"),
         (("--output-bytes", "0"), "--output-bytes is '0', expected a size of at least one byte"),
         (("--history-count", "0"), "--history-count"),
         (("--database-bytes", "10"), "--database-bytes is '10', expected 1048576 to"),
-        (("--dry-run", "--compact"), "--compact writes, and --dry-run does not"),
+        (("--dry-run", "--compact"), "--compact changes the file, and --dry-run changes nothing"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(

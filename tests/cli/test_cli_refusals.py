@@ -52,7 +52,7 @@ COMMAND = ("--", "true")
         (("edit", "backup", "--allow-fast"), "--allow-fast is given without --every"),
         (("stats", "backup", "-n", "2"), "-n and --after are for several schedules"),
         (("stats", "backup", "--after", "a"), "-n and --after are for several schedules"),
-        (("doctor", "--repair", "--yes"), "--repair changes the database; give it alone"),
+        (("doctor", "--repair", "--yes"), "--repair excludes the other options of doctor"),
         (("add", "x", *WHEN, "--tz", "", *COMMAND), "timezone ''"),
         (("edit", "backup", "--tz", ""), "timezone ''"),
         (("check", "@daily", "--tz", ""), "timezone ''"),

@@ -83,7 +83,7 @@ def test_a_stalled_engine_is_shown_left_alone_and_ended_on_request(
     assert (said.code, said.err) == (0, "")
     assert said.out == (
         f"ended process {pid}: the engine, and any program that embeds it\n"
-        "1 run goes on under its supervisor;"
+        "1 run continues under its supervisor;"
         f" engine pid {second.process.pid} takes over\n"
     )
     assert code == -signal.SIGKILL
@@ -133,7 +133,7 @@ def test_an_end_that_the_stalled_engine_had_not_written_is_put_on_record(
     said = edgecron("doctor", "--take-over", str(pid), "--yes")
     daemon.wait_end()
 
-    assert said.out.splitlines()[1:] == ["1 end of its runs put on record"]
+    assert said.out.splitlines()[1:] == ["recorded the end of 1 run"]
     assert said.err == "no engine is running; start one: edgecron daemon\n"
     [run] = place.runs("long")
     assert (run.status, run.exit_code) == ("failed", 7)
@@ -158,7 +158,7 @@ def test_a_run_that_was_claimed_and_never_started_is_queued_again(
 
     said = edgecron("doctor", "--take-over", str(stuck.process.pid), "--yes")
 
-    assert said.out.splitlines()[1:] == ["1 run never started, and queued again"]
+    assert said.out.splitlines()[1:] == ["queued 1 run again that never started"]
     assert [run.status for run in place.runs("never")] == ["queued"]
 
 
@@ -265,13 +265,13 @@ def test_on_a_terminal_it_asks(place: Place, daemon: Daemon, answer: str, is_end
         os.write(outer, f"{answer}\n".encode())
         rest = read_until(outer, None)
 
-    assert "where it is a program that embeds edgecron, all of that ends" in asked
-    assert "1 run of it goes on under its supervisor" in asked
+    assert "If a program embeds the engine, the whole program ends" in asked
+    assert "1 active run continues under its supervisor" in asked
     if is_ended:
         assert f"ended process {pid}" in rest
         assert daemon.wait_end() == -signal.SIGKILL
     else:
-        assert "nothing was done" in rest
+        assert "nothing was changed" in rest
         resume(daemon.process)
         place.gate.open()
         assert daemon.wait_for("ended", schedule="long")["exit_code"] == 7

@@ -296,7 +296,7 @@ def test_a_run_goes_on_when_the_reader_of_its_output_has_gone(
 
     # Not 0: that would say that the job has done its work.
     assert waiting.wait(BOUND_S) == 125
-    assert words.startswith("edgecron: run 1 goes on; to end it: edgecron --db ")
+    assert words.startswith("edgecron: run 1 continues; to end it: edgecron --db ")
     later.wait_arrival()
     assert anywhere.client.execution(1).status is Status.RUNNING
 
@@ -384,7 +384,7 @@ def test_a_callable_of_a_program_that_is_not_here_is_not_queued(place: Place) ->
     code, _, err = end_of(program(place, "run", "x", "--wait"))
 
     assert code == 125
-    assert "it is run by the program 'shop', which is not at work" in err
+    assert "is run by the program 'shop', which is not running" in err
     assert place.runs("x") == []
 
 

@@ -274,5 +274,7 @@ def test_who_gives_up_waiting_for_a_server_is_told_that_the_run_may_go_on(place:
     place.gate.open()
     [run] = place.runs("slow")
     assert waiting.returncode == 130
-    assert f"run {run.id} was asked for, and may go on: edgecron --url {url} show" in words
+    assert (
+        f"run {run.id} was requested and might still be active: edgecron --url {url} show" in words
+    )
     assert "Traceback" not in words

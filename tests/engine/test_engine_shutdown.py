@@ -145,7 +145,7 @@ def test_a_second_key_on_a_terminal_ends_what_the_first_would_have_left(
     os.kill(pid, signal.SIGINT)
     second = read_until(outer, None)
 
-    assert re.search("1 run left going on without the engine; Ctrl-C within 5 s", first)
+    assert re.search("1 run still running without the engine; Ctrl-C within 5 s", first)
     assert "ending 1 run" in second
     assert "cancelled" in second
     assert ends(process)
@@ -164,6 +164,6 @@ def test_one_key_on_a_terminal_ends_the_engine_with_a_run_that_ends_soon(
     place.gate.open()  # The engine is there for some seconds more, and ends with the run.
     rest = read_until(outer, None)
 
-    assert "1 run left" in told
+    assert "1 run still running" in told
     assert "nothing is left running" in rest
     assert end_of(place, run) == (Status.FAILED, Reason.EXIT, 7)
