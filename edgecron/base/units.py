@@ -43,6 +43,11 @@ def parse_duration_ms(text: str) -> int:
     """
     compact = text.strip()
     parts = _PART.findall(compact)
+    if compact.isascii() and compact.isdigit():
+        short = compact[:18]
+        raise InvalidDuration(
+            f"duration {_short(text)} has no unit", hint=f"write {short}s, {short}m or {short}h"
+        )
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise InvalidDuration(
             f"duration {_short(text)} is not understood",

@@ -276,7 +276,7 @@ def _unknown(name: str) -> UnknownTimezone:
     message = f"timezone {shown} is unknown, expected an IANA name such as Europe/Berlin"
     by_lower = {known.lower(): known for known in zone_names()}
     lower = name[:80].lower().replace(" ", "_")
-    near = suggest(lower, by_lower)
+    near = suggest(lower, by_lower, cutoff=0.75)
     if near is None:
         by_city = {known.rpartition("/")[2]: known for known in by_lower}
         city = suggest(lower, by_city, cutoff=0.8)

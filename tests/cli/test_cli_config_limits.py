@@ -69,7 +69,7 @@ def test_the_daemon_takes_its_limits_from_the_file(settings: Settings, tmp_path:
         (
             '[limits]\non_shutdown = "wait"\n',
             ("--shutdown-timeout", "5"),
-            "--shutdown-timeout: duration '5' is not understood",
+            "--shutdown-timeout: duration '5' has no unit",
         ),
     ],
 )

@@ -99,6 +99,7 @@ def test_midnight_of_1970_is_a_time_like_any_other() -> None:
         ("berlin", "did you mean Europe/Berlin?"),
         ("America/New York", "did you mean America/New_York?"),
         ("Narnia", "write an IANA name"),
+        ("Mars/City", "write an IANA name"),
         ("", "write an IANA name"),
         ("../zones", "write an IANA name"),
         ("/etc/localtime", "write an IANA name"),
