@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
 
 
-FIRST_SCHEDULE = 'add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
+FIRST_SCHEDULE = 'add nightly --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
 OWN_ERROR = 125  # of `run --wait`: every other exit code is the job's
 
 

@@ -39,7 +39,7 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
         words = f"{url} answers with status {status}: what is behind it does not answer"
         if is_write:  # The server may only be slow.
             raise ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
-        raise ServerLost(words, hint="is it served there? edgecron daemon --http")
+        raise ServerLost(words, hint="start a server there: edgecron daemon --http")
     if error is None:
         raise ServerUnavailable(
             f"{url} is not an edgecron: it answers with status {status}",
@@ -102,11 +102,11 @@ def connection_error(
         return ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
     kind = ServerLost if may_be_heard else ServerUnheard
     if server.path is not None:
-        hint = f"is it served there? edgecron daemon --http unix:{server.path}"
+        hint = f"start a server there: edgecron daemon --http unix:{server.path}"
     elif isinstance(error, ConnectionResetError) and not server.is_tls:
         hint = "does it speak https there? give https://"
     else:
-        hint = "is it served there? edgecron daemon --http, and the port of that"
+        hint = "start a server there: edgecron daemon --http; or check the port"
     return kind(words, hint=hint)
 
 

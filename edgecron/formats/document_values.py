@@ -57,7 +57,7 @@ def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
     count = len(problems)
     wrong = "one thing is" if count == 1 else f"{count} things are"
     return InvalidDocument(
-        f"{wrong} wrong with the schedules, and none of them is taken over",
+        f"{wrong} wrong with the schedules, and nothing was applied",
         problems=[
             {
                 "schedule": one.schedule,

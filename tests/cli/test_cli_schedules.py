@@ -330,7 +330,7 @@ def test_the_first_use_says_how_to_add_a_schedule(
 
     first = edgecron("list")
     assert (first.code, first.out) == (0, "")
-    assert "edgecron add backup --cron" in first.err
+    assert "edgecron add nightly --cron" in first.err
     assert edgecron("list", "--json").json == []
     for command in ("history", "next", "stats", "status", "show job"):
         said = edgecron(*command.split())

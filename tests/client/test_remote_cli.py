@@ -242,7 +242,7 @@ def test_hints_name_the_server_and_the_file_of_its_token(
     empty = edgecron("--url", url, "--token-file", str(token), "list")
 
     assert said.code == 3
-    assert f"edgecron --url {url} --token-file {token} add backup" in empty.err
+    assert f"edgecron --url {url} --token-file {token} add nightly" in empty.err
     assert "nobody-guesses" not in empty.err + said.err
 
 
