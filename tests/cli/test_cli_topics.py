@@ -48,7 +48,7 @@ def test_what_is_not_known_gets_a_suggestion(edgecron: Edgecron, word: str, mean
     assert f"unknown command or topic {word!r}\nhint: did you mean {meant!r}?" in (said.err)
 
 
-def test_a_topic_in_the_place_of_a_verb_is_told_where_it_is(edgecron: Edgecron) -> None:
+def test_a_topic_in_place_of_a_command_gets_a_hint(edgecron: Edgecron) -> None:
     said = edgecron("triggers")
 
     assert said.code == 2
