@@ -34,7 +34,7 @@ from edgecron.triggers import (
     parse_when,
 )
 from edgecron.triggers.gate import gate
-from edgecron.views.phrases import glyph
+from edgecron.views.glyphs import NOTE, WARNING, glyph
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
         label = paint(f"{label:<5}", "dim", is_on=is_colored)
         also = f"  {paint(utc, 'dim', is_on=is_colored)}" if is_wide else ""
         cli.put(f"  {label} {local}{also}  {away}")
-    sign = glyph("•", "-")
+    note_sign, warning_sign = glyph(*NOTE), glyph(*WARNING)
     for note in reading.notes:
-        cli.put(f"  {paint(sign, 'cyan', is_on=is_colored)} {note}")
+        cli.put(f"  {paint(note_sign, 'cyan', is_on=is_colored)} {note}")
     for warning in reading.warnings:
-        cli.put(f"  {paint('!', 'yellow', is_on=is_colored)} {warning}")
+        cli.put(f"  {paint(warning_sign, 'yellow', is_on=is_colored)} {warning}")

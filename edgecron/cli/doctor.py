@@ -41,7 +41,8 @@ from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
 from edgecron.client.doctor_files import CheckStatus, problem
 from edgecron.formats.option_texts import read_count
-from edgecron.views.phrases import count_words, glyph
+from edgecron.views.glyphs import OK, PROBLEM, WARNING, glyph
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.client.doctor_files import Finding
@@ -115,9 +116,9 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
 def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
     is_colored = cli.use_color(sys.stdout)
     signs = {
-        CheckStatus.OK: (glyph("✓", "+"), "green", "dim"),
-        CheckStatus.WARNING: (glyph("▲", "!"), "yellow", "yellow"),
-        CheckStatus.PROBLEM: (glyph("✗", "x"), "red", "red"),
+        CheckStatus.OK: (OK, "green", "dim"),
+        CheckStatus.WARNING: (WARNING, "yellow", "yellow"),
+        CheckStatus.PROBLEM: (PROBLEM, "red", "red"),
     }
     width = max(len(finding.check) for finding in findings)
     before = None
@@ -126,7 +127,7 @@ def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
         name = "" if finding.check == before else finding.check
         before = finding.check
         cli.put(
-            f"{paint(sign, sign_style, is_on=is_colored)} "
+            f"{paint(glyph(*sign), sign_style, is_on=is_colored)} "
             f"{paint(f'{name:<{width}}', 'dim', is_on=is_colored)}  "
             f"{paint(finding.message, style, is_on=is_colored)}"
         )

@@ -10,7 +10,16 @@ from edgecron.base.safetext import clean
 from edgecron.base.units import format_ms, from_ms
 from edgecron.cli.screen import STATUS_STYLES, paint
 from edgecron.engine.events import Event, EventKind
-from edgecron.views.phrases import display_width, glyph, size_words, waiting_words
+from edgecron.model.choices import Status
+from edgecron.views.glyphs import (
+    CHANGED,
+    CREATED,
+    OK,
+    RUN_GLYPHS,
+    WARNING,
+    glyph,
+)
+from edgecron.views.phrases import display_width, size_words, waiting_words
 from edgecron.views.times import local_time, short_duration
 
 Line = Callable[[Event], str]
@@ -57,24 +66,19 @@ _WARNINGS = frozenset(
     }
 )
 
+_RUNNING = (RUN_GLYPHS[Status.RUNNING], STATUS_STYLES[Status.RUNNING])
 _SIGNS = {
-    "started": ("▶", ">"),
-    "adopted": ("▶", ">"),
-    "success": ("✔", "+"),
-    "failed": ("✘", "x"),
-    "interrupted": ("✘", "x"),
-    "cancelled": ("■", "-"),
-    "skipped": ("○", "o"),
-    "queued": ("…", "."),
-    "requeued": ("…", "."),
-    "schedule created": ("+", "+"),
-    "schedule changed": ("~", "~"),
-    "schedules applied": ("✔", "+"),
+    **{status.value: (sign, STATUS_STYLES[status]) for status, sign in RUN_GLYPHS.items()},
+    "started": _RUNNING,
+    "adopted": _RUNNING,
+    "requeued": (RUN_GLYPHS[Status.QUEUED], "yellow"),
+    "schedule created": (CREATED, "green"),
+    "schedule changed": (CHANGED, "yellow"),
+    "schedules applied": (OK, "green"),
 }
-_STYLES = {"started": "cyan", "adopted": "cyan", **STATUS_STYLES}
+_TROUBLE = (WARNING, "yellow")
 _TOLD_BY_MESSAGE = ("exit", "signal", "spawn", "condition")
 _TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot")
-_TROUBLE = ("!", "!")
 # Width of schedule names; a longer name shifts its line to the right.
 _NAME_COLUMNS = 12
 _WAITING = {
@@ -131,18 +135,18 @@ _NAMES_IN_LOG = {
 
 
 def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMNS) -> Line:
-    """Return a formatter for lines such as `14:05:00  ✔ backup  success  run 41  1.2 s`."""
+    """Return a formatter for lines such as `14:05:00  ✓ backup  success  run 41  1.2 s`."""
 
     def line(event: Event) -> str:
         word = _word(event)
         time = from_ms(event.at_ms).astimezone(zone).strftime("%H:%M:%S")
-        sign = glyph(*_SIGNS.get(word, _TROUBLE))
-        style = _STYLES.get(word, "yellow")
+        sign, style = _SIGNS.get(word, _TROUBLE)
         name = clean(event.schedule or "engine")
         name += " " * (name_columns - display_width(name))
         notes = "  ".join([_run_words(event), *(clean(word) for word in _notes(event, zone))])
         return (
-            f"{paint(time, 'dim', is_on=is_colored)}  {paint(sign, style, is_on=is_colored)}"
+            f"{paint(time, 'dim', is_on=is_colored)}"
+            f"  {paint(glyph(*sign), style, is_on=is_colored)}"
             f" {paint(name, 'bold', is_on=is_colored)}  "
             f"{paint(f'{word:<11}', style, is_on=is_colored)}"
             f"  {paint(notes.rstrip(), 'dim', is_on=is_colored and word == 'started')}"

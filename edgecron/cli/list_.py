@@ -21,9 +21,17 @@ from edgecron.base.errors import UsageError
 from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import FIRST_SCHEDULE, Session
 from edgecron.formats.option_texts import read_count
-from edgecron.model.listing import Choice, Idle, SchedulePage, find_idle
+from edgecron.model.listing import (
+    Choice,
+    Idle,
+    SchedulePage,
+    ScheduleState,
+    find_idle,
+    state_of,
+)
+from edgecron.views.glyphs import SCHEDULE_GLYPHS, glyph
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import glyph, last_words, next_words, trigger_words, unreadable_words
+from edgecron.views.phrases import last_words, next_words, trigger_words, unreadable_words
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,6 +41,13 @@ if TYPE_CHECKING:
 
 USAGE = "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME]"
 PAGE = 50  # lines of a list on a terminal
+_STATE_STYLES = {
+    ScheduleState.ACTIVE: "green",
+    ScheduleState.PAUSED: "yellow",
+    ScheduleState.VANISHED: "yellow",
+    ScheduleState.BROKEN: "red",
+    ScheduleState.DONE: "dim",
+}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -213,16 +228,10 @@ def _put_table(cli: Session, client: Reader, standings: list[Standing]) -> None:
 
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:
-    """Return the sign for the state of a schedule, and its style."""
+    """Return the glyph for the state of a schedule, and its style."""
+    state = state_of(standing, now=now)
+    style = _STATE_STYLES[state]
     idle = find_idle(standing, now=now)
-    if idle is Idle.VANISHED:
-        return "?", "yellow"
-    if idle is Idle.BROKEN:
-        return glyph("✗", "!"), "red"
-    if not standing.enabled or (standing.paused_until is not None and standing.paused_until > now):
-        return glyph("‖", "="), "yellow"
     if idle is Idle.NO_NEXT or (idle is Idle.UPSTREAM and standing.gone_upstreams):
-        return "?", "yellow"
-    if idle in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE) and not standing.is_active:
-        return glyph("·", "."), "dim"
-    return glyph("●", "*"), "green"
+        style = "yellow"
+    return glyph(*SCHEDULE_GLYPHS[state]), style

@@ -13,6 +13,7 @@ from edgecron.formats.document_plan import PRUNABLE, SECRET, Action, may_be_secr
 from edgecron.formats.document_writing import default_of
 from edgecron.formats.toml import write_value
 from edgecron.views.acts import kept_words
+from edgecron.views.glyphs import CHANGED, CREATED, REMOVED
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import job_words
 from edgecron.views.schedule_words import reverting_words
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_TOLD = 20  # of what is wrong with a document, or left alone by it
 _STYLES = {"create": "green", "change": "yellow", "remove": "red"}
-_SIGNS = {"create": "+", "change": "~", "remove": "-"}
+_SIGNS = {"create": CREATED.letter, "change": CHANGED.letter, "remove": REMOVED.letter}
 
 
 def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:

@@ -18,6 +18,7 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.tui.typed_ahead import TypedAheadApp
+from edgecron.views.glyphs import PROBLEM
 from edgecron.views.phrases import fit, folded
 
 _WIDTH = 64  # columns of the text
@@ -239,7 +240,7 @@ class Lines(Dialog[T]):
 
     def _show_check(self, found: CheckResult[T]) -> None:
         style = "bad" if found.value is None else "good"
-        mark = "✗ " if found.value is None else "→ "
+        mark = f"{PROBLEM.letter} " if found.value is None else "→ "
         width = self.text_width - 2
         first, *more = _cut([*folded(clean(found.words), width)], _CHECK_LINES, width)
         lines: list[list[Span]] = [[(mark, style), (first, "")]]

@@ -16,6 +16,7 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, TextLine
+from edgecron.views.glyphs import PROBLEM, WARNING
 from edgecron.views.phrases import display_width, error_words
 
 if TYPE_CHECKING:
@@ -100,20 +101,20 @@ class FilterLine(Horizontal):
     def _spans(self) -> list[Span]:
         spans: list[Span] = []
         if self._problem:
-            spans.append((f" ✗ {clean(self._problem)} ", "bad"))
+            spans.append((f" {PROBLEM.letter} {clean(self._problem)} ", "bad"))
         elif self._source.filter is not None:
             spans += self._count_spans(self._source.filter)
         if self._view.marked:
             spans.append((f" ▌{len(self._view.marked):,} marked ", "accent"))
         if self._source.trouble:
-            spans.append((f" ! {clean(self._source.trouble)} ", "warn"))
+            spans.append((f" {WARNING.letter} {clean(self._source.trouble)} ", "warn"))
         return spans
 
     def _count_spans(self, wanted: Filter) -> list[Span]:
         unused = self._source.unused_keys(wanted)
         spans: list[Span] = []
         if unused:
-            spans.append((f" ! {', '.join(unused)} has no effect here ", "warn"))
+            spans.append((f" {WARNING.letter} {', '.join(unused)} has no effect here ", "warn"))
         if self._is_searching:
             return [*spans, (" searching ... ", "dim")]
         count = self._source.count

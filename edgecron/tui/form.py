@@ -34,6 +34,7 @@ from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, 
 from edgecron.tui.list_model import Span, pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import TextLine, whole_parts
+from edgecron.views.glyphs import PROBLEM, WARNING
 from edgecron.views.phrases import error_words, folded, next_sentence
 
 # A key, its name, and what a click on it does.
@@ -220,7 +221,7 @@ class ScheduleForm(QueryScreen[str | None]):
         line = self.query_one("#message", TextLine)
         line.display = bool(words)
         lines = list(folded(clean(words), max(20, self.size.width - 4)))
-        mark = "✗" if style == "bad" else "!"
+        mark = (PROBLEM if style == "bad" else WARNING).letter
         line.styles.height = len(lines)
         line.show(*[[(f" {' ' if at else mark} {line}", style)] for at, line in enumerate(lines)])
 

@@ -21,6 +21,7 @@ from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
+from edgecron.views.glyphs import OK, PROBLEM, WARNING, Glyph
 from edgecron.views.phrases import display_width, folded
 from edgecron.views.times import distance, weekday_time
 
@@ -217,12 +218,15 @@ class FieldRow(Grid):
         if self._message is None:
             return
         self._message.display = bool(words)
-        mark, style = ("✗ ", "bad") if is_wrong else ("! ", "warn")
+        sign, style = (PROBLEM, "bad") if is_wrong else (WARNING, "warn")
         width = max(20, self.size.width - 20)
         lines = list(folded(clean(words), width)) or [""]
         self._message.styles.height = len(lines)
         self._message.show(
-            *[[("  " if at else mark, style), (line, style)] for at, line in enumerate(lines)]
+            *[
+                [("  " if at else f"{sign.letter} ", style), (line, style)]
+                for at, line in enumerate(lines)
+            ]
         )
 
 
@@ -235,9 +239,9 @@ def preview_lines(
         return [title]
     times = found.times
     words = [line for time in times.lines for line in _worded(time, width)]
-    notes = [line for note in times.notes for line in _marked("! ", "warn", note, "warn", width)]
+    notes = [line for note in times.notes for line in _marked(WARNING, "warn", note, "warn", width)]
     if "timezone" in found.problems:
-        words = list(_marked("✗ ", "bad", found.problems["timezone"], "bad", width))
+        words = list(_marked(PROBLEM, "bad", found.problems["timezone"], "bad", width))
     elif not words:
         words = [((" no times yet: fill in 'when'", "dim"),)]
     if times.lines and not times.fires and not times.is_wrong:
@@ -258,14 +262,14 @@ def preview_lines(
 
 
 def _worded(time: TimeLine, width: int) -> Iterator[Spans]:
-    mark, style = ("✗ ", "bad") if time.is_wrong else ("✓ ", "good")
+    sign, style = (PROBLEM, "bad") if time.is_wrong else (OK, "good")
     text = time.words or time.text
-    yield from list(_marked(mark, style, text, "bad" if time.is_wrong else "", width))[:_MOST_LINES]
+    yield from list(_marked(sign, style, text, "bad" if time.is_wrong else "", width))[:_MOST_LINES]
 
 
-def _marked(mark: str, mark_style: str, text: str, style: str, width: int) -> Iterator[Spans]:
+def _marked(sign: Glyph, sign_style: str, text: str, style: str, width: int) -> Iterator[Spans]:
     for number, part in enumerate(folded(clean(text), max(10, width - 4))):
-        head: Span = ("   ", "") if number else (f" {mark}", mark_style)
+        head: Span = ("   ", "") if number else (f" {sign.letter} ", sign_style)
         yield head, (part, style)
 
 

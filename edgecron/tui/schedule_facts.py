@@ -23,6 +23,7 @@ from edgecron.tui.list_model import Span
 from edgecron.tui.schedule_list import last_spans, next_spans
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.upcoming_list import far_span
+from edgecron.views.glyphs import WARNING
 from edgecron.views.outlook import Outlook
 from edgecron.views.phrases import moved_words
 from edgecron.views.schedule_words import (
@@ -154,7 +155,7 @@ def upcoming_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list
     ]
     if found.idle:
         rows.append(Fact("", found.idle, "bad" if is_broken else "warn"))
-    rows += [Fact("! clocks", text, "warn") for text in outlook.changes]
+    rows += [Fact(f"{WARNING.letter} clocks", text, "warn") for text in outlook.changes]
     rows.append(Title("Now"))
     for label, text in present_lines(outlook, doctor="edgecron doctor", zone=zone, now=now):
         rows.append(Fact(label, text, {"held": "bad", "active": "busy"}.get(label, "")))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
 from edgecron.client.protocol import Client
+from edgecron.model.choices import Status
 from edgecron.model.listing import (
     Idle,
     Recent,
@@ -173,7 +174,7 @@ def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
     """Return the state of a schedule as a glyph; an active run comes first."""
     state = state_of(found.standing, now=now)
     is_busy = found.active and state not in _NEVER_BUSY
-    return STATE_GLYPHS["running" if is_busy else state.value]
+    return STATUS_GLYPHS[Status.RUNNING.value] if is_busy else STATE_GLYPHS[state.value]
 
 
 def next_spans(

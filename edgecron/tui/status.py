@@ -15,6 +15,7 @@ from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import STATUS_GLYPHS
+from edgecron.views.glyphs import PROBLEM, UNKNOWN, WARNING
 from edgecron.views.phrases import count_words, error_words, folded, job_words, size_words
 from edgecron.views.run_words import run_sentence
 from edgecron.views.times import distance
@@ -111,11 +112,11 @@ def status_parts(
     if found.owed:
         parts.append(((f"{found.owed} waiting", "warn"),))
     if found.broken:
-        parts.append(((f"✗ {found.broken} broken", "bad"),))
+        parts.append(((f"{PROBLEM.letter} {found.broken} broken", "bad"),))
     if found.vanished:
-        parts.append(((f"? {found.vanished} vanished", "warn"),))
+        parts.append(((f"{UNKNOWN.letter} {found.vanished} vanished", "warn"),))
     if not found.engines.is_clock_trusted:
-        parts.append((("! clock not trusted", "bad"),))
+        parts.append(((f"{WARNING.letter} clock not trusted", "bad"),))
     failure = found.last_failure
     if failure is not None:
         when = distance(failure.finished_at or failure.plan_at, now)
@@ -140,9 +141,9 @@ def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> li
         offer: Part = ((f": {engine_key} starts one", "dim"),) if engine_key else ()
         parts.append((("○ no engine", "bad"), *offer))
     if found.stalled:
-        parts.append(((f"! {found.stalled} stalled", "warn"),))
+        parts.append(((f"{WARNING.letter} {found.stalled} stalled", "warn"),))
     if found.gone:
-        parts.append(((f"✗ {found.gone} gone", "warn"),))
+        parts.append(((f"{PROBLEM.letter} {found.gone} gone", "warn"),))
     return parts
 
 
@@ -169,7 +170,7 @@ class Banner(TextLine):
         self.set_class(is_calm, "-calm")
         if error is None:
             return
-        words = f"! {error_words(error)}"
+        words = f"{WARNING.letter} {error_words(error)}"
         if is_calm:
             key = self.app.label("add")
             words = f"{error.message} yet: press {key} to create it with a first schedule"

@@ -11,38 +11,39 @@ from textual.theme import BUILTIN_THEMES, Theme
 from edgecron.base.errors import InvalidConfig
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config import Config
-
-# Glyph and text style of each status: narrow letters that every terminal font has. No status is
-# told by colour only.
+from edgecron.model.choices import Status
+from edgecron.model.listing import ScheduleState
+from edgecron.views.glyphs import RUN_GLYPHS, SCHEDULE_GLYPHS, UNKNOWN
 
 
 class _Glyphs(dict[str, tuple[str, str]]):
-    """A sign and a style for each word; `?` for one that only a newer server knows."""
+    """A glyph and a text style for each word; `?` for one that only a newer server knows."""
 
     def __missing__(self, word: str) -> tuple[str, str]:
-        return "?", "dim"
+        return UNKNOWN.letter, "dim"
 
 
+_STATUS_STYLES = {
+    Status.QUEUED: "wait",
+    Status.RUNNING: "busy",
+    Status.SUCCESS: "good",
+    Status.FAILED: "bad",
+    Status.SKIPPED: "warn",
+    Status.CANCELLED: "left",
+    Status.INTERRUPTED: "bad",
+}
+_STATE_STYLES = {
+    ScheduleState.ACTIVE: "good",
+    ScheduleState.PAUSED: "warn",
+    ScheduleState.BROKEN: "bad",
+    ScheduleState.VANISHED: "warn",
+    ScheduleState.DONE: "dim",
+}
 STATUS_GLYPHS = _Glyphs(
-    {
-        "queued": ("○", "wait"),
-        "running": ("▸", "busy"),
-        "success": ("✓", "good"),
-        "failed": ("✗", "bad"),
-        "skipped": ("–", "warn"),
-        "cancelled": ("⊘", "left"),
-        "interrupted": ("!", "bad"),
-    }
+    {status.value: (RUN_GLYPHS[status].letter, style) for status, style in _STATUS_STYLES.items()}
 )
 STATE_GLYPHS = _Glyphs(
-    {
-        "active": ("●", "good"),
-        "running": ("▸", "busy"),
-        "paused": ("‖", "warn"),
-        "broken": ("✗", "bad"),
-        "vanished": ("?", "warn"),
-        "done": ("·", "dim"),
-    }
+    {state.value: (SCHEDULE_GLYPHS[state].letter, style) for state, style in _STATE_STYLES.items()}
 )
 DARK = Theme(
     name="edgecron-dark",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from edgecron.model.choices import COMMAND_QUEUE, COVERS_MARK, Cause, JobKind, R
 from edgecron.model.conditions import read_condition, read_needs
 from edgecron.model.engine import find_program
 from edgecron.model.listing import idle_words, standing_of
+from edgecron.views.glyphs import glyph
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
 
 if TYPE_CHECKING:
@@ -344,13 +344,3 @@ def folded(text: str, width: int) -> Iterator[str]:
         yield text[: at if at > 0 else end].rstrip()
         text = text[at if at > 0 else end :].lstrip()
     yield text
-
-
-def glyph(letter: str, plain: str) -> str:
-    """Return a letter, or `plain` if the output can't show the letter."""
-    try:
-        # The dashboard replaces stdout; it runs only with UTF-8.
-        letter.encode(getattr(sys.stdout, "encoding", "utf-8") or "ascii")
-    except UnicodeEncodeError:
-        return plain
-    return letter

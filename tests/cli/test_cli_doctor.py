@@ -735,7 +735,7 @@ def test_of_many_followers_doctor_reads_those_whose_upstream_is_gone(
 def test_what_is_well_is_dim_and_the_rest_stands_out(edgecron: Edgecron, backup: str) -> None:
     coloured = edgecron("doctor", "--color", "always").out
 
-    assert "\x1b[33m▲\x1b[0m" in coloured
+    assert "\x1b[33m!\x1b[0m" in coloured
     assert "\x1b[2mno damage found\x1b[0m" in coloured
     assert "\x1b" not in edgecron("doctor").out
 

@@ -11,7 +11,9 @@ from edgecron.base.safetext import clean
 from edgecron.cli.event_lines import as_json, logfmt, readable
 from edgecron.cli.screen import table
 from edgecron.engine.events import Event, EventKind
+from edgecron.model.choices import Status
 from edgecron.store.contract import Subject
+from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import display_width
 from edgecron.views.times import distance, short_duration
 
@@ -123,9 +125,29 @@ def test_a_line_for_people_is_local_and_says_why() -> None:
                        duration_ms=1200, error_msg="exit code 3"))  # fmt: skip
     skipped = line(event(EventKind.SKIPPED, reason="misfire", missed_count=14))
 
-    assert ended.startswith("08:04:05  ✘ backup  ")
+    assert ended.startswith("08:04:05  ✗ backup  ")
     assert " ".join(ended.split()[3:]) == "failed run 41 1.2 s exit code 3"
     assert "missed 14 times" in skipped
+
+
+@pytest.mark.parametrize(
+    ("seen", "status"),
+    [
+        (event(EventKind.QUEUED), Status.QUEUED),
+        (event(EventKind.REQUEUED), Status.QUEUED),
+        (event(EventKind.STARTED), Status.RUNNING),
+        (event(EventKind.ADOPTED), Status.RUNNING),
+        (event(EventKind.ENDED, outcome="success", duration_ms=5), Status.SUCCESS),
+        (event(EventKind.ENDED, outcome="failed", reason="exit", duration_ms=5), Status.FAILED),
+        (event(EventKind.SKIPPED, reason="overlap"), Status.SKIPPED),
+        (event(EventKind.CANCELLED, reason="request"), Status.CANCELLED),
+        (event(EventKind.ENDED, outcome="interrupted", reason="lost"), Status.INTERRUPTED),
+    ],
+)
+def test_a_line_has_the_glyph_that_the_dashboard_shows(seen: Event, status: Status) -> None:
+    shown = readable(zone=UTC, is_colored=False)(seen)
+
+    assert shown.split()[1] == STATUS_GLYPHS[status.value][0]
 
 
 def test_a_long_check_of_stored_times_is_told_at_its_begin_and_end() -> None:

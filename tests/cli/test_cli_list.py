@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.tui.themes import STATE_GLYPHS
 from tests.support.cli import Edgecron
 from tests.support.terminal import on_terminal, read_until
 
@@ -123,6 +125,30 @@ def test_failed_ones_are_those_whose_last_run_failed(edgecron: Edgecron) -> None
         edgecron("run", name, "--wait")
 
     assert [one["name"] for one in edgecron("list", "--failed", "--json").json] == ["bad"]
+
+
+def test_a_line_has_the_glyph_that_the_dashboard_shows(edgecron: Edgecron, database: Path) -> None:
+    states = ("active", "broken", "done", "paused", "vanished")
+    for name in (*states, "load"):
+        edgecron("add", name, "--every", "1h", "--", "true")
+    edgecron("add", "orphan", "--after", "load", "--", "true")
+    edgecron("rm", "load")
+    edgecron("pause", "paused")
+    with sqlite3.connect(database) as connection:
+        connection.executescript("""
+            UPDATE schedules SET trigger_error = 'lost', next_run_at = NULL, next_plan_at = NULL
+                WHERE name = 'broken';
+            UPDATE schedules SET vanished_at = updated_at WHERE name = 'vanished';
+            UPDATE schedules SET until_at = 1, next_run_at = NULL, next_plan_at = NULL
+                WHERE name = 'done';
+        """)
+    connection.close()
+
+    shown = {line.split()[1]: line.split()[0] for line in edgecron("list").out.splitlines()[1:]}
+
+    # Nothing starts the orphan again, but its state is the one that the dashboard shows.
+    wanted = {name: STATE_GLYPHS[name][0] for name in states}
+    assert shown == {**wanted, "orphan": STATE_GLYPHS["active"][0]}
 
 
 def test_a_limit_that_is_no_number_is_refused(edgecron: Edgecron, many: int) -> None:
