@@ -14,7 +14,9 @@ from edgecron.model.choices import Status
 from edgecron.views.glyphs import (
     CHANGED,
     CREATED,
+    NOTE,
     OK,
+    PROBLEM,
     RUN_GLYPHS,
     WARNING,
     glyph,
@@ -67,6 +69,7 @@ _WARNINGS = frozenset(
 )
 
 _RUNNING = (RUN_GLYPHS[Status.RUNNING], STATUS_STYLES[Status.RUNNING])
+# By the word of an event; all others have the sign of their level.
 _SIGNS = {
     **{status.value: (sign, STATUS_STYLES[status]) for status, sign in RUN_GLYPHS.items()},
     "started": _RUNNING,
@@ -76,7 +79,11 @@ _SIGNS = {
     "schedule changed": (CHANGED, "yellow"),
     "schedules applied": (OK, "green"),
 }
-_TROUBLE = (WARNING, "yellow")
+_SIGNS_BY_LEVEL = {
+    "info": (NOTE, "cyan"),
+    "warning": (WARNING, "yellow"),
+    "error": (PROBLEM, "red"),
+}
 _TOLD_BY_MESSAGE = ("exit", "signal", "spawn", "condition")
 _TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot")
 # Width of schedule names; a longer name shifts its line to the right.
@@ -140,7 +147,7 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
     def line(event: Event) -> str:
         word = _word(event)
         time = from_ms(event.at_ms).astimezone(zone).strftime("%H:%M:%S")
-        sign, style = _SIGNS.get(word, _TROUBLE)
+        sign, style = _SIGNS.get(word) or _SIGNS_BY_LEVEL[_level(event)]
         name = clean(event.schedule or "engine")
         name += " " * (name_columns - display_width(name))
         notes = "  ".join([_run_words(event), *(clean(word) for word in _notes(event, zone))])

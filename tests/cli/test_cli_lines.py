@@ -150,6 +150,24 @@ def test_a_line_has_the_glyph_that_the_dashboard_shows(seen: Event, status: Stat
     assert shown.split()[1] == STATUS_GLYPHS[status.value][0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "sign"),
+    [
+        (EventKind.PRUNED, "•"),
+        (EventKind.SUPERVISOR_WELL, "•"),
+        (EventKind.CLOCK_UNTRUSTED, "!"),
+        (EventKind.SUPERVISOR_TROUBLE, "✗"),
+        (EventKind.BROKEN, "✗"),
+    ],
+)
+def test_an_event_of_no_run_has_the_glyph_of_its_severity(kind: EventKind, sign: str) -> None:
+    details = {"known_ms": AT_MS} if kind is EventKind.CLOCK_UNTRUSTED else {}
+
+    shown = readable(zone=UTC, is_colored=False)(event(kind, **details))
+
+    assert shown.split()[1] == sign
+
+
 def test_a_long_check_of_stored_times_is_told_at_its_begin_and_end() -> None:
     line = readable(zone=UTC, is_colored=False)
 
