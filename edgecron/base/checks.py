@@ -12,6 +12,7 @@ from edgecron.base.errors import InvalidInput, InvalidName, InvalidTime
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 _MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
+_JSON_EXAMPLE = '{"size": 3}'
 _MOST_DEEP = 500  # SQLite reads JSON of 1000 levels, and languages differ
 
 
@@ -87,10 +88,25 @@ def check_json(text: str, *, what: str, most_bytes: int = _MOST_TEXT) -> None:
         raise InvalidInput(f"{what} is {size_bytes} bytes long, expected at most {most_bytes}")
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{what} is not JSON: {error}") from None
-    if has_too_many_levels(value):
-        raise InvalidInput(f"{what} is not JSON for all: it is more than {_MOST_DEEP} levels deep")
+        is_deep = has_too_many_levels(value)
+    except ValueError as error:
+        from edgecron.base.json_words import json_words  # Only errors need it.
+
+        raise InvalidInput(
+            f"{what} is not JSON: {json_words(error)}",
+            hint=f"for example: {_json_example(what)}",
+        ) from None
+    except RecursionError:
+        is_deep = True
+    if is_deep:
+        raise InvalidInput(
+            f"{what} is more than {_MOST_DEEP} levels deep, which not every program can read"
+        )
+
+
+def _json_example(what: str) -> str:
+    # An option's value is quoted for the shell.
+    return f"{what} '{_JSON_EXAMPLE}'" if what.startswith("--") else _JSON_EXAMPLE
 
 
 def read_json(content: bytes) -> Any:

@@ -27,6 +27,7 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import check_json
 from edgecron.base.errors import EdgecronError, ServerLost, UsageError
 from edgecron.cli.logs import put_result
 from edgecron.cli.run_output import Printer, pieces_of
@@ -59,6 +60,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     if args.result and not args.wait:
         raise UsageError("--result is there when the run has ended", hint="add --wait")
+    if args.payload is not None:
+        check_json(args.payload, what="--payload")  # The client would not name the option.
     cli.is_patient = args.wait
     cli.client(must_exist=True)
     if args.wait:

@@ -25,6 +25,7 @@ from edgecron.base.errors import (
     MalformedCall,
     ServerUnavailable,
 )
+from edgecron.base.json_words import json_words
 from edgecron.base.values import NamedTuple
 from edgecron.client import resource_functions
 from edgecron.client.json_forms import (
@@ -401,7 +402,7 @@ def _load(body: bytes) -> Any:
     try:
         return read_json(body)
     except ValueError as error:
-        raise MalformedCall(f"the body is not JSON: {error}") from None
+        raise MalformedCall(f"the body is not JSON: {json_words(error)}") from None
 
 
 def _has_error(content: Any) -> bool:

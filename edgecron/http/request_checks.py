@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgecron.base.checks import has_too_many_levels, read_json
+from edgecron.base.json_words import json_words
 from edgecron.client.json_forms import Shape
 from edgecron.http.document_schema import NAME
 from edgecron.http.error_answers import Refused
@@ -111,7 +112,7 @@ def load_content(body: bytes) -> Any:
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:  # not UTF-8, not JSON, or a number out of all bounds
-        raise Refused(400, "not_json", f"the body is not JSON: {error}") from None
+        raise Refused(400, "not_json", f"the body is not JSON: {json_words(error)}") from None
     if has_too_many_levels(content):
         raise _too_deep()
     return content
