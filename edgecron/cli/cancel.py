@@ -4,7 +4,8 @@
     edgecron cancel nightly      every active run of this schedule
 
 A command gets TERM, and KILL after --kill-grace (default: 10s), with all processes of its session.
-If no engine is running, the next one records the end.
+If no engine is running, the next one records the end. If a run has ended already, cancel exits
+with 1; if a schedule has no active run, with 3.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Conflict, SupervisorUnavailable
+from edgecron.base.errors import Conflict, NotFound, SupervisorUnavailable
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_run_number
 from edgecron.model.choices import ACTIVE
@@ -34,11 +35,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
-    numbers = list(dict.fromkeys(one for word in args.runs for one in _numbers(cli, word)))
+    refused: list[EdgecronError] = []
+    found = {word: _numbers(cli, word) for word in args.runs}
+    for name, active in found.items():
+        if not active:
+            refused.append(
+                NotFound(
+                    f"schedule {name!r} has no active run",
+                    hint=f"see its past runs: {cli.command(f'history {name}')}",
+                )
+            )
+    numbers = list(dict.fromkeys(one for active in found.values() for one in active))
     for number in numbers:
         client.execution(number)
     cancelled: list[Execution] = []
-    refused: list[EdgecronError] = []
     for number in numbers:
         try:
             cancelled.append(client.cancel(number))
@@ -68,6 +78,4 @@ def _numbers(cli: Session, word: str) -> list[int]:
         word, statuses=tuple(ACTIVE), before_id=found[-1] if found else None, limit=_PAGE
     ):
         found += [run.id for run in page]
-    if not found:
-        cli.say(f"{word}: no run is active or waits")
     return found

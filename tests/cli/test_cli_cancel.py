@@ -77,9 +77,24 @@ def test_a_schedule_without_active_runs_has_nothing_to_cancel(
 ) -> None:
     said = edgecron("cancel", backup)
 
-    assert (said.code, said.out) == (0, "")
-    assert f"{backup}: no run is active or waits" in said.err
-    assert edgecron("cancel", backup, "--json").json == []
+    assert (said.code, said.out) == (3, "")
+    assert said.err == (
+        f"error: schedule '{backup}' has no active run\n"
+        f"hint: see its past runs: edgecron history {backup}\n"
+    )
+    assert edgecron("cancel", backup, "--json").error["code"] == "not_found"
+
+
+def test_the_other_runs_are_cancelled_although_a_schedule_has_none(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("add", "idle", "--every", "1h", "--", "true")
+    edgecron("run", backup)
+
+    said = edgecron("cancel", "idle", backup)
+
+    assert (said.code, said.out) == (3, "cancelled run 1 of backup before it started\n")
+    assert "schedule 'idle' has no active run" in said.err
 
 
 def test_a_schedule_that_does_not_exist_can_not_be_cancelled(
