@@ -77,7 +77,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.repair:
         return _repair(cli)
     if args.take_over is not None:
-        return _take_over(cli, read_count(args.take_over, what="PID", most=_MOST_PID), args)
+        return _take_over(cli, _read_pid(cli, args.take_over), args)
     if args.yes:
         raise UsageError(
             "--yes only works with --take-over", hint="edgecron doctor --take-over PID --yes"
@@ -85,6 +85,11 @@ def run(cli: Session, args: Namespace) -> int:
     if args.trust_clock:
         return _trust_clock(cli)
     return _check(cli, is_deep=args.deep)
+
+
+def _read_pid(cli: Session, text: str) -> int:
+    hint = f"see the PID of each engine: {cli.command('status')}"
+    return read_count(text, what="PID", most=_MOST_PID, hint=hint)
 
 
 def _check(cli: Session, *, is_deep: bool) -> int:

@@ -231,7 +231,7 @@ def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or not key:
             # Do not quote it: it could be a secret.
-            raise UsageError("--env is not KEY=VALUE", hint="write --env KEY=VALUE")
+            raise UsageError("--env is not KEY=VALUE", hint="for example: --env LANG=C")
         check_variable(key, what="--env")
         env[key] = value
     return env

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from edgecron.base.checks import check_json
+from edgecron.base.checks import check_json, suggest
 from edgecron.base.errors import (
     InvalidDuration,
     InvalidInput,
@@ -40,18 +40,41 @@ from edgecron.triggers.walltime import parse_local
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -> int:
-    """Read a whole number within bounds. Raises UsageError."""
+def read_count(
+    text: str, *, what: str, least: int = 1, most: int = 1_000_000, hint: str | None = None
+) -> int:
+    """Read a whole number within bounds. Raises UsageError; its hint is an example by default."""
     digits = text.removeprefix("-") if least < 0 else text
     number = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
     if number is None or not least <= number <= most:
-        raise UsageError(f"{what} is {text!r}, expected a whole number from {least} to {most}")
+        raise UsageError(
+            f"{what} is {text!r}, expected a whole number from {least} to {most}",
+            hint=hint or f"for example: {example(what, _near_number(text, least, most))}",
+        )
     return number
+
+
+def _near_number(text: str, least: int, most: int) -> int:
+    """Return the allowed number that is nearest to a text; a small one if it holds none."""
+    found = _FIRST_NUMBER.match(text.strip())
+    return min(max(least, int(found[0]) if found else _EXAMPLE_COUNT), most)
+
+
+def example(what: str, value: object) -> str:
+    """Write an option, a variable or a key's value, for a person to copy into a hint.
+
+    Keys are read from TOML, JSON and Python, which write texts and numbers alike.
+    """
+    if what.startswith("-"):
+        return f"{what} {value}"
+    if what.startswith(OWN_PREFIX):
+        return f"{what}={value}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def read_run_number(text: str, *, what: str = "RUN") -> int:
     """Read the number of a run. Raises UsageError."""
-    return read_count(text, what=what, most=2**63 - 1)
+    return read_count(text, what=what, most=2**63 - 1, hint="list the runs: edgecron history")
 
 
 def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
@@ -60,10 +83,24 @@ def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
     if text in known:
         return known[text]
     *rest, last = known
-    raise UsageError(f"{what} is {text!r}, expected {', '.join(rest)} or {last}")
+    raise UsageError(
+        f"{what} is {text!r}, expected {', '.join(rest)} or {last}",
+        hint=_example_of(known, text, what=what),
+    )
+
+
+def _example_of(words: Iterable[str], text: str, *, what: str) -> str:
+    """Suggest the word that was probably meant, else show the first one as an example."""
+    known = list(words)
+    close = suggest(text.lower(), known)
+    if close is not None:
+        return f"did you mean {example(what, close)}?"
+    return f"for example: {example(what, known[0])}"
 
 
 OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
+_FIRST_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_EXAMPLE_COUNT = 3
 _MOST_RUNS = 1_000_000_000
 _SECOND_MS = 1000
 _MOST_TYPO = 60  # up to this number of milliseconds, minutes were probably meant
@@ -279,7 +316,7 @@ def read_group(text: str, *, what: str) -> tuple[str | None, str | None]:
         return None, None
     name, colon, limit = text.partition(":")
     if colon and limit != NONE:
-        read_count(limit, what=f"{what} NAME:N")
+        _read_limit_number(limit, what=what)
     return name, limit if colon else None
 
 
@@ -288,7 +325,11 @@ def read_limit(text: str, *, what: str) -> tuple[str, int | None] | None:
     group, limit = read_group(text, what=what)
     if group is None or limit is None:
         return None
-    return group, None if limit == NONE else read_count(limit, what=f"{what} NAME:N")
+    return group, None if limit == NONE else _read_limit_number(limit, what=what)
+
+
+def _read_limit_number(text: str, *, what: str) -> int:
+    return read_count(text, what=f"{what} NAME:N", hint=f"for example: {example(what, 'disk:2')}")
 
 
 def read_needs(texts: list[str]) -> tuple[str, ...]:
@@ -380,6 +421,7 @@ def read_priority(text: str, what: str) -> int:
     if not (digits.isascii() and digits.isdigit() and int(digits[:9]) <= MOST_PRIORITY):
         raise UsageError(
             f"{what} is {text!r}, expected low, normal, high,"
-            f" or a number from {-MOST_PRIORITY} to {MOST_PRIORITY}"
+            f" or a number from {-MOST_PRIORITY} to {MOST_PRIORITY}",
+            hint=_example_of(PRIORITIES, text, what=what),
         )
     return sign * int(digits[:9])
