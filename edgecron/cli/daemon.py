@@ -302,7 +302,7 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
         fields |= {"new_database": "true"} if is_new else {}
         fields |= {"pid": os.getpid(), "schedules": count}
         if first is not None:
-            fields |= {"next": first.schedule, "next_at": format_instant(first.due_at)}
+            fields |= {"next": first.schedule, "next_run_at": format_instant(first.due_at)}
         cli.say(logfmt_pairs(fields))
     # The loop may run for months: no second connection stays open beside the engine's own.
     cli.close()

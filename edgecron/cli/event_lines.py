@@ -43,7 +43,7 @@ _COMPONENTS = {
     "times_checked": "clock",
     "retimed": "clock",
 }
-# By outcome, or else by kind; all others are "info".
+# By status, or else by kind; all others are "info".
 _ERRORS = frozenset(
     {
         "failed",
@@ -130,14 +130,13 @@ _REASONS = {
     "tzdata": "the time zone data changed",
     "engine_gone": "goes on; its engine has gone",
 }
-_NAMES_IN_LOG = {
-    "error_msg": "error",
-    "duration_ms": "after_s",
+# Instants among the details; every other detail has the same key in a log.
+_INSTANTS_IN_LOG = {
     **{f"{name}_ms": f"{name}_at" for name in ("plan", "due", "missed_from", "missed_to")},
     "wait_until_ms": "wait_until",
     "known_ms": "known_at",
-    "next_ms": "next_at",
-    "next_was_ms": "next_was",
+    "next_ms": "next_run_at",
+    "next_was_ms": "next_run_was_at",
 }
 
 
@@ -163,7 +162,7 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
 
 
 def logfmt(event: Event) -> str:
-    """Format as `ts=... execution=41 schedule=backup outcome=failed reason=timeout after_s=30`."""
+    """Format as `ts=... event=ended run=41 schedule=backup status=failed duration_ms=30000`."""
     return logfmt_pairs(_fields(event))
 
 
@@ -179,11 +178,11 @@ def as_json(event: Event) -> str:
     """
     fields = _fields(event)
     shown: dict[str, object] = {
-        "ts": fields.pop("ts"),
+        "ts": fields["ts"],
         "level": _level(event),
         "msg": _message(event),
         "component": _component(event.kind),
-        "event": event.kind.value,
+        "event": fields["event"],
     }
     if event.schedule is not None:
         shown["job_name"] = event.schedule
@@ -203,7 +202,7 @@ def _component(kind: EventKind) -> str:
 
 
 def _level(event: Event) -> str:
-    if event.kind in _ERRORS or event.details.get("outcome") in _ERRORS:
+    if event.kind in _ERRORS or event.details.get("status") in _ERRORS:
         return "error"
     return "warning" if event.kind in _WARNINGS else "info"
 
@@ -216,18 +215,16 @@ def _message(event: Event) -> str:
 
 
 def _fields(event: Event) -> dict[str, object]:
-    fields: dict[str, object] = {"ts": format_ms(event.at_ms)}
+    fields: dict[str, object] = {"ts": format_ms(event.at_ms), "event": event.kind.value}
     if event.execution_id is not None:
-        fields["execution"] = event.execution_id
+        fields["run"] = event.execution_id
     if event.schedule is not None:
         fields["schedule"] = event.schedule
-    if event.kind is not EventKind.ENDED:
-        fields["event"] = event.kind.value
     for key, value in event.details.items():
-        name = _NAMES_IN_LOG.get(key, key)
-        if key.endswith("_ms") and isinstance(value, int):
-            value = value / 1000 if name.endswith("_s") else format_ms(value)
-        fields[name] = value
+        if key in _INSTANTS_IN_LOG and isinstance(value, int):
+            fields[_INSTANTS_IN_LOG[key]] = format_ms(value)
+        else:
+            fields[key] = value
     return fields
 
 
@@ -239,9 +236,8 @@ def _quoted(value: object) -> str:
 
 
 def _word(event: Event) -> str:
-    if event.kind in (EventKind.ENDED, EventKind.LEASE_LOST):
-        outcome = str(event.details.get("outcome", ""))
-        return outcome if event.kind is EventKind.ENDED else "lease lost"
+    if event.kind is EventKind.ENDED:
+        return str(event.details["status"])
     return event.kind.value.replace("_", " ").removeprefix("engine ")
 
 
@@ -258,7 +254,7 @@ def _notes(event: Event, zone: tzinfo) -> list[str]:
     details = event.details
     notes: list[str] = []
     reason = details.get("reason")
-    message = details.get("error_msg") or details.get("error")
+    message = details.get("error_msg")
     # Show one of the two: the message if the job ended by itself, the reason if it was ended.
     if reason is not None and not (message and reason in _TOLD_BY_MESSAGE):
         notes.append(_reason_words(str(reason), details))
@@ -315,7 +311,7 @@ def _waiting_words(event: Event, zone: tzinfo) -> list[str]:
     if isinstance(due_ms, int) and due_ms > event.at_ms:
         words.append(f"at {from_ms(due_ms).astimezone(zone).strftime('%H:%M:%S')}")
     waits_for = event.details.get("waits_for")
-    condition, until_ms = event.details.get("condition"), event.details.get("wait_until_ms")
+    condition, until_ms = event.details.get("waiting_for"), event.details.get("wait_until_ms")
     if isinstance(condition, str) and isinstance(until_ms, int):
         words.append(
             waiting_words(condition, from_ms(until_ms), zone=zone, now=from_ms(event.at_ms))

@@ -144,7 +144,7 @@ def _report_refusal(error: EdgecronError, *, report: Report, at_ms: int) -> None
     for problem in problems or [{"file": None, "line": None, "message": error.message}]:
         named = {key: problem.get(key) for key in ("file", "line")}
         details = {key: value for key, value in named.items() if value is not None}
-        details["error"] = problem["message"]
+        details["error_msg"] = problem["message"]
         name = problem.get("schedule")
         report(Event(at_ms, EventKind.SCHEDULES_REFUSED, schedule=name, details=details))
 

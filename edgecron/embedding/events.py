@@ -96,7 +96,7 @@ class Origins:
     def pending_event(self, event: Event) -> PendingEvent | None:
         """Return what subscribers get of an event; None if it is none of theirs."""
         origin = self._origin_of(event)
-        if event.kind is EventKind.QUEUED and "condition" in event.details:
+        if event.kind is EventKind.QUEUED and "waiting_for" in event.details:
             return PendingEvent(event=event, kind="owed", origin=origin)
         kind = _KINDS.get(event.kind)
         return None if kind is None else PendingEvent(event=event, kind=kind, origin=origin)
@@ -152,8 +152,8 @@ def wants_of(names: Collection[str], job: Named | str | None) -> Wants:
 
 def status_of(pending: PendingEvent) -> Status:
     """Return the status of the run after the event."""
-    outcome = pending.event.details.get("outcome")
-    return _STATUSES[pending.kind] if outcome is None else Status(str(outcome))
+    status = _text(pending.event, "status")
+    return _STATUSES[pending.kind] if status is None else Status(status)
 
 
 def run_event(
@@ -184,7 +184,7 @@ def run_event(
         cause=origin.cause,
         attempt=origin.attempt,
         plan_at=from_ms(origin.plan_ms),
-        waiting_for=_text(event, "condition"),
+        waiting_for=_text(event, "waiting_for"),
         wait_until=_instant(event, "wait_until_ms"),
         missed_count=_number(event, "missed_count"),
         missed_from_at=_instant(event, "missed_from_ms"),

@@ -59,7 +59,9 @@ class EventKind(StrEnum):
 
 
 class Event(NamedTuple):
-    """One transition. `details` holds further values, named as in SQL; `outcome` is of an end.
+    """One transition. `details` holds further values; `outcome` is of an end.
+
+    The keys of `details` are those of the API, with `_ms` instead of `_at` for instants.
 
     `subject` is None unless the engine's settings ask for the subject.
     """
@@ -155,7 +157,7 @@ class EventReporter:
 
         An end for a row that was no longer ours (`ended` is None) changed nothing.
         """
-        details: dict[str, object] = {"outcome": outcome.status.value}
+        details: dict[str, object] = {"status": outcome.status.value}
         # As recorded: a run that was ended for a newer one was not cancelled by a person.
         reason = outcome.reason if ended is None else ended.reason
         if reason is not None:
@@ -176,7 +178,7 @@ class EventReporter:
 
     def report_broken(self, one: Broken) -> None:
         """Report a schedule that can't be read."""
-        self.report(EventKind.BROKEN, None, one.schedule, {"error": one.error})
+        self.report(EventKind.BROKEN, None, one.schedule, {"error_msg": one.error})
 
     def _subject_of(self, execution_id: int | None, schedule: str | None) -> Subject | None:
         if self._find_subject is None or (execution_id is None and schedule is None):
@@ -201,7 +203,7 @@ def _details_of(one: Decided) -> dict[str, object]:
     if one.waits_for is not None:
         details["waits_for"] = one.waits_for.value
     if one.condition is not None:
-        details |= {"condition": one.condition, "wait_until_ms": one.wait_until_ms}
+        details |= {"waiting_for": one.condition, "wait_until_ms": one.wait_until_ms}
     if one.error_msg is not None:
         details["error_msg"] = one.error_msg
     if one.missed_count is not None:

@@ -97,7 +97,7 @@ class Finishing:
 
     def _hold(self, outcome: Outcome, schedule: str | None) -> None:
         """Claim nothing for a while: a run could not even be journalled. Recovery requeues it."""
-        details: dict[str, object] = {"error": outcome.error_msg}
+        details: dict[str, object] = {"error_msg": outcome.error_msg}
         self._events.report(EventKind.NOT_STARTED, outcome.execution_id, schedule, details)
         self._recovery.suspect()
         self._held_until_ms = self._clock.monotonic_ms() + HOLD_MS

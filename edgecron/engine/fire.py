@@ -226,7 +226,7 @@ class Firing:
             error=one.error,
             now_ms=self._clock.now_ms(),
         ):
-            self._events.report(EventKind.BROKEN, None, one.schedule, {"error": one.error})
+            self._events.report(EventKind.BROKEN, None, one.schedule, {"error_msg": one.error})
 
     # Fires whose time is about to come. What can't be planned is reported when it is due.
 

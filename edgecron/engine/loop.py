@@ -139,7 +139,7 @@ class Loop:
             except (DatabaseGone, SchemaTooNew) as error:
                 # Waiting is useless: nobody else writes to this file any more, and only a newer
                 # edgecron can use an upgraded one.
-                self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+                self._report(EventKind.DATABASE_TROUBLE, {"error_msg": str(error)})
                 self._leave_database()
                 raise
             except _OUTLIVED as error:
@@ -248,7 +248,7 @@ class Loop:
 
     def _wait_for_health(self, error: Exception) -> None:
         if not self._troubles:
-            self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+            self._report(EventKind.DATABASE_TROUBLE, {"error_msg": str(error)})
         pause_ms = _TROUBLE_MS[min(self._troubles, len(_TROUBLE_MS) - 1)]
         self._troubles += 1
         self._watchdog.note_trouble(error)
@@ -271,7 +271,7 @@ class Loop:
             try:
                 self._step_once_more(None, look_ms=SAFETY_MS)
             except _OUTLIVED as error:  # The last function has ended, and that can't be recorded.
-                self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+                self._report(EventKind.DATABASE_TROUBLE, {"error_msg": str(error)})
                 return
         if self._is_lingering:
             self._is_lingering = False
@@ -292,7 +292,7 @@ class Loop:
         except _OUTLIVED as error:
             # The journal keeps these ends, and the next engine takes them over.
             live = len(self._engine.runners)
-            self._report(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+            self._report(EventKind.DATABASE_TROUBLE, {"error_msg": str(error)})
         self._report(EventKind.ENGINE_STOPPED, {"runs": live})
 
     def _leave_database(self) -> None:

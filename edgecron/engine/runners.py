@@ -374,7 +374,7 @@ class Supervision:
             # Functions need no supervisor, and do not wait for it.
             self._runners.delay_start()
             if not self._is_lacking:
-                self._events.report(EventKind.SUPERVISOR_TROUBLE, details={"error": str(error)})
+                self._events.report(EventKind.SUPERVISOR_TROUBLE, details={"error_msg": str(error)})
             self._is_lacking = True
         else:
             if self._is_lacking:

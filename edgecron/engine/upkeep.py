@@ -189,7 +189,7 @@ class Retiming:
         if self._store.mark_broken(
             kept.schedule_id, revision=kept.revision, error=error, now_ms=now_ms
         ):
-            self._events.report(EventKind.BROKEN, None, kept.name, {"error": error})
+            self._events.report(EventKind.BROKEN, None, kept.name, {"error_msg": error})
 
     def report_moved(self, change: Retimed, reason: str) -> None:
         """Report that a schedule has another next time."""

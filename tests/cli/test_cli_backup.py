@@ -151,7 +151,7 @@ def test_a_backup_is_made_and_restored_around_a_live_engine(
         stack.callback(daemon.close)
         daemon.wait_for("engine_started")
         edgecron("run", backup)
-        assert daemon.wait_for("ended", schedule=backup)["outcome"] == "success"
+        assert daemon.wait_for("ended", schedule=backup)["status"] == "success"
 
 
 def test_a_restore_says_what_it_did(edgecron: Edgecron, backup: str, copy: Path) -> None:

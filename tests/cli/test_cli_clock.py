@@ -217,8 +217,8 @@ def test_a_next_time_that_moved_is_one_line_of_a_log() -> None:
     )
 
     assert logfmt(event) == (
-        "ts=2026-11-20T08:04:05Z schedule=backup event=retimed reason=timezone"
-        " next_was=2026-11-20T08:04:05Z next_at=2026-11-20T09:04:05Z"
+        "ts=2026-11-20T08:04:05Z event=retimed schedule=backup reason=timezone"
+        " next_run_was_at=2026-11-20T08:04:05Z next_run_at=2026-11-20T09:04:05Z"
     )
 
 

@@ -180,7 +180,7 @@ def test_of_several_runs_those_that_go_on_are_ended(place: Place) -> None:
     assert cancel.returncode == 1
     assert "cancelling run 2" in out
     assert "run 1 has ended already" in err
-    assert ended["outcome"] == "cancelled"
+    assert ended["status"] == "cancelled"
 
 
 def test_a_run_whose_supervisor_goes_as_it_is_cancelled_is_no_error(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,10 +13,13 @@ from edgecron.cli.event_lines import as_json, logfmt, readable
 from edgecron.cli.screen import table
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Status
+from edgecron.model.options import Policies
 from edgecron.store.contract import Subject
 from edgecron.tui.themes import STATUS_GLYPHS
+from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import display_width
 from edgecron.views.times import distance, short_duration
+from tests.support.story import Story
 
 AT_MS = 1_795_161_845_000  # 2026-11-20T08:04:05Z
 NOW = datetime(2026, 11, 20, 8, 4, 5, tzinfo=UTC)
@@ -121,7 +125,7 @@ def test_durations_are_told_as_people_do() -> None:
 def test_a_line_for_people_is_local_and_says_why() -> None:
     line = readable(zone=UTC, is_colored=False)
 
-    ended = line(event(EventKind.ENDED, outcome="failed", reason="exit", exit_code=3,
+    ended = line(event(EventKind.ENDED, status="failed", reason="exit", exit_code=3,
                        duration_ms=1200, error_msg="exit code 3"))  # fmt: skip
     skipped = line(event(EventKind.SKIPPED, reason="misfire", missed_count=14))
 
@@ -137,11 +141,11 @@ def test_a_line_for_people_is_local_and_says_why() -> None:
         (event(EventKind.REQUEUED), Status.QUEUED),
         (event(EventKind.STARTED), Status.RUNNING),
         (event(EventKind.ADOPTED), Status.RUNNING),
-        (event(EventKind.ENDED, outcome="success", duration_ms=5), Status.SUCCESS),
-        (event(EventKind.ENDED, outcome="failed", reason="exit", duration_ms=5), Status.FAILED),
+        (event(EventKind.ENDED, status="success", duration_ms=5), Status.SUCCESS),
+        (event(EventKind.ENDED, status="failed", reason="exit", duration_ms=5), Status.FAILED),
         (event(EventKind.SKIPPED, reason="overlap"), Status.SKIPPED),
         (event(EventKind.CANCELLED, reason="request"), Status.CANCELLED),
-        (event(EventKind.ENDED, outcome="interrupted", reason="lost"), Status.INTERRUPTED),
+        (event(EventKind.ENDED, status="interrupted", reason="lost"), Status.INTERRUPTED),
     ],
 )
 def test_a_line_has_the_glyph_that_the_dashboard_shows(seen: Event, status: Status) -> None:
@@ -179,11 +183,11 @@ def test_a_long_check_of_stored_times_is_told_at_its_begin_and_end() -> None:
 
 
 def test_a_line_for_logs_begins_with_its_time() -> None:
-    line = logfmt(event(EventKind.ENDED, outcome="failed", reason="timeout", duration_ms=30_000))
+    line = logfmt(event(EventKind.ENDED, status="failed", reason="timeout", duration_ms=30_000))
 
     assert line == (
-        "ts=2026-11-20T08:04:05Z execution=41 schedule=backup outcome=failed reason=timeout"
-        " after_s=30.0"
+        "ts=2026-11-20T08:04:05Z event=ended run=41 schedule=backup status=failed reason=timeout"
+        " duration_ms=30000"
     )
 
 
@@ -202,22 +206,45 @@ def test_a_line_for_machines_is_one_json_object() -> None:
         "schedule_id": 7,
         "priority": 10,
         "next_run_at": "2026-11-20T08:05:05Z",
-        "execution": 41,
+        "run": 41,
         "schedule": "backup",
         "plan_at": "2026-11-20T08:04:05Z",
     }
 
 
+def test_both_forms_of_a_log_have_the_keys_of_a_run_in_the_api(story: Story) -> None:
+    retry = Policies(retries=1, retry_delay_s=60)
+    needs = Policies(needs=("success:backup:1h",), needs_deadline_s=3600)
+    story.add("backup", "@hourly", code=1, policies=retry)
+    story.add("report", "@daily", policies=needs)
+    story.after_s(4 * 3600)
+    story.after_s(3600)
+    keys = execution_object(story.runs("backup")[0]).keys() | {"waits_for"}
+
+    told = [one for one in story.world.events if one.execution_id is not None]
+
+    for one in told:
+        words = [word.partition("=")[0] for word in shlex.split(logfmt(one))]
+        assert words[:4] == ["ts", "event", "run", "schedule"]
+        assert set(words[4:]) <= keys
+        found = json.loads(as_json(one))
+        assert next(iter(found)) == "ts"
+        assert set(words) <= found.keys()
+    seen = {key for one in told for key in json.loads(as_json(one))}
+    assert seen >= {"status", "reason", "exit_code", "duration_ms", "error_msg"}
+    assert seen >= {"plan_at", "due_at", "missed_from_at", "waiting_for", "wait_until"}
+
+
 @pytest.mark.parametrize(
     ("kind", "details", "level", "message"),
     [
-        (EventKind.ENDED, {"outcome": "success", "duration_ms": 1200}, "info",
+        (EventKind.ENDED, {"status": "success", "duration_ms": 1200}, "info",
          "backup: success, run 41, 1.2 s"),
-        (EventKind.ENDED, {"outcome": "failed", "reason": "exit", "error_msg": "exit code 3"},
+        (EventKind.ENDED, {"status": "failed", "reason": "exit", "error_msg": "exit code 3"},
          "error", "backup: failed, run 41, exit code 3"),
         (EventKind.SKIPPED, {"reason": "misfire", "missed_count": 14}, "warning",
          "backup: skipped, run 41, missed 14 times"),
-        (EventKind.BROKEN, {"error": "no cron"}, "error", "backup: broken, run 41, no cron"),
+        (EventKind.BROKEN, {"error_msg": "no cron"}, "error", "backup: broken, run 41, no cron"),
     ],
 )  # fmt: skip
 def test_a_line_for_machines_says_how_bad_it_is(
@@ -233,7 +260,7 @@ def test_a_line_for_machines_says_how_bad_it_is(
     [
         (EventKind.ENGINE_STOPPED, {"runs": 1}, "engine",
          "engine: stopped, 1 run goes on; the next engine adopts it"),
-        (EventKind.DATABASE_TROUBLE, {"error": "locked"}, "store",
+        (EventKind.DATABASE_TROUBLE, {"error_msg": "locked"}, "store",
          "engine: database trouble, locked"),
         (EventKind.PRUNED, {"runs": 1200}, "retention", "engine: pruned, 1,200 runs"),
         (EventKind.CLOCK_TRUSTED, {}, "clock", "engine: clock trusted, nothing is held any more"),
@@ -250,7 +277,7 @@ def test_a_line_for_machines_names_a_part_of_edgecron(
 
 @pytest.mark.failure(72)
 def test_no_line_of_a_log_lets_an_escape_sequence_through() -> None:
-    hostile = event(EventKind.ENDED, outcome="failed", error_msg='\x1b]0;x\x07 "a" \n b=c')
+    hostile = event(EventKind.ENDED, status="failed", error_msg='\x1b]0;x\x07 "a" \n b=c')
 
     for line in (logfmt(hostile), as_json(hostile), readable(zone=UTC, is_colored=False)(hostile)):
         assert line.isprintable()

@@ -88,12 +88,12 @@ def test_the_daemon_runs_what_is_due_and_ends_on_term(start: Start) -> None:
     run(start, "add", "tick", "--every", "1s", "--", "echo", "tock")
     daemon = start("daemon")
 
-    lines = read_until(daemon, "outcome=success")
+    lines = read_until(daemon, "status=success")
     code, status, _ = run(start, "status", "--json")
     daemon.send_signal(signal.SIGTERM)
     out, err = daemon.communicate(timeout=BOUND_S)
 
-    assert any("schedule=tick event=started" in line for line in lines)
+    assert any("event=started run=" in line for line in lines)
     assert all(line.startswith("ts=20") for line in [*lines, *out.decode().splitlines()])
     assert err.decode().startswith("ts=20")
     [found] = json.loads(status)
@@ -101,7 +101,7 @@ def test_the_daemon_runs_what_is_due_and_ends_on_term(start: Start) -> None:
     assert [engine["pid"] for engine in found["engines"] if engine["alive"]] == [daemon.pid]
     assert daemon.returncode == 0
     assert b"event=engine_stopped" in out
-    assert f"pid={daemon.pid} schedules=1 next=tick next_at=20" in err.decode()
+    assert f"pid={daemon.pid} schedules=1 next=tick next_run_at=20" in err.decode()
     assert all("=" in word for line in err.decode().splitlines() for word in line.split())
     assert run(start, "logs", "tick")[1] == "tock\n"
     assert "no engine" in run(start, "run", "tick")[2]
@@ -129,10 +129,10 @@ def test_the_log_is_json_where_that_is_asked_for(start: Start) -> None:
 
     assert lines[0]["event"] == "engine_started"
     ended = lines[-1]
-    assert (ended["schedule"], ended["outcome"], ended["exit_code"]) == ("tick", "failed", 3)
+    assert (ended["schedule"], ended["status"], ended["exit_code"]) == ("tick", "failed", 3)
     assert ended["ts"].endswith("Z")
     assert ended["schedule_id"] == schedule["id"]
-    assert (ended["job_name"], ended["run_id"]) == ("tick", ended["execution"])
+    assert (ended["job_name"], ended["run_id"]) == ("tick", ended["run"])
     assert (ended["priority"], ended["level"]) == (schedule["priority"], "error")
     assert ended["next_run_at"] > ended["ts"][:-1].split(".")[0]
     assert all({"ts", "level", "msg", "component"} <= line.keys() for line in lines)
@@ -143,7 +143,7 @@ def test_the_log_is_json_where_that_is_asked_for(start: Start) -> None:
 def test_a_second_signal_ends_the_daemon_at_once(start: Start, tmp_path: Path) -> None:
     run(start, "add", "tick", "--every", "1s", "--", "true")
     daemon = start("daemon")
-    read_until(daemon, "outcome=success")
+    read_until(daemon, "status=success")
     # Somebody holds the write lock, so that it can't say goodbye to the database.
     locker = sqlite3.connect(tmp_path / "edgecron.db", isolation_level=None)
     locker.execute("BEGIN IMMEDIATE")
@@ -182,7 +182,7 @@ def test_on_windows_one_sentence_says_that_it_is_not_supported(words: tuple[str,
 def test_the_daemon_ends_cleanly_when_its_terminal_closes(start: Start) -> None:
     run(start, "add", "tick", "--every", "1s", "--", "true")
     daemon = start("daemon")
-    read_until(daemon, "outcome=success")
+    read_until(daemon, "status=success")
 
     daemon.send_signal(signal.SIGHUP)
 
@@ -197,7 +197,7 @@ def test_a_run_is_waited_for_where_another_engine_runs_it(start: Start) -> None:
     code, out, _ = run(start, "run", "job", "--wait")
 
     assert (code, out) == (9, "done\n")
-    read_until(daemon, "outcome=failed")
+    read_until(daemon, "status=failed")
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(timeout=BOUND_S) == 0
 
@@ -217,7 +217,7 @@ def test_a_run_that_waits_says_for_which_one(start: Start, tmp_path: Path) -> No
     line = waiting.stderr.readline().decode()
     for _ in range(2):
         fifo.write_text("on\n")
-        read_until(daemon, "outcome=success")
+        read_until(daemon, "status=success")
 
     assert line == "edgecron: run 2 waits: run 1 is still running\n"
     assert waiting.wait(timeout=BOUND_S) == 0

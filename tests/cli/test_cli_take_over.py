@@ -87,7 +87,7 @@ def test_a_stalled_engine_is_shown_left_alone_and_ended_on_request(
         f" engine pid {second.process.pid} takes over\n"
     )
     assert code == -signal.SIGKILL
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
     assert place.effects() == ["began", "went"]
     assert len(place.runs("long")) == 1
     [engine] = edgecron("status", "--json").json[0]["engines"]

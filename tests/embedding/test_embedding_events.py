@@ -202,7 +202,7 @@ def test_what_the_engine_does_not_say_of_an_end_is_looked_up(scheduler: Schedule
 
     with scheduler:
         run = poll.run_now().wait(BOUND_S)
-    end = Event(at_ms=0, kind=EventKind.ENDED, execution_id=run.id, details={"outcome": "success"})
+    end = Event(at_ms=0, kind=EventKind.ENDED, execution_id=run.id, details={"status": "success"})
     told = PendingEvent(event=end, kind="finished", origin=None)
 
     with scheduler.client() as client:

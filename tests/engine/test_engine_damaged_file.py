@@ -68,7 +68,7 @@ def test_an_engine_goes_on_once_a_damage_has_healed(place: Place, name: str) -> 
     daemon.wait_for("ended", schedule="often")
     code = daemon.stop()
 
-    assert "is damaged or not a database" in trouble["error"]
+    assert "is damaged or not a database" in trouble["error_msg"]
     assert "database_trouble" not in between(daemon, "database_trouble", "database_well")
     assert code == 0
     runs = [run for run in place.runs("often") if run.started_at is not None]

@@ -110,7 +110,7 @@ def test_a_schedule_without_its_words_says_so(damaged: Story, snapshot: str) -> 
     assert_others_run(damaged)
     told = [one for one in damaged.world.events if one.kind is EventKind.BROKEN]
     assert len(told) == 1, "once, and not at each of its times"
-    assert damaged.client.schedule("bad").trigger_error == told[0].details["error"]
+    assert damaged.client.schedule("bad").trigger_error == told[0].details["error_msg"]
     assert damaged.client.schedule("bad").next_run_at is None
 
 
@@ -243,7 +243,7 @@ def test_a_schedule_found_broken_after_a_run_that_never_was_is_reported(
     error = story.client.schedule("bad").trigger_error
     told = [one for one in story.world.events if one.kind is EventKind.BROKEN]
     assert error is not None
-    assert [(one.schedule, one.details["error"]) for one in told] == [("bad", error)]
+    assert [(one.schedule, one.details["error_msg"]) for one in told] == [("bad", error)]
 
 
 def test_what_ran_of_a_damaged_schedule_is_taken_over_like_the_rest(story: Story) -> None:

@@ -40,7 +40,7 @@ def test_an_engine_on_a_full_disk_goes_on_once_there_is_room(tmp_path: Path) -> 
         code = daemon.stop()
 
         assert code == 0
-        assert "no space left" in trouble["error"]
+        assert "no space left" in trouble["error_msg"]
         runs = [run for run in place.runs("often") if run.started_at is not None]
         assert len(place.effects()) == len(set(place.effects())) == len(runs)
         place.client.close()

@@ -48,7 +48,7 @@ def follow(place: Place, name: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def told(daemon: Daemon, event: str) -> list[str]:
-    return [line.get("error", "") for line in daemon.lines if line["event"] == event]
+    return [line.get("error_msg", "") for line in daemon.lines if line["event"] == event]
 
 
 @pytest.mark.parametrize("suffixes", [("-wal",), ("-shm",), ("-wal", "-shm")])

@@ -66,7 +66,7 @@ def test_at_the_deadline_it_is_skipped_and_the_log_says_why(story: Story) -> Non
     assert history(story, "report") == ["skipped:condition"]
     queued, skipped = [event for event in story.world.events if event.schedule == "report"][-2:]
     assert (queued.kind, skipped.kind) == (EventKind.QUEUED, EventKind.SKIPPED)
-    assert queued.details["condition"] == "success:backup:1h"
+    assert queued.details["waiting_for"] == "success:backup:1h"
     assert skipped.details["error_msg"] == (
         "needed a success of backup within 1h, which did not come true within 2h"
     )
@@ -253,8 +253,8 @@ def test_a_sleeping_engine_is_woken_for_what_waits(place: Place) -> None:
     place.client.run_now("backup")
     ended = daemon.wait_for("ended", schedule="report")
 
-    assert (queued["waits_for"], queued["condition"]) == ("condition", "success:backup:1h")
-    assert ended["outcome"] == "success"
+    assert (queued["waits_for"], queued["waiting_for"]) == ("condition", "success:backup:1h")
+    assert ended["status"] == "success"
 
 
 def store_needs(story: Story, name: str, needs: str) -> None:

@@ -106,7 +106,7 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
     assert "continues without an engine, with 1 run; it is of another version" in finding.message
     assert printed.content == b"before\n"
     assert cancelled.status is Status.RUNNING
-    assert ended["outcome"] == "cancelled"
+    assert ended["status"] == "cancelled"
     assert not adopted(second)
 
 
@@ -291,7 +291,7 @@ def check_only_the_living_have_files(place: Place) -> None:
 
 def check_each_is_interrupted(place: Place, daemon: Daemon, reason: Reason) -> None:
     ended = [daemon.wait_for("ended") for _ in range(COUNT)]
-    assert {(end["outcome"], end["reason"]) for end in ended} == {("interrupted", reason.value)}
+    assert {(end["status"], end["reason"]) for end in ended} == {("interrupted", reason.value)}
     assert {end["schedule"] for end in ended} == {name_of(number) for number in range(COUNT)}
     runs = [run for number in range(COUNT) for run in place.runs(name_of(number))]
     assert [run.status for run in runs] == [Status.INTERRUPTED] * COUNT

@@ -39,7 +39,7 @@ def test_a_run_goes_on_and_is_not_doubled_when_the_state_folder_is_deleted(place
     assert alive == [True, True]
     assert goes_on is Status.RUNNING
     assert ends(process)
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
     assert place.effects() == ["began"]
 
 
@@ -57,7 +57,7 @@ def test_an_engine_makes_its_place_anew_and_is_woken_there(place: Place) -> None
     woken = daemon.wait_for("ended", schedule="new")
     code = daemon.stop()
 
-    assert woken["outcome"] == "success"
+    assert woken["status"] == "success"
     assert code == 0
     assert list(state_dir(place.database).glob("engine-*")) == []
 

@@ -33,8 +33,8 @@ def test_an_idle_engine_runs_what_another_process_adds(place: Place) -> None:
     place.add("soon", "every 1s", "echo hello")
     ended = daemon.wait_for("ended", schedule="soon")
 
-    assert ended["outcome"] == "success"
-    output = place.client.output(ended["execution"])
+    assert ended["status"] == "success"
+    output = place.client.output(ended["run"])
     assert output is not None
     assert [chunk.content for chunk in output.chunks] == [b"hello\n"]
 
@@ -53,7 +53,7 @@ def test_a_run_outlives_its_killed_engine_and_the_next_one_gets_its_end(place: P
     second = place.daemon()
     ended = second.wait_for("ended", schedule="long")
 
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
     assert place.effects() == ["began", "went"]
     [run] = place.runs("long")
     output = place.client.output(run.id)
@@ -77,7 +77,7 @@ def test_a_stopped_engine_leaves_its_runs_going(place: Place) -> None:
 
     assert code == 0
     assert first.lines[-1]["event"] == "engine_stopped"
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
 
 
 @pytest.mark.failure(17)
@@ -97,7 +97,7 @@ def test_engine_and_supervisor_killed_leave_an_interrupted_row_and_no_process(
     second = place.daemon()
     ended = second.wait_for("ended", schedule="long")
 
-    assert (ended["outcome"], ended["reason"]) == ("interrupted", "lost")
+    assert (ended["status"], ended["reason"]) == ("interrupted", "lost")
     assert ends(watch), "what was left of the command was not ended"
     assert place.effects() == ["began"]
     place.client.run_now("long")
@@ -119,8 +119,8 @@ def test_a_killed_supervisor_is_replaced_and_its_runs_are_interrupted(place: Pla
     place.add("next", "every 1s", "true")
     well = daemon.wait_for("ended", schedule="next")
 
-    assert (ended["outcome"], ended["reason"]) == ("interrupted", "lost")
-    assert well["outcome"] == "success"
+    assert (ended["status"], ended["reason"]) == ("interrupted", "lost")
+    assert well["status"] == "success"
 
 
 @pytest.mark.failure(23)
@@ -185,7 +185,7 @@ def test_an_end_is_taken_over_while_other_runs_of_the_dead_engine_go_on(
     long_end = second.wait_for("ended", schedule="long")
     second_gate.close()
 
-    assert short_end["outcome"] == "success"
+    assert short_end["status"] == "success"
     assert long_run.status is Status.RUNNING
     assert long_end["exit_code"] == 7
 
@@ -219,7 +219,7 @@ def test_a_run_that_goes_on_is_ended_on_request(place: Place) -> None:
     ended = daemon.wait_for("ended", schedule="long")
 
     assert cancelled.cancel_requested_at is not None
-    assert (ended["outcome"], ended["reason"]) == ("cancelled", "request")
+    assert (ended["status"], ended["reason"]) == ("cancelled", "request")
     assert ends(watch)
     assert place.effects() == ["began"]
     with pytest.raises(Conflict, match="ended already"):
@@ -297,7 +297,7 @@ def test_an_engine_whose_database_is_gone_says_so_and_stops(
     trouble = daemon.wait_for("database_trouble")
     code = daemon.wait_end()
 
-    assert "deleted, moved or replaced" in trouble["error"]
+    assert "deleted, moved or replaced" in trouble["error_msg"]
     assert code == 5
 
 
@@ -314,7 +314,7 @@ def test_an_engine_whose_database_is_emptied_says_so_and_stops_and_leaves_the_lo
     code = daemon.wait_end()
     place.client.close()
 
-    assert "was emptied while it was open" in trouble["error"]
+    assert "was emptied while it was open" in trouble["error_msg"]
     assert code == 5
     assert place.database.stat().st_size == 0
     assert Path(f"{place.database}-wal").stat().st_size > 0

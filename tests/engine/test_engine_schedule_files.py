@@ -90,8 +90,8 @@ def test_a_file_with_errors_at_hup_changes_nothing_and_every_error_is_logged(
 
     refused = [daemon.wait_for("schedules_refused") for _ in range(3)]
     assert [one["line"] for one in refused] == [1, 2, 3]
-    assert "1mo or 1m?" in refused[1]["error"]
-    assert "key 'comand' is unknown" in refused[2]["error"]
+    assert "1mo or 1m?" in refused[1]["error_msg"]
+    assert "key 'comand' is unknown" in refused[2]["error_msg"]
     assert names(place) == ["hourly"]
     [schedule] = place.client.schedules()
     assert schedule.spec.triggers == ("every 1h",)
@@ -130,7 +130,7 @@ def test_a_file_that_became_a_fifo_is_refused_and_the_daemon_still_ends(
 
     daemon.process.send_signal(signal.SIGHUP)
 
-    assert "is not a regular file" in daemon.wait_for("schedules_refused")["error"]
+    assert "is not a regular file" in daemon.wait_for("schedules_refused")["error_msg"]
     assert daemon.stop() == 0
 
 
@@ -143,7 +143,7 @@ def test_root_applies_no_file_that_another_user_can_change(place: Place, file: P
 
     daemon.process.send_signal(signal.SIGHUP)
 
-    error = daemon.wait_for("schedules_refused")["error"]
+    error = daemon.wait_for("schedules_refused")["error_msg"]
     assert (
         f"'{file}' can be changed by other users: {file} belongs to user 12345, expected root"
         in error

@@ -66,9 +66,9 @@ def test_a_job_killed_for_memory_fails_alone(place: Place, make_group: MakeGroup
     place.gate.open()
     long = daemon.wait_for("ended", schedule="long")
 
-    assert (greedy["outcome"], greedy["reason"]) == ("failed", "signal")
+    assert (greedy["status"], greedy["reason"]) == ("failed", "signal")
     assert (greedy["exit_code"], only_run(place, "greedy").error_msg) == (137, "ended by SIGKILL")
-    assert (long["outcome"], long["exit_code"]) == ("failed", 7)
+    assert (long["status"], long["exit_code"]) == ("failed", 7)
 
 
 @pytest.mark.failure(40)
@@ -164,7 +164,7 @@ def test_without_space_for_output_the_job_goes_on_and_its_row_is_flagged(
     ended = daemon.wait_for("ended", schedule="loud")
     filler.unlink()
 
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 3)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 3)
     run = only_run(place, "loud")
     output = place.client.output(run.id)
     assert Flag.OUTPUT_LOST in run.flags
@@ -193,7 +193,7 @@ def test_without_space_for_the_journal_a_run_waits_and_then_runs_once(
     daemon.wait_for("ended", schedule="next")
 
     runs = place.runs("next")
-    assert "No space left" in refused["error"]
+    assert "No space left" in refused["error_msg"]
     assert len(while_full) == len(runs) - 1
     assert {run.status for run in runs} == {Status.SUCCESS}
     assert len(place.effects()) == len(runs)

@@ -55,7 +55,7 @@ def test_a_link_in_the_place_of_a_lock_stops_no_engine(place: Place) -> None:
     daemon = place.daemon()
     ended = daemon.wait_for("ended", schedule="next")
 
-    assert ended["outcome"] == "success"
+    assert ended["status"] == "success"
     assert [line for line in daemon.lines if line["event"] == "database_trouble"] == []
 
 

@@ -86,7 +86,7 @@ def test_the_daemon_of_a_terminal_that_closes_ends_cleanly_and_its_runs_go_on(
     assert code == 0
     assert first.lines[-1]["event"] == "engine_stopped"
     assert goes_on
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
     os.close(job)
 
 
@@ -98,7 +98,7 @@ def test_the_daemon_that_is_to_outlive_its_terminal_does(place: Place, terminal:
     terminal.hang_up()
     place.add("next", "every 1s", "true")
 
-    assert daemon.wait_for("ended", schedule="next")["outcome"] == "success"
+    assert daemon.wait_for("ended", schedule="next")["status"] == "success"
 
 
 @pytest.mark.failure(37)
@@ -158,7 +158,7 @@ def test_the_daemon_that_prints_on_a_terminal_that_closes_ends_cleanly(
     ended = second.wait_for("ended", schedule="long")
 
     assert (code, left) == (0, []), "it did not say goodbye to the database"
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
 
 
 @pytest.mark.failure(38)
@@ -172,7 +172,7 @@ def test_a_job_inherits_nothing_from_whoever_started_the_daemon(place: Place) ->
     place.client.run_now("look")
     ended = daemon.wait_for("ended", schedule="look")
 
-    output = place.client.output(ended["execution"])
+    output = place.client.output(ended["run"])
     assert output is not None
     words = b"".join(chunk.content for chunk in output.chunks).split()
     # The fourth descriptor is the folder that ls itself reads.
@@ -273,5 +273,5 @@ def test_a_run_goes_on_when_the_thread_that_ran_its_engine_has_ended(place: Plac
 
     assert goes_on
     assert supervisor not in (1, os.getpid())
-    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
     os.close(watch)

@@ -20,7 +20,7 @@ def told(story: Story, name: str) -> list[str]:
 
 
 def words(event: Event) -> str:
-    parts = [event.details.get("outcome", event.kind.value), event.details.get("reason")]
+    parts = [event.details.get("status", event.kind.value), event.details.get("reason")]
     attempt = event.details.get("attempt")
     return ":".join(str(part) for part in parts if part) + (f" #{attempt}" if attempt else "")
 

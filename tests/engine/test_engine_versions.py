@@ -123,7 +123,7 @@ def test_an_engine_steps_back_before_a_newer_version_and_says_so(place: Place) -
     code = daemon.wait_end()
     effects = place.effects()
 
-    assert f"is version 99, this edgecron knows up to {SCHEMA_VERSION}" in trouble["error"]
+    assert f"is version 99, this edgecron knows up to {SCHEMA_VERSION}" in trouble["error_msg"]
     assert code == 5
     assert rows_of(place.database)
     assert place.effects() == effects
@@ -157,7 +157,7 @@ def test_what_an_engine_ran_that_stepped_back_is_taken_over(
         place.gate.open()
     ended = newer.wait_for("ended", schedule="long")
 
-    assert (ended["execution"], ended["outcome"], ended["exit_code"]) == (run.id, "failed", 7)
+    assert (ended["run"], ended["status"], ended["exit_code"]) == (run.id, "failed", 7)
     assert place.effects() == ["ran"]
 
 

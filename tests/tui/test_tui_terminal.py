@@ -280,4 +280,4 @@ def test_leaving_it_leaves_the_daemon_and_its_job_alone(
     finally:
         daemon.close()
         gate.close()
-    assert ended["outcome"] == "success"
+    assert ended["status"] == "success"
