@@ -18,10 +18,10 @@ from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Text
 from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
+from edgecron.formats.toml_faults import explain_fault
 
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 # Names that people write instead.
 _OTHER_WORDS = {"tz": "timezone", "db": "database", "colour": "color", "output_cap": "output"}
 
@@ -184,16 +184,10 @@ def _parse(path: Path, content: str) -> dict[str, Any]:
     try:
         return tomllib.loads(content)
     except ValueError as error:
-        words = str(error)
-        found = _PLACE.search(words)
-        if found is None:
-            raise InvalidConfig(f"{path}: not TOML: {words}") from None
-        what = words[: found.start()]
-        line = found[1] or len(content.splitlines())
-        column = f", column {found[2]}" if found[2] else ""
-        raise InvalidConfig(
-            f"{path}:{line}: not TOML: {what[:1].lower()}{what[1:]}{column}"
-        ) from None
+        fault = explain_fault(error, content)
+        place = str(path) if fault.line is None else f"{path}:{fault.line}"
+        column = "" if fault.column is None else f", column {fault.column}"
+        raise InvalidConfig(f"{place}: not TOML{column}: {fault.words}", hint=fault.hint) from None
 
 
 def _flatten(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import date, datetime, time
@@ -16,6 +15,7 @@ from edgecron.formats import option_texts as values
 from edgecron.formats.document_values import SCHEDULES, Document, Problem, Wanted, refuse
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
 from edgecron.formats.toml import MOST_LEVELS, find_too_deep
+from edgecron.formats.toml_faults import explain_fault
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.options import (
     FORMER_NAMES,
@@ -32,7 +32,6 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import check_zone
 
 MOST_BYTES = 16 * 1024 * 1024
-_TWICE = re.compile(r"cannot declare .* twice|cannot overwrite a value")
 NO_TIME = "it has no time to run at"
 NO_COMMAND = "the command is missing, expected one of command and shell"
 _T = TypeVar("_T")
@@ -92,16 +91,12 @@ def _load(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:  # TOMLDecodeError, and numbers out of all bounds.
-        words = f"{str(error)[:1].lower()}{str(error)[1:]}"
-        twice = _TWICE.search(words)
-        if twice is not None:
-            raise InvalidDocument(
-                f"the file is not TOML: {words[twice.end() :].strip(' ()')}: a name stands there"
-                " for the second time",
-                hint="a table, and a key within one, is given once",
-            ) from None
+        fault = explain_fault(error, text)
+        place = "" if fault.line is None else f", line {fault.line}"
+        place += "" if fault.column is None else f", column {fault.column}"
         raise InvalidDocument(
-            f"the file is not TOML: {words}", hint='text stands in quotes: timeout = "1h"'
+            f"the file is not TOML{place}: {fault.words}",
+            hint=fault.hint or "see how a file is written: edgecron export",
         ) from None
 
 

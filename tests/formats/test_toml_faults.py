@@ -1,0 +1,87 @@
+"""A text that is not TOML is explained by its own fault, and the hint mends that fault."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from edgecron.base.errors import InvalidDocument
+from edgecron.formats.document import read_document
+from edgecron.formats.toml_faults import Fault, explain_fault
+
+HEAD = "[schedules.a]\n"
+
+
+def fault_of(text: str) -> Fault:
+    with pytest.raises(tomllib.TOMLDecodeError) as refused:
+        tomllib.loads(text)
+    return explain_fault(refused.value, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "hint"),
+    [
+        ("every = 1h", "neither a number nor text in quotes", 'put it in quotes: every = "1h"'),
+        ("every = 1h  # x", "neither a number nor", 'put it in quotes: every = "1h"'),
+        ("every = hello", "a text has no quotes", 'put it in quotes: every = "hello"'),
+        ("every = a'b", "a text has no quotes", 'put text in quotes: timeout = "1h"'),
+        ("every =", "a value is missing", 'for example: timeout = "1h"'),
+        ("every = # none", "a value is missing", 'for example: timeout = "1h"'),
+        ('every "1h"', "= is missing after a key", 'for example: timeout = "1h"'),
+        ('every: "1h"', "a colon stands in place of =", 'for example: timeout = "1h"'),
+        ('every = "1h', "no closing quote in its line", 'close the quote: every = "1h"'),
+        ("every = '1h", "has no closing quote", "look for the quote that opens it, and close it"),
+        ('shell = """x', "has no closing quote", "look for the quote that opens it, and close it"),
+        ("enabled = True", "True is not a value", "did you mean enabled = true?"),
+        ("enabled = off", "off is not a value", "did you mean enabled = false?"),
+        ('every = "1h" x', "more text follows after a value", "begin a new line after each value"),
+        ('every = "1h" // x', "a comment begins with //", "write # before a comment"),
+        ("// x", "a comment begins with //", "write # before a comment"),
+        ('cwd = "C:\\dir"', "a backslash in double quotes", "put the text in single quotes"),
+        ('command = ["a" "b"]', "lacks a comma or its closing ]", "put a comma between two items"),
+        ('command = ["a",', "lacks a comma or its closing ]", "put a comma between two items"),
+        ("command = [", "lacks a comma or its closing ]", "put a comma between two items"),
+        ("env = {", "lacks a comma or its closing }", "put a comma between two pairs"),
+        ('env = { A = "x"', "lacks a comma or its closing }", "put a comma between two pairs"),
+        ('env = { A = "x", }', "a comma stands before }", "remove this comma"),
+        ("[schedules.b", "a heading has no closing ]", "close it: [schedules.b]"),
+        ("[schedules.b c]", "a name that needs quotes", "use letters from a to z"),
+        ("[schedules.ä]", "a name that needs quotes", "use letters from a to z"),
+        ("[schedules.b]]", "more text follows after a heading", "begin a new line after it"),
+        ("[schedules.a]", "a name stands there for the second time", "give a table, and a key"),
+    ],
+)
+def test_a_fault_is_explained_with_its_own_hint(line: str, words: str, hint: str) -> None:
+    fault = fault_of(f"{HEAD}{line}\n")
+
+    assert fault.line == 2
+    assert words in fault.words
+    assert (fault.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize("line", ["every = 1h", "enabled = yes", 'cwd = "x', "[schedules.b"])
+def test_a_line_of_a_hint_is_toml(line: str) -> None:
+    hint = fault_of(f"{HEAD}{line}\n").hint or ""
+
+    tomllib.loads(hint.partition(": ")[2] or hint.removeprefix("did you mean ").rstrip("?"))
+
+
+def test_json_is_recognised() -> None:
+    assert fault_of('{"a": 1}').words == "it looks like JSON"
+
+
+def test_a_long_line_takes_no_time_and_is_not_repeated() -> None:
+    fault = fault_of("x" + " " * 1_000_000 + "y = 1")
+
+    assert len(str(fault)) < 200
+
+
+def test_a_fault_that_is_not_known_shows_how_a_file_is_written() -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        read_document(f"{HEAD}= 1".encode())
+
+    assert refused.value.message == (
+        "the file is not TOML, line 2, column 1: a line begins with neither a key nor a heading"
+    )
+    assert refused.value.hint == "see how a file is written: edgecron export"
