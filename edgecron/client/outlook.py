@@ -75,7 +75,13 @@ class Outlooks(ScheduleChanges, Runs):
             ),
             active_count=stored.active_count,
             fire_now=tuple(
-                judge_fire(schedule, stored.occupancies, stored.active, is_group_full=is_full)
+                judge_fire(
+                    schedule,
+                    stored.occupancies,
+                    stored.active,
+                    now=now,
+                    is_group_full=is_full,
+                )
             ),
             unmet=stored.unmet,
             is_clock_trusted=self.is_clock_trusted(),

@@ -110,8 +110,7 @@ def judge_active(
     is_group_full: bool,
 ) -> list[ActiveRun]:
     """Return what each active run of a schedule waits for; `executions` are in order of start."""
-    until = schedule.paused_until
-    is_held = not schedule.enabled or (until is not None and until > now)
+    is_held = _is_paused(schedule, now=now)
     absent = _absent_of(schedule)
     judged: list[ActiveRun] = []
     first_of: dict[Scope, Execution] = {}
@@ -152,9 +151,12 @@ def judge_fire(
     occupancies: Mapping[Scope, Occupancy],
     active: Collection[Execution],
     *,
+    now: datetime,
     is_group_full: bool,
 ) -> list[FireNow]:
-    """Return what overlap and limits would do to a fire right now, in each scope."""
+    """Return what a pause, overlap and limits would do to a fire right now, in each scope."""
+    if _is_paused(schedule, now=now):
+        return [FireNow(scope=scope, admission=Admission.SKIP) for scope in schedule.spec.scopes]
     policies = schedule.spec.policies
     judged = []
     for scope in schedule.spec.scopes:
@@ -184,6 +186,11 @@ def judge_fire(
             )
         )
     return judged
+
+
+def _is_paused(schedule: Schedule, *, now: datetime) -> bool:
+    until = schedule.paused_until
+    return not schedule.enabled or (until is not None and until > now)
 
 
 def _absent_of(schedule: Schedule) -> WaitsFor:

@@ -367,3 +367,19 @@ def test_a_time_that_has_passed_is_overdue_and_not_next(
 
     assert "Overdue since: " in said
     assert "Next: " not in said
+
+
+@pytest.mark.parametrize("words", [(), ("--until", "in 1h")])
+def test_a_paused_schedule_would_skip_a_fire(
+    edgecron: Edgecron, backup: str, words: tuple[str, ...]
+) -> None:
+    edgecron("run", backup)
+    edgecron("pause", backup, *words)
+
+    [shown] = edgecron("show", backup, "--json").json
+    [why] = edgecron("why", backup, "--json").json
+
+    assert shown["outlook"]["fire_now"] == why["outlook"]["fire_now"]
+    assert shown["outlook"]["fire_now"] == [
+        {"scope_kind": "global", "scope_id": "", "becomes": "skip", "because_of_run": None}
+    ]
