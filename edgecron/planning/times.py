@@ -171,11 +171,11 @@ def upstreams_of(name: str, triggers: Sequence[Trigger]) -> tuple[tuple[str, str
     names = [upstream for upstream, _ in found]
     if name in names:
         raise InvalidTrigger(
-            f"schedule {name!r} comes after itself",
+            f"schedule {name!r} runs after itself",
             hint="an interval after its own end is: every 1h after end",
         )
     if len(set(names)) != len(names):
-        raise InvalidTrigger(f"schedule {name!r} comes after the same schedule twice")
+        raise InvalidTrigger(f"schedule {name!r} runs after the same schedule twice")
     return tuple(found)
 
 
@@ -308,13 +308,13 @@ def check_upstreams(
     except CycleError as error:
         circle = error.args[1][::-1]  # from a schedule along its upstreams back to itself
         raise InvalidTrigger(
-            f"schedule {circle[0]!r} would come after itself: {' after '.join(circle)}"
+            f"schedule {circle[0]!r} would run after itself: {' after '.join(circle)}"
         ) from None
 
 
 def _missing(name: str, upstream: str, names: Collection[str]) -> InvalidTrigger:
     close = suggest(upstream, names)
     return InvalidTrigger(
-        f"schedule {name!r} comes after {upstream!r}, which is not there",
+        f"schedule {name!r} runs after {upstream!r}, and there is no schedule with that name",
         hint=f"did you mean {close!r}?" if close else "see: edgecron list",
     )

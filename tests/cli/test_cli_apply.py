@@ -297,7 +297,7 @@ def test_what_only_the_database_refuses_is_told_alike(edgecron: Edgecron, file: 
     assert said.code == 2
     assert [(one["line"], one["schedule"], one["message"]) for one in said.error["problems"]] == [
         (9, "y", "schedule 'y' names the same time twice"),
-        (12, "z", "schedule 'z' comes after itself"),
+        (12, "z", "schedule 'z' runs after itself"),
     ]
     assert listed(edgecron) == {}
 
@@ -353,7 +353,7 @@ def test_schedules_of_a_file_may_name_each_other_in_any_order(
     file.write('[schedules.a]\nafter = "b"\nshell = "date"\n[schedules.b]\nafter = "a"\nshell="x"')
     circle = edgecron("apply", str(file))
     assert circle.code == 2
-    assert "would come after itself" in circle.err
+    assert "would run after itself" in circle.err
 
 
 def test_stdin_is_read(edgecron: Edgecron, backup: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,7 +457,8 @@ def test_a_misspelt_upstream_is_named_in_the_plan(edgecron: Edgecron, file: File
     steps = {step["name"]: step for step in edgecron("apply", str(file), "--json").json}
 
     assert steps["report"]["note"] == (
-        "schedule 'report' comes after 'bakcup', which is not there (did you mean 'backup'?)"
+        "schedule 'report' runs after 'bakcup', and there is no schedule with that name"
+        " (did you mean 'backup'?)"
     )
     assert steps["backup"]["note"] is None
 

@@ -59,7 +59,7 @@ def test_what_is_exported_can_be_applied_to_an_empty_database(
 
     assert applied.code == 0, applied.err
     notes = {step["name"]: step["note"] for step in applied.json}
-    assert "comes after 'base', which is not there" in notes["follow"]
+    assert "runs after 'base', and there is no schedule with that name" in notes["follow"]
     assert "there is no schedule 'base'" in notes["needy"]
     assert notes["once"] == "its times have passed: it does not run any more"
     assert notes["grid"] is None
@@ -131,7 +131,7 @@ def test_a_file_that_can_t_be_written_is_named(
     said = edgecron("export", "-o", str(tmp_path / "missing" / "out.toml"))
 
     assert said.code == 2
-    assert "can't be written: no such file or directory" in said.err
+    assert "can't be written: its folder does not exist" in said.err
 
 
 def test_nothing_is_exported_of_no_database(edgecron: Edgecron, database: Path) -> None:

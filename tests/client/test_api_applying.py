@@ -132,7 +132,7 @@ def test_what_others_follow_is_not_pruned_from_under_them(client: Client) -> Non
 def test_a_document_can_t_follow_what_it_prunes(client: Client) -> None:
     apply(client, 'x]\ncron = "0 * * * *"', 'y]\nafter = "x"')
 
-    with pytest.raises(InvalidTrigger, match="comes after 'x', which is not there"):
+    with pytest.raises(InvalidTrigger, match="runs after 'x', and there is no schedule"):
         apply(client, 'y]\nafter = "x"\nretries = 1', is_pruned=True)
 
 

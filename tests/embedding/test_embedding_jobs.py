@@ -354,7 +354,7 @@ def test_a_command_that_is_one_text_is_not_taken_letter_by_letter(path: Path) ->
 
 def test_a_command_that_was_refused_stands_in_no_ones_way(path: Path) -> None:
     scheduler = Scheduler(path)
-    with pytest.raises(InvalidInput, match="comes after 'dump', which is not there"):
+    with pytest.raises(InvalidInput, match="runs after 'dump', and there is no schedule"):
         scheduler.add("verify", "after dump", command=["true"])
 
     with scheduler:

@@ -186,7 +186,7 @@ def test_what_only_the_database_refuses_keeps_the_daemon_from_starting_too(
     )
 
     assert done.returncode == 2
-    assert "line 1: schedule 'follower' comes after itself" in done.stderr
+    assert "line 1: schedule 'follower' runs after itself" in done.stderr
     assert "engine_started" not in done.stdout
     assert names(place) == []
 
