@@ -115,12 +115,36 @@ def refuse_missing_folder(path: Path, *, origin: str = "") -> None:
     """
     if path == database_path() or is_there(path.parent):
         return
-    from shlex import quote  # Rarely needed, and engines import this module.
-
     raise NotFound(
         f"database {path} can't be created: its folder does not exist{origin}",
-        hint=f"check the path; to create the folder: mkdir -p {quote(str(path.parent))}",
+        hint=folder_hint(path),
     )
+
+
+def folder_hint(path: Path) -> str:
+    """Say how to create the missing folder of a path."""
+    from shlex import quote  # Rarely needed, and engines import this module.
+
+    return f"check the path; to create the folder: mkdir -p {quote(str(path.parent))}"
+
+
+def hint_for_missing(file: str) -> str:
+    """Suggest a file with a similar name, else the command that lists the files beside it."""
+    from edgecron.base.checks import suggest  # Only errors need it.
+
+    path = Path(file)
+    close = suggest(path.name, list_names(path.parent))
+    if close is not None:
+        return f"did you mean {os.path.join(os.path.dirname(file), close)}?"
+    folder = next((one for one in path.parents if one.is_dir()), Path())
+    return f"see which files exist: {list_command(folder)}"
+
+
+def list_command(folder: Path) -> str:
+    """Return the command that lists the files of a folder, the newest first."""
+    from shlex import quote  # Rarely needed, and engines import this module.
+
+    return f"ls -t {quote(str(folder))}"
 
 
 def make_folders(folder: Path, *, mode: int = 0o700) -> None:

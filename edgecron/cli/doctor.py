@@ -89,7 +89,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _read_pid(cli: Session, text: str) -> int:
     hint = f"see the PID of each engine: {cli.command('status')}"
-    return read_count(text, what="PID", most=_MOST_PID, hint=hint)
+    return read_count(text, what="--take-over", most=_MOST_PID, hint=hint)
 
 
 def _check(cli: Session, *, is_deep: bool) -> int:

@@ -7,10 +7,12 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from edgecron.base.errors import EdgecronError, InvalidInput, NotFound, os_words
 from edgecron.base.files import write_whole
+from edgecron.base.paths import hint_for_missing
 
 STDIN = "-"  # in the place of a file
 _PLACE = re.compile(r"@([a-z_]+)@")
@@ -27,7 +29,7 @@ def read_file(file: str, *, most_bytes: int) -> bytes:
         with open(file, "rb") as content:
             return content.read(most_bytes + 1)
     except FileNotFoundError:
-        raise NotFound(f"file {file!r} does not exist") from None
+        raise NotFound(f"file {file!r} does not exist", hint=hint_for_missing(file)) from None
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"file {file!r} can't be read: {os_words(error, is_named=True)}"
@@ -46,9 +48,11 @@ def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) ->
     except EdgecronError:
         raise  # From the parts; some of these errors are ValueErrors, too.
     except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"file {file!r} can't be written: {os_words(error, is_named=True)}"
-        ) from None
+        words, hint = os_words(error, is_named=True), None
+        folder = os.path.dirname(file)
+        if isinstance(error, FileNotFoundError) and folder and not os.path.lexists(folder):
+            words, hint = "its folder does not exist", f"mkdir -p {quote(folder)}"
+        raise InvalidInput(f"file {file!r} can't be written: {words}", hint=hint) from None
 
 
 def read_text(name: str) -> str:

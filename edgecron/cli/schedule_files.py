@@ -70,14 +70,13 @@ class ScheduleFiles:
 
     @contextmanager
     def _problems_shown(self) -> Iterator[None]:
-        """Show each problem on stderr, with its file and line."""
+        """Show each of several problems on stderr, with its file and line."""
         try:
             yield
         except InvalidDocument as error:
-            for problem in () if self._cli.is_json else error.problems:
-                words = problem_words(problem, file=problem["file"])
-                is_named = problem["file"] in words
-                self._cli.say(words if is_named else f"{problem['file']}: {words}")
+            if len(error.problems) > 1 and not self._cli.is_json:
+                for problem in error.problems:
+                    self._cli.say(_words_of(dict(problem)))
             raise
 
 
@@ -227,8 +226,19 @@ def _find_twins(documents: dict[str, Document]) -> Iterator[dict[str, Any]]:
 
 
 def _refusal(problems: list[dict[str, Any]]) -> InvalidDocument:
-    count = len(problems)
-    what = "one thing is" if count == 1 else f"{count} things are"
+    if len(problems) == 1:
+        [problem] = problems
+        words = _words_of({**problem, "hint": None})
+        return InvalidDocument(
+            f"no schedule file is applied: {words}", hint=problem["hint"], problems=problems
+        )
     return InvalidDocument(
-        f"{what} wrong with the schedule files, and none of them is applied", problems=problems
+        f"{len(problems)} things are wrong with the schedule files, and none of them is applied",
+        problems=problems,
     )
+
+
+def _words_of(problem: dict[str, Any]) -> str:
+    """Put a problem into words, with its file."""
+    words = problem_words(problem, file=problem["file"])
+    return words if problem["file"] in words else f"{problem['file']}: {words}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.paths import (
     database_path,
+    folder_hint,
     is_empty_file,
     is_there,
     refuse_missing_folder,
@@ -227,6 +228,11 @@ class Session(Output):
         path, given = self.database_path(), self.config().find("database")
         what = "is an empty file" if is_there(path) else "does not exist"
         origin = "the default path" if given is None else f"named by {given.origin}"
+        if given is not None and not is_there(path.parent):
+            return NotFound(
+                f"database {path} does not exist, nor does its folder ({origin})",
+                hint=folder_hint(path),
+            )
         check = "" if given is None else "check the path, or "
         return NotFound(
             f"database {path} {what} ({origin})",

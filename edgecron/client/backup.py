@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 from edgecron.base.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
 from edgecron.base.files import check_folder, find_weakness, has_other_users
@@ -88,7 +89,8 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
     if is_found:
         target = _free_name(target, database, now)
     if not target.parent.is_dir():
-        raise NotFound(f"folder {target.parent} does not exist", hint="make it first")
+        folder = target.parent
+        raise NotFound(f"folder {folder} does not exist", hint=f"mkdir -p {quote(str(folder))}")
     refuse_own(database, target)
     try:
         found = target.lstat()

@@ -23,7 +23,7 @@ from edgecron.base.errors import (
     InvalidInput,
     NotFound,
 )
-from edgecron.base.paths import make_folders, state_dir, user_name
+from edgecron.base.paths import hint_for_missing, make_folders, state_dir, user_name
 from edgecron.base.units import format_instant, from_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.client.backup import (
@@ -268,7 +268,7 @@ def _refuse_source(database: Path, source: Path) -> None:
     except OSError as error:
         raise InvalidInput(f"{source} can't be read ({error.strerror})") from error
     if not os.path.lexists(source):
-        raise NotFound(f"there is no file {source}", hint="give the path of a backup")
+        raise NotFound(f"there is no file {source}", hint=hint_for_missing(str(source)))
     if not is_file:
         raise InvalidInput(f"{source} is not a regular file")
     if is_same:

@@ -23,6 +23,7 @@ from edgecron.formats.toml_faults import explain_fault
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0
 # Names that people write instead.
+_ALIKE_ELSEWHERE = 0.8  # of a key to one of another section: foo is not follow
 _OTHER_WORDS = {"tz": "timezone", "db": "database", "colour": "color", "output_cap": "output"}
 
 
@@ -128,10 +129,15 @@ def _read_trusted(path: Path, *, is_system: bool) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> InvalidConfig:
+    if isinstance(error, FileNotFoundError):
+        return InvalidConfig(
+            f"configuration file {path} does not exist",
+            hint=f"to write one: edgecron config init {quote(str(path))}",
+        )
     words = (error.strerror or str(error)).lower()
     return InvalidConfig(
         f"configuration file {path} can't be read: {words}",
-        hint="--config none goes without any file",
+        hint=f"see who can read it: ls -l {quote(str(path))}",
     )
 
 
@@ -144,7 +150,8 @@ def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None
     """
     if not stat.S_ISREG(status.st_mode):
         raise InvalidConfig(
-            f"configuration file {path} is not a file", hint="--config none goes without any file"
+            f"configuration file {path} is not a file",
+            hint=f"see what it is: ls -ld {quote(str(path))}",
         )
     owners, others, command = {os.geteuid(), ROOT_UID}, stat.S_IWOTH, "chmod o-w"
     if is_system or is_root():
@@ -238,5 +245,5 @@ def _suggest(section: str, name: str) -> str | None:
             return f"{section}.{within}"
         return f"[{within}]" if within in SECTIONS else within
     by_name = {setting.name: setting.key for setting in reversed(SETTINGS.values())}
-    elsewhere = suggest(word, by_name, cutoff=0.65)
+    elsewhere = suggest(word, by_name, cutoff=_ALIKE_ELSEWHERE)
     return None if elsewhere is None else by_name[elsewhere]

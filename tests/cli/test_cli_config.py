@@ -374,7 +374,7 @@ def test_a_named_file_that_is_not_there_is_refused(
     without = edgecron("--config=", "list")
 
     assert by_flag.code == 2
-    assert "missing.toml can't be read: no such file" in by_flag.err
+    assert "missing.toml does not exist" in by_flag.err
     assert "--config needs a value" in without.err
 
 

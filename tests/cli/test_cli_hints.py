@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.cli import Edgecron
@@ -42,3 +44,92 @@ def test_a_wrong_value_gets_one_to_try(
     assert (said.code, said.out) == (2, "")
     assert said.is_plain_error
     assert said.err.endswith(f"\nhint: {hint}\n")
+
+
+def test_a_missing_file_gets_one_with_a_similar_name_or_the_command_that_lists_them(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.toml").touch()
+    near, far = tmp_path / "job.toml", tmp_path / "away" / "x.toml"
+
+    for words in (("apply",), ("import", "crontab"), ("restore",)):
+        found = edgecron(*words, str(near))
+        other = edgecron(*words, str(far))
+        assert (found.code, other.code) == (3, 3), words
+        assert found.err.endswith(f"\nhint: did you mean {tmp_path / 'jobs.toml'}?\n")
+        assert other.err.endswith(f"\nhint: see which files exist: ls -t {tmp_path}\n")
+
+
+def test_a_missing_schedule_file_of_the_daemon_is_one_error(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    path = (tmp_path / "jobs").resolve() / "x.toml"
+
+    said = edgecron("daemon", "--schedules", str(path))
+
+    assert said.code == 2
+    assert said.err == (
+        f"error: no schedule file is applied: file '{path}' does not exist\n"
+        f"hint: see which files exist: ls -t {tmp_path.resolve()}\n"
+    )
+
+
+def test_a_missing_folder_gets_the_command_that_makes_it(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+
+    for words in (("metrics", "-o"), ("backup",)):
+        said = edgecron(*words, str(folder / "x"))
+        assert said.err.endswith(f"\nhint: mkdir -p '{folder}'\n"), words
+
+
+def test_a_missing_database_in_a_missing_folder_is_not_for_add(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    folder = tmp_path / "away"
+
+    said = edgecron("--db", str(folder / "x.db"), "list")
+
+    assert said.code == 3
+    assert "does not exist, nor does its folder (named by --db)" in said.err
+    assert said.err.endswith(f"\nhint: check the path; to create the folder: mkdir -p {folder}\n")
+
+
+def test_a_damaged_backup_gets_the_command_that_lists_others(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    (tmp_path / "b.db").write_text("no database")
+
+    said = edgecron("restore", str(tmp_path / "b.db"), "--yes")
+
+    assert said.code == 5
+    hint = f"give another backup; see the files beside it: ls -t {tmp_path}"
+    assert said.err.endswith(f"\nhint: {hint}\n")
+
+
+def test_a_missing_configuration_can_be_written(edgecron: Edgecron, tmp_path: Path) -> None:
+    path = tmp_path / "my config.toml"
+
+    checked = edgecron("config", "check", str(path))
+    listed = edgecron("--config", str(path), "list")
+
+    hint = f"\nhint: to write one: edgecron config init '{path}'\n"
+    assert checked.err.endswith(hint)
+    assert listed.err.endswith(hint)
+    assert edgecron("config", "init", str(path)).code == 0
+    assert edgecron("config", "check", str(path)).code == 0
+
+
+def test_only_a_near_name_of_another_section_is_suggested(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.toml"
+
+    path.write_text("[daemon]\nfoo = 1\n")
+    far = edgecron("config", "check", str(path))
+    path.write_text("[daemon]\nburst = 1\n")
+    near = edgecron("config", "check", str(path))
+
+    assert far.err.endswith("daemon.foo is unknown\nhint: see: edgecron config show\n")
+    assert near.err.endswith("daemon.burst is unknown\nhint: did you mean limits.burst?\n")

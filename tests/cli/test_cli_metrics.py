@@ -64,7 +64,7 @@ def test_a_file_that_can_t_be_written_is_told_and_leaves_nothing(
     said = edgecron("metrics", "-o", str(tmp_path / "nowhere" / "x.prom"))
 
     assert said.code == 2
-    assert "can't be written: no such file or directory" in said.err
+    assert "can't be written: its folder does not exist" in said.err
 
 
 def test_without_a_database_the_file_stays_as_it_was(edgecron: Edgecron, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from uuid import uuid4
 import apsw
 
 from edgecron.base.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
+from edgecron.base.paths import list_command
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Outcome
@@ -90,7 +91,10 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
             [(version,)] = rows("PRAGMA user_version")
             if application_id != APPLICATION_ID or not isinstance(version, int) or version < 1:
                 named = "the database" if is_ours else shown
-                raise DatabaseUnusable(f"{named} is not a database of edgecron")
+                raise DatabaseUnusable(
+                    f"{named} is not a database of edgecron",
+                    hint=None if is_ours else _other_backups(shown),
+                )
             if version > SCHEMA_VERSION and not is_ours:
                 raise SchemaTooNew(
                     f"{shown} is version {version}, this edgecron knows up to {SCHEMA_VERSION}",
@@ -195,7 +199,7 @@ def _damaged(shown: Path, words: str, *, is_ours: bool) -> DatabaseUnusable:
             f"the database is damaged, and so would be its backup ({words}); none was made",
             hint="earlier backups are as they were; what is wrong says: edgecron doctor --deep",
         )
-    return DatabaseUnusable(f"{shown} is damaged ({words})", hint="take another backup")
+    return DatabaseUnusable(f"{shown} is damaged ({words})", hint=_other_backups(shown))
 
 
 def _contents(rows: Callable[[str], list[tuple[Any, ...]]]) -> Contents:
@@ -235,7 +239,13 @@ def _copy_errors(shown: Path, *, is_ours: bool) -> Iterator[None]:
         if is_ours:
             # The copy has the same pages, so the database is damaged.
             raise _damaged(shown, str(error), is_ours=True) from error
-        raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error
+        raise DatabaseUnusable(
+            f"{shown} is damaged or not a database ({error})", hint=_other_backups(shown)
+        ) from error
+
+
+def _other_backups(shown: Path) -> str:
+    return f"give another backup; see the files beside it: {list_command(shown.parent)}"
 
 
 _END_UNKNOWN = "it was restored from a backup, and its end is unknown"
