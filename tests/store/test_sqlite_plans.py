@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +20,7 @@ from edgecron.store.sqlite.limits import wake_for_success, wake_schedule
 from edgecron.store.sqlite.overlap_replace import replace_oldest
 from edgecron.store.sqlite.queue_order import Blocked
 from edgecron.store.sqlite.statistics import find_ended, find_output_sizes
-from edgecron.store.sqlite.store import SqliteStore
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.offering import come
@@ -167,10 +169,17 @@ _WALK = re.compile(
 )
 
 
-@pytest.fixture(params=["with statistics", "without statistics"])
-def full(request: pytest.FixtureRequest, make_store: OpenStore, clock: FakeClock) -> Bench:
-    """Three hundred schedules with a past of three thousand runs, and much that waits."""
-    bench = Bench(make_store, clock, places=100_000)
+@pytest.fixture(scope="module", params=["with statistics", "without statistics"])
+def filled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, int]:
+    """Three hundred schedules with a past of three thousand runs, and much that waits; its time.
+
+    It is made once: that takes two seconds.
+    """
+    path = tmp_path_factory.mktemp("filled") / "edgecron.db"
+    clock = FakeClock()
+    bench = Bench(lambda: open_store(path, now_ms=0), clock, places=100_000)
     for number in range(300):
         bench.add(
             make_spec(f"s{number}", overlap=Overlap.ALLOW, group="disk" if number % 2 else None)
@@ -192,7 +201,19 @@ def full(request: pytest.FixtureRequest, make_store: OpenStore, clock: FakeClock
     bench.claim(bench.decide([due for due in bench.look(limit=1000) if due.schedule_id > 300]))
     if request.param == "with statistics":
         bench.store.connection.execute("ANALYZE")
-    return bench
+    bench.store.close()
+    return path, clock.now_ms()
+
+
+@pytest.fixture
+def full(
+    filled: tuple[Path, int], make_store: OpenStore, tmp_path: Path, clock: FakeClock
+) -> Bench:
+    """A copy of it, at its time."""
+    original, now_ms = filled
+    shutil.copy(original, tmp_path / "edgecron.db")
+    clock.advance_ms(now_ms - clock.now_ms())
+    return Bench(make_store, clock, places=100_000)
 
 
 def test_every_hot_query_is_served_by_an_index(full: Bench) -> None:
