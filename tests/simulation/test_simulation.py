@@ -17,8 +17,8 @@ from tests.simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 SEEDS = (
-    *range(1, 21),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(21, 1001)),
+    *range(1, 9),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(9, 1001)),
 )
 
 Plans = Callable[[int, int], set[int]]
@@ -141,7 +141,13 @@ STORY_CALLS = 144  # of the store and the runner that the story makes when nothi
 
 @pytest.mark.failure(15)
 @pytest.mark.failure(17)
-@pytest.mark.parametrize("first_call", range(1, 17))
+@pytest.mark.parametrize(
+    "first_call",
+    [
+        *range(1, 17, 3),
+        *(pytest.param(call, marks=pytest.mark.slow) for call in range(1, 17) if call % 3 != 1),
+    ],
+)
 def test_a_crash_at_any_call_loses_nothing_and_repeats_nothing(
     tmp_path: Path, first_call: int
 ) -> None:
@@ -179,7 +185,7 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
     crash_points = set()
     bodies = set()
 
-    for crash_at in range(1, 81):
+    for crash_at in range(1, 81, 2):
         world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
         with Client(world.path, clock=world.clock) as client:
             client.add_all(specs)
@@ -197,14 +203,14 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
         check(world, model_of(specs), made_ms=START_MS, until_ms=removed_ms)
         bodies.add(len(world.bodies))
 
-    assert crashes >= 60, "the story is shorter than the crashes planned for it"
+    assert crashes >= 30, "the story is shorter than the crashes planned for it"
     assert {"crash after claim_due", "crash start"} <= crash_points
     assert len(bodies) > 1, "no crash between the claim and its start"
 
 
 def quiesce(world: World, specs: Sequence[ScheduleSpec] = SPECS) -> int:
     """No more faults, then no more schedules, then time for what runs to end; when that was."""
-    world.settle(for_ms=60_000)
+    world.settle(for_ms=30_000)
     with Client(world.path, clock=world.clock) as client:
         for one in specs:
             client.remove(one.name)

@@ -41,14 +41,14 @@ def meddle(world: World) -> None:
 def test_what_is_moved_held_and_filled_is_decided_once(tmp_path: Path) -> None:
     filled = 0
 
-    for seed in range(1, 7):
+    for seed in range(1, 4):
         filled += live_through(tmp_path / str(seed), seed)
 
-    assert filled > 20, "hardly anything was ever backfilled"
+    assert filled > 10, "hardly anything was ever backfilled"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(7, 301))
+@pytest.mark.parametrize("seed", range(4, 301))
 def test_the_same_holds_of_many_more_seeds(tmp_path: Path, seed: int) -> None:
     live_through(tmp_path, seed)
 
