@@ -21,6 +21,25 @@ _UNIT_MS = {
     "mo": 30 * _DAY_MS,
 }
 _PART = re.compile(r"(\d{1,12})(ms|mo|s|m|h|d|w)", re.ASCII | re.IGNORECASE)
+_EXAMPLES = "write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m"
+# What people write instead, only for hints.
+_ADVERBS = {"hourly": "1h", "daily": "1d", "weekly": "1w"}
+_LOOSE_PART = re.compile(r"(\d{1,9}(?:[.,]\d{1,3})?) ?([a-z]*)", re.ASCII)
+_LOOSE = re.compile(rf"(?:{_LOOSE_PART.pattern} ?){{1,4}}", re.ASCII)
+_LOOSE_UNITS = {
+    word: unit
+    for unit, words in {
+        "s": "sec secs second seconds",
+        "m": "min mins minute minutes",
+        "h": "hr hrs hour hours",
+        "d": "day days",
+        "w": "week weeks",
+        "mo": "month months",
+    }.items()
+    for word in words.split()
+}
+_MOST_LOOSE = 40
+_SMALLER = {"w": "d", "d": "h", "h": "m", "m": "s"}
 # 100 years: beyond it a datetime sum could overflow, and no schedule means it.
 MAX_DURATION_MS = 100 * 366 * 86_400_000
 
@@ -43,15 +62,18 @@ def parse_duration_ms(text: str) -> int:
     """
     compact = text.strip()
     parts = _PART.findall(compact)
-    if compact.isascii() and compact.isdigit():
+    if compact.isascii() and compact.isdigit() and compact.strip("0"):
         short = compact[:18]
         raise InvalidDuration(
             f"duration {_short(text)} has no unit", hint=f"write {short}s, {short}m or {short}h"
         )
+    if compact.isascii() and compact.isdigit():
+        raise _zero(text)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
+        meant = find_meant_duration(compact)
         raise InvalidDuration(
             f"duration {_short(text)} is not understood",
-            hint="write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m",
+            hint=f"did you mean {meant}?" if meant is not None else _EXAMPLES,
         )
     units = [unit.lower() for _, unit in parts]
     for number, unit in parts:
@@ -67,10 +89,33 @@ def parse_duration_ms(text: str) -> int:
             )
     total_ms = sum(int(number) * _UNIT_MS[unit.lower()] for number, unit in parts)
     if total_ms == 0:
-        raise InvalidDuration(f"duration {_short(text)} is zero, expected more than nothing")
+        raise _zero(text)
     if total_ms > MAX_DURATION_MS:
-        raise InvalidDuration(f"duration {_short(text)} is longer than 100 years")
+        raise InvalidDuration(f"duration {_short(text)} is longer than 100 years", hint=_EXAMPLES)
     return total_ms
+
+
+def _zero(text: str) -> InvalidDuration:
+    return InvalidDuration(
+        f"duration {_short(text)} is zero, expected more than nothing", hint=_EXAMPLES
+    )
+
+
+def find_meant_duration(text: str) -> str | None:
+    """Find the duration that a text probably means, such as 5m for `5 minutes`."""
+    low = text.lower()
+    if low in _ADVERBS:
+        return _ADVERBS[low]
+    if len(low) > _MOST_LOOSE or _LOOSE.fullmatch(low) is None:
+        return None
+    total_ms, unit = 0.0, ""
+    for number, word in _LOOSE_PART.findall(low):
+        # A number without a unit at the end, as in `1h30`, has the next smaller one.
+        unit = _LOOSE_UNITS.get(word, word) if word else _SMALLER.get(unit, "")
+        if unit not in _UNIT_MS:
+            return None
+        total_ms += float(number.replace(",", ".")) * _UNIT_MS[unit]
+    return format_duration_ms(round(total_ms)) if 1 <= total_ms <= MAX_DURATION_MS else None
 
 
 def format_duration_ms(duration_ms: int) -> str:

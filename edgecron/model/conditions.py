@@ -17,6 +17,7 @@ from edgecron.base.values import dataclass
 _MOST_TEXT = 256
 _MOST_NEEDS = 16
 _FORM = "success:NAME or success:NAME:DURATION"
+_EXAMPLE = "for example: success:nightly:8h"
 _SLACK_MS = 60_000  # a clock can have been set back by this much since a success
 
 
@@ -82,9 +83,11 @@ def parse_condition(text: str) -> Success:
         raise InvalidInput(f"condition is {len(text)} long, expected at most {_MOST_TEXT}")
     kind, _, rest = text.strip().partition(":")
     if kind != "success":
-        raise InvalidInput(f"condition {text!a} is unknown, expected {_FORM}")
+        raise InvalidInput(f"condition {text!a} is unknown, expected {_FORM}", hint=_EXAMPLE)
     if not rest:
-        raise InvalidInput(f"condition {text!a} says nothing of what it needs, expected {_FORM}")
+        raise InvalidInput(
+            f"condition {text!a} says nothing of what it needs, expected {_FORM}", hint=_EXAMPLE
+        )
     name, colon, duration = rest.partition(":")
     check_name(name, what="schedule name")
     if not colon:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidTrigger
 from edgecron.base.values import NamedTuple
 from edgecron.triggers.fields import RANGES, CronFields, DayRule
@@ -91,9 +92,12 @@ def _expand_macro(text: str) -> str:
         "@reboot": "write 'on boot'; of add and edit: --on-boot",
         "@every": f"write '{text[1:].lower()}'",
     }
+    word = text.split()[0]
+    close = suggest(word.lower(), MACROS, cutoff=0.75) if word == text else None
+    other = "write one of these, or five fields" if close is None else f"did you mean {close}?"
     raise InvalidTrigger(
-        f"macro {text.split()[0]!r} is unknown, expected one of {' '.join(MACROS)}",
-        hint=hints.get(text.split()[0].lower(), "write one of these, or five fields"),
+        f"macro {word!r} is unknown, expected one of {' '.join(MACROS)}",
+        hint=hints.get(word.lower(), other),
     )
 
 
@@ -235,10 +239,13 @@ def _not_promised(field: _Field, item: str) -> InvalidTrigger:
         if re.search(pattern, item, re.ASCII):
             message = f"{field.what} is {item.upper()!r}, expected {field.expected}: {what}"
             return InvalidTrigger(message, hint=hint)
+    close = suggest(item, field.names)
     return InvalidTrigger(
         f"{field.what} is {item.upper()!r}, expected {field.expected}, "
         "as a list, range or step or *",
-        hint=f"write a value within {field.expected}, or * for every one",
+        hint=f"write a value within {field.expected}, or * for every one"
+        if close is None
+        else f"did you mean {close.upper()}?",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from edgecron.base.checks import check_name
+from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import SENSELESS, EdgecronError, InvalidTrigger, UnknownTimezone
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind, check_aware
@@ -227,9 +227,10 @@ def _after(text: str, rest: str, timezone: str | None) -> Trigger:
     upstream, colon, on = rest.partition(":")
     on = on.lower() if colon else "success"
     if on not in AFTER_CHOICES:
+        close = suggest(on, AFTER_CHOICES) or "any"
         raise InvalidTrigger(
             f"trigger {text!r}: the outcome is {on!r}, expected {', '.join(AFTER_CHOICES)}",
-            hint=f"write 'after {upstream}:any', or nothing behind the name for success",
+            hint=f"write 'after {upstream}:{close}', or nothing behind the name for success",
         )
     return AfterTrigger(upstream=upstream, on=on, timezone=timezone)
 

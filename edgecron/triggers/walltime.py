@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from edgecron.base.errors import InvalidDuration, UnreadableTime
-from edgecron.base.units import from_ms, parse_duration_ms, to_ms
+from edgecron.base.checks import suggest
+from edgecron.base.errors import InvalidDuration, InvalidTime, UnreadableTime
+from edgecron.base.units import find_meant_duration, from_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, check_aware
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.triggers.zones import offset_at, resolve_wall
@@ -21,6 +22,10 @@ _LOCAL = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?", re.ASCII | re.I
 )
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
+# What people write instead, only for hints.
+_HALF_DAY = re.compile(r"\b(\d{1,2})(?::(\d\d))? ?([ap])\.?m\b\.?", re.ASCII)
+_DAY_FIRST = re.compile(r"\b(\d\d)\.(\d\d)\.(\d{4})\b", re.ASCII)
+_YEAR_FIRST = re.compile(r"\b\d{4}[/.]\d\d[/.]\d\d\b", re.ASCII)
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HINT = (
     "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, 'in 20m', '09:00' or 'tomorrow 09:00'"
@@ -29,6 +34,9 @@ _PAST_HINT = (
     "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, '2h ago', '09:00' or 'yesterday 09:00'"
 )
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_DAY_NAMES = (
+    *_DAYS, "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+)  # fmt: skip
 _LOCAL_HINT = "write 2026-11-20T08:00:00Z, or a local 2026-11-20 09:00"
 
 
@@ -43,8 +51,41 @@ def parse_when(
     today's `09:00` and the last such weekday before today.
     Raises InvalidTime, or UnknownTimezone.
     """
-    hint = _PAST_HINT if is_past else _HINT
-    shown = _check(text, hint=hint)
+    try:
+        return _read_when(text, timezone=timezone, now=now, is_past=is_past)
+    except UnreadableTime as error:
+        meant = _find_meant(text, timezone=timezone, now=now, is_past=is_past)
+        hint = error.hint if meant is None else f"did you mean {meant!r}?"
+        raise UnreadableTime(error.message, hint=hint) from None
+
+
+def _find_meant(text: object, *, timezone: str | None, now: datetime, is_past: bool) -> str | None:
+    """Find the time that a person probably meant, such as `09:00` for `9am`."""
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        return None
+    low = " ".join(text.lower().split())
+    meant = _HALF_DAY.sub(_full_day, low)
+    meant = _DAY_FIRST.sub(r"\3-\2-\1", meant)
+    meant = _YEAR_FIRST.sub(lambda found: found[0].replace("/", "-").replace(".", "-"), meant)
+    first, space, rest = meant.partition(" ")
+    if first.isalpha():
+        meant = f"{suggest(first, _DAY_NAMES, cutoff=0.75) or first}{space}{rest}"
+    if meant == low:
+        return None
+    try:
+        _read_when(meant, timezone=timezone, now=now, is_past=is_past)
+    except InvalidTime:
+        return None
+    return meant
+
+
+def _full_day(found: re.Match[str]) -> str:
+    hour = int(found[1]) % 12 + (12 if found[3] == "p" else 0)
+    return f"{hour:02}:{found[2] or '00'}" if 1 <= int(found[1]) <= 12 else found[0]
+
+
+def _read_when(text: str, *, timezone: str | None, now: datetime, is_past: bool) -> datetime:
+    shown = _check(text, hint=_PAST_HINT if is_past else _HINT)
     words = shown.lower().split()
     if words[0] == "at" and len(words) > 1:
         shown, words = shown[3:], words[1:]
@@ -70,9 +111,10 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
         year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
         try:
             wall = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-        except ValueError as error:
+        except ValueError:
+            what = _impossible(month, day, hour, minute, second)
             raise UnreadableTime(
-                f"time {text!r} is not on the calendar: {error}", hint=_LOCAL_HINT
+                f"time {text!r} is not on the calendar: {what}", hint=_LOCAL_HINT
             ) from None
         fraction_ms = int((found[7] or "").ljust(3, "0")[:3])
         at_s = resolve_wall(to_ms(wall) // 1000, timezone=timezone)
@@ -89,6 +131,16 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
     return _bounded(to_ms(instant), text=text)
 
 
+def _impossible(month: int, day: int, hour: int, minute: int, second: int) -> str:
+    """Say which part of a date and time does not exist."""
+    for what, number, most in (("hour", hour, 23), ("minute", minute, 59), ("second", second, 59)):
+        if number > most:
+            return f"there is no {what} {number}"
+    if not 1 <= month <= 12:
+        return f"there is no month {month}"
+    return f"its month has no day {day}"
+
+
 def _check(text: object, *, hint: str) -> str:
     if not isinstance(text, str) or len(text) > _LONGEST or not text.isascii() or not text.strip():
         shown = ascii(text) if not isinstance(text, str) else ascii(text[:_LONGEST])
@@ -102,9 +154,9 @@ def _distant(text: str, words: list[str], *, now: datetime, sign: int) -> dateti
     try:
         distance_ms = parse_duration_ms("".join(words))
     except InvalidDuration as error:
-        raise UnreadableTime(
-            f"time {text!r}: {error}", hint=error.hint or "write 'in 20m'"
-        ) from None
+        example = find_meant_duration("".join(words)) or "20m"
+        hint = f"write 'in {example}'" if sign > 0 else f"write '{example} ago'"
+        raise UnreadableTime(f"time {text!r}: {error}", hint=hint) from None
     return _bounded(to_ms(check_aware(now)) + sign * distance_ms, text=text)
 
 
