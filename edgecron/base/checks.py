@@ -12,6 +12,9 @@ from edgecron.base.errors import InvalidInput, InvalidName, InvalidTime
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 _MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
+_NAME_RULE = (
+    "use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, and not digits alone"
+)
 _JSON_EXAMPLE = '{"size": 3}'
 _MOST_DEEP = 500  # SQLite reads JSON of 1000 levels, and languages differ
 
@@ -23,10 +26,11 @@ def check_name(name: str, *, what: str) -> None:
     """
     if _NAME.fullmatch(name) is None or name.isdigit():
         shown = ascii(name) if len(name) <= 140 else f"{name[:60]!a}... ({len(name)} long)"
+        near = re.sub(r"[^A-Za-z0-9_.-]+", "-", name[:140]).strip("-_.")
+        is_usable = " " in name and _NAME.fullmatch(near) is not None and not near.isdigit()
         raise InvalidName(
             f"{what} {shown} is not usable",
-            hint="use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit,"
-            " and not digits alone",
+            hint=f"did you mean {near}?" if is_usable else _NAME_RULE,
         )
 
 

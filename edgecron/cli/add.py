@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from os.path import basename
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
@@ -119,7 +120,9 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
         _warn_of_other_database(cli, job)
     missing = find_missing_command(job) if args.argv is not None else None
     if missing is not None:
-        cli.warn(missing)
+        is_line = len(job.argv) == 1 and " " in job.argv[0].strip()
+        shell = f"; a line for the shell is given with --shell {quote(job.argv[0])}"
+        cli.warn(missing + (shell if is_line else ""))
 
 
 def warn_of_jitter(cli: Session, schedule: Schedule) -> None:

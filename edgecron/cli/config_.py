@@ -63,7 +63,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     actions = {"show": _show, "path": _path, "check": _check, "init": _init}
     if args.action not in actions:
-        raise UsageError(f"{args.action!r} is unknown, expected show, path, check or init")
+        from edgecron.cli.suggestions import hint_for_action  # Only for errors.
+
+        raise UsageError(
+            f"{args.action!r} is unknown, expected show, path, check or init",
+            hint=hint_for_action("config", args.action, actions),
+        )
     if args.changed and args.action != "show":
         raise UsageError("--changed only works with show", hint="edgecron config show --changed")
     actions[args.action](cli, args)

@@ -9,7 +9,7 @@ from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS, EVERYDAY, EXIT_CODES, USAGE
 from edgecron.cli.manual import manual_page
-from edgecron.cli.parser import global_parser, parser_of, refuse_help
+from edgecron.cli.parser import GLOBALS, global_parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import CANT_MOVE, terminal_columns
 from edgecron.cli.topics import TOPICS, format_topic, read_topic
@@ -38,7 +38,10 @@ def show_help(cli: Session, words: list[str]) -> int:
         return 0
     named = [word for word in words if word not in ("-h", "--help", _NO_PAGER, _ALL)]
     if len(named) > 1:
-        raise UsageError(f"help covers one command or topic, not {' '.join(named)!r}")
+        raise UsageError(
+            f"help covers one command or topic, not {' '.join(named)!r}",
+            hint=f"for example: edgecron help {named[0]}",
+        )
     if not named:
         if cli.is_json:
             cli.put_json(entry._asdict() for entry in _entries())
@@ -47,7 +50,9 @@ def show_help(cli: Session, words: list[str]) -> int:
         return 0
     entry = next((entry for entry in _entries() if entry.name == named[0]), None)
     if entry is None:
-        refuse_help(named[0])
+        from edgecron.cli.suggestions import refuse_help  # Only for errors.
+
+        refuse_help(named[0], global_options=GLOBALS)
     text = _text(cli, entry, shows_all=_ALL in words)
     if cli.is_json or _NO_PAGER in words or not _has_paged(cli, text):
         _put(cli, entry, text)

@@ -13,6 +13,7 @@ retried or were backfilled.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -90,6 +91,8 @@ def read_times(args: Namespace, client: Client) -> tuple[datetime | None, dateti
 
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
+    for option, texts in (("--status", args.status), ("--cause", args.cause)):
+        _refuse_lists(option, texts or ())
     statuses = tuple(read_choice(text, Status, what="--status") for text in args.status or ())
     causes = tuple(read_choice(text, Cause, what="--cause") for text in args.cause or ())
     before_id = None if args.before is None else read_run_number(args.before, what="--before")
@@ -211,3 +214,11 @@ def _shown_time(execution: Execution) -> datetime:
     """Return when a run started; else when it is or was due."""
     is_queued = execution.status is Status.QUEUED
     return execution.started_at or (execution.due_at if is_queued else execution.plan_at)
+
+
+def _refuse_lists(option: str, texts: Iterable[str]) -> None:
+    """Raise UsageError for a value such as `failed,skipped`: the option is repeated instead."""
+    for text in texts:
+        if "," in text:
+            each = " ".join(f"{option} {part.strip()}" for part in text.split(",") if part.strip())
+            raise UsageError(f"{option} is {text!r}, expected one word", hint=f"write {each}")

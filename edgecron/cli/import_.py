@@ -92,11 +92,21 @@ def run(cli: Session, args: Namespace) -> int:
             "the format is missing, expected crontab FILE or anacrontab FILE", hint=words
         )
     if args.format not in _FORMATS:
-        raise UsageError(f"{args.format!r} is an unknown format, expected crontab or anacrontab")
+        raise UsageError(
+            f"{args.format!r} is an unknown format, expected crontab or anacrontab",
+            hint=cli.command(f"import crontab {quote(args.file)}"),
+        )
     if args.file is None:
-        raise UsageError("the crontab is missing, expected FILE, or - for stdin")
+        if args.format == "crontab":
+            hint = f"import your own: crontab -l | {cli.command('import crontab -')}"
+        else:
+            hint = cli.command("import anacrontab /etc/anacrontab")
+        raise UsageError(f"the {args.format} is missing, expected FILE, or - for stdin", hint=hint)
     if args.take not in (None, *_SIDES):
-        raise UsageError(f"--take is {args.take!r}, expected crontab or edgecron")
+        raise UsageError(
+            f"--take is {args.take!r}, expected crontab or edgecron",
+            hint="for example: --take crontab",
+        )
     if args.comment_out:
         _refuse_comment_out(args.file)
     content = _read(args.file)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
 from types import ModuleType
 from typing import NoReturn
 
 from edgecron import __version__
-from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
 from edgecron.cli.commands import (
     COMMANDS,
     LOCAL_COMMANDS,
-    OTHER_WORDS,
     USAGE,
     WITHOUT_DATABASE,
     load_command,
@@ -34,10 +31,15 @@ _WITH_VALUE = {
     "--color": "color",
     "--config": "config_path",
 }
-_GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version", "-V")
-_ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
-# Commands that replace or remove things, and how alike a word must be to mean one of them.
-_RISKY, _RISKY_ALIKE = ("prune", "restore", "rm", "self"), 0.85
+GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version", "-V")
+_VALUES = {
+    "--db": "--db ./edgecron.db",
+    "--url": "--url http://pi:8745",
+    "--token-file": "--token-file ./token",
+    "--color": "--color never",
+    "--config": "--config none",
+}
+_OF_OPTION = re.compile(r"(?P<option>-[^\s/]+)(?:/-\S+)? (?P<fault>needs a value|takes no value)")
 # Sentences of argparse, and ours instead.
 _SENTENCES = (
     (r"the following arguments are required: (.+)", r"missing \1"),
@@ -101,15 +103,26 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for theirs, ours in _SENTENCES:
             message = re.sub(f"^{theirs}$", ours, message)
-        raise UsageError(message, hint=self._example() or f"see: {self.prog} --help")
+        found = _OF_OPTION.match(message)
+        if found is None:
+            hint = self._example() or f"see: {self.prog} --help"
+        elif found["fault"] == "takes no value":
+            hint = f"write only {found['option']}"
+        else:
+            hint = self._example(found["option"]) or self._form_of(found["option"])
+        raise UsageError(message, hint=hint)
 
-    def _example(self) -> str | None:
-        """Return the first example of the help, as a hint; None if there is none."""
+    def _example(self, option: str = "") -> str | None:
+        """Return the first example of the help that has the option, as a hint; None without one."""
         for line in (self.description or "").splitlines():
             example = line.strip().split("   ")[0]
-            if example.startswith(f"{self.prog} "):
+            if example.startswith(f"{self.prog} ") and option in ("", *example.split()):
                 return f"for example: {example}"
         return None
+
+    def _form_of(self, option: str) -> str:
+        [action] = [one for one in self._actions if option in one.option_strings]
+        return f"write {option} {action.metavar or action.dest.upper()}"
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         # Without a width, argparse would load `shutil` for each parser.
@@ -153,17 +166,19 @@ class Parser(argparse.ArgumentParser):
             # argparse ends an optional positional at the first option: look after options, too.
             args, unknown = self.parse_known_intermixed_args(argv)
         if unknown:
-            self._refuse(unknown[0], argv)
+            self._refuse(unknown, argv)
         return args
 
-    def _refuse(self, word: str, argv: list[str]) -> NoReturn:
+    def _refuse(self, unknown: list[str], argv: list[str]) -> NoReturn:
+        from edgecron.cli.suggestions import hint_for_stray, refuse_option  # Only for errors.
+
         known = [option for action in self._actions for option in action.option_strings]
-        if word[:1] != "-":
-            hint = _stray_hint(word, argv) if "--cron" in known else None
-            raise UsageError(
-                f"unexpected argument {word!r}", hint=hint or f"see: {self.prog} --help"
-            )
-        _refuse_option(word, known, prog=self.prog)
+        if unknown[0][:1] == "-":
+            refuse_option(unknown[0], known, prog=self.prog)
+        hint = hint_for_stray(unknown, argv, has_job="--cron" in known)
+        raise UsageError(
+            f"unexpected argument {unknown[0]!r}", hint=hint or f"see: {self.prog} --help"
+        )
 
 
 def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argparse.Namespace]:
@@ -187,7 +202,9 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
     if command in ("-V", "--version"):
         _show_version()
     if command not in COMMANDS:
-        refuse_command(command)
+        from edgecron.cli.suggestions import refuse_command  # Only for errors.
+
+        refuse_command(command, global_options=GLOBALS)
     session.command_name = command
     if command != "run":
         session.error_exit = None
@@ -308,9 +325,12 @@ def _take_globals(session: Session, argv: list[str]) -> list[str]:
         if name in _WITH_VALUE:
             given = value if equals else next(words, None)
             if given is None or given == "":
-                raise UsageError(f"{name} needs a value")
+                raise UsageError(f"{name} needs a value", hint=f"for example: {_VALUES[name]}")
             if name == "--color" and given not in _COLORS:
-                raise UsageError(f"--color is {given!r}, expected auto, always or never")
+                raise UsageError(
+                    f"--color is {given!r}, expected auto, always or never",
+                    hint=f"for example: {_VALUES[name]}",
+                )
             setattr(session, _WITH_VALUE[name], given)
         else:
             rest.append(word)
@@ -343,56 +363,6 @@ def _describe_globals(parser: Parser, *, is_overall: bool = False) -> None:
     if is_overall:
         group.add_argument("-h", "--help", action="store_true", help="show help")
         group.add_argument("-V", "--version", action="store_true", help="show the version")
-
-
-def _stray_hint(word: str, argv: list[str]) -> str:
-    """Guess what a stray word was meant to be: a part of a time, or of a job."""
-    if word[:1] == "@" or len(word.split()) > 4:
-        return f"--cron {word!r}"
-    after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []
-    if after and " " not in after[0] and word in after[1:6]:
-        return "quote the cron text, because the shell splits it: --cron '0 2 * * *'"
-    return f"write the command after --: -- {word}"
-
-
-def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
-    by_name = {option.lstrip("-"): option for option in known}
-    name = word.partition("=")[0].lstrip("-")
-    close = suggest(name, by_name, cutoff=_ALIKE)
-    hint = f"did you mean {by_name[close]}?" if close else f"see: {prog} --help"
-    raise UsageError(f"unknown option {word!r}", hint=hint)
-
-
-def refuse_command(command: str) -> NoReturn:
-    """Raise UsageError for an unknown command, with the command that was probably meant."""
-    from edgecron.cli.topics import TOPICS
-
-    if command[:1] == "-":
-        _refuse_option(command, _GLOBALS, prog="edgecron")
-    close = OTHER_WORDS.get(command) or _suggest_command(command)
-    hint = f"did you mean {close!r}?" if close else "see: edgecron --help"
-    if command in TOPICS:
-        hint = f"see: edgecron help {command}"
-    raise UsageError(f"unknown command {command!r}", hint=hint)
-
-
-def _suggest_command(word: str) -> str | None:
-    """Return the command that was probably meant; a risky one only if it surely was."""
-    harmless = [command for command in COMMANDS if command not in _RISKY]
-    return suggest(word, _RISKY, cutoff=_RISKY_ALIKE) or suggest(word, harmless)
-
-
-def refuse_help(word: str) -> NoReturn:
-    """Raise UsageError for an unknown subject of help, with the probable one."""
-    # Only for an error: this import would double the time of a parse.
-    from edgecron.cli.topics import OTHER_TOPICS, TOPICS
-
-    if word[:1] == "-":
-        _refuse_option(word, (*_GLOBALS, "--man"), prog="edgecron help")
-    other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
-    close = other or suggest(word, [*COMMANDS, *TOPICS])
-    hint = f"did you mean {close!r}?" if close else "see: edgecron help"
-    raise UsageError(f"unknown command or topic {word!r}", hint=hint)
 
 
 def _show_version() -> NoReturn:

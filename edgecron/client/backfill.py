@@ -38,7 +38,8 @@ class Backfills(Runs):
         if to_at < from_at:
             raise InvalidInput(
                 f"the end of the backfill, {format_ms(to_ms(to_at))}, lies before its beginning,"
-                f" {format_ms(to_ms(from_at))}"
+                f" {format_ms(to_ms(from_at))}",
+                hint="give the earlier time first",
             )
         self._need_times(schedule)
         from edgecron.planning.backfill import find_past_times

@@ -352,7 +352,9 @@ def read_user(name: str, what: str) -> str:
     try:
         uid = pwd.getpwnam(name).pw_uid
     except (KeyError, ValueError):
-        raise InvalidInput(f"user {name!r} is unknown on this machine") from None
+        raise InvalidInput(
+            f"user {name!r} is unknown on this machine", hint="list the users: getent passwd"
+        ) from None
     if uid != os.geteuid() and os.geteuid() != 0:
         raise InvalidInput(
             f"{what} is {name!r}, but only root can run a schedule as another user",

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.cli import Edgecron
 
-ADD = ("add", "x", "--every", "1h")
+WHEN = ("--every", "1h")
+ADD = ("add", "x", *WHEN)
 COMMAND = ("--", "true")
 
 
@@ -133,3 +134,64 @@ def test_only_a_near_name_of_another_section_is_suggested(
 
     assert far.err.endswith("daemon.foo is unknown\nhint: see: edgecron config show\n")
     assert near.err.endswith("daemon.burst is unknown\nhint: did you mean limits.burst?\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("add", "x", "--time", "09:00", *COMMAND), "did you mean --at?"),
+        (("add", "x", "--daily", *COMMAND), "did you mean --cron @daily?"),
+        (("logs", "backup", "--tail", "5"), "did you mean -n?"),
+        (("list", "--limit", "5"), "did you mean -n?"),
+        (("-v",), "did you mean --version?"),
+        (("add", "x", "--every", "1h", "echo", "a b"), "write the command after --: -- echo 'a b'"),
+        (
+            ("add", "x", "--every", "1h", "--shell", "echo", "hi"),
+            "quote the line, because the shell splits it: --shell 'echo hi'",
+        ),
+        (
+            ("add", "x", "--at", "tomorrow", "09:00", *COMMAND),
+            "quote the time, because the shell splits it: 'tomorrow 09:00'",
+        ),
+        (
+            ("reschedule", "backup", "in", "20m"),
+            "quote the time, because the shell splits it: 'in 20m'",
+        ),
+        (("run", "backup", "--wait=yes"), "write only --wait"),
+        (
+            ("run", "backup", "--payload"),
+            'for example: edgecron run sync --payload \'{"host": "plc2"}\'',
+        ),
+        (("next", "-n"), "for example: edgecron next nightly -n 3"),
+        (("add", "x", "--stdin"), "write --stdin TEXT"),
+        (("list", "--db"), "for example: --db ./edgecron.db"),
+        (("import", "crontab"), "import your own: crontab -l | edgecron import crontab -"),
+        (("service", "instal"), "did you mean edgecron service install?"),
+        (("config", "set"), "for example: edgecron config show"),
+        (("self", "foo"), "for example: edgecron self show"),
+        (("help", "add", "edit"), "for example: edgecron help add"),
+        (("add", "my job", *WHEN, *COMMAND), "did you mean my-job?"),
+        ((*ADD, "--needs", "backup", *COMMAND), "for example: success:nightly:8h"),
+        ((*ADD, "--user", "no-such-user", *COMMAND), "list the users: getent passwd"),
+        (("history", "--status", "failed,skipped"), "write --status failed --status skipped"),
+        (("backfill", "backup", "2026-02-01", "2026-01-01"), "give the earlier time first"),
+    ],
+)
+def test_a_wrong_command_line_gets_the_one_that_was_meant(
+    edgecron: Edgecron, backup: str, words: tuple[str, ...], hint: str
+) -> None:
+    said = edgecron(*words)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.is_plain_error
+    assert said.err.endswith(f"\nhint: {hint}\n")
+
+
+def test_a_line_that_is_given_as_a_command_is_warned_of(edgecron: Edgecron) -> None:
+    said = edgecron(*ADD, "--", "echo hi | wc")
+
+    assert said.code == 0
+    assert (
+        "command 'echo hi | wc' is not in your PATH;"
+        " a line for the shell is given with --shell 'echo hi | wc'"
+    ) in said.err

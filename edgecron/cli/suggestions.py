@@ -1,0 +1,131 @@
+"""Suggest what a wrong command line was meant to be. Only errors load this module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import takewhile
+from shlex import join, quote
+from typing import NoReturn
+
+from edgecron.base.checks import suggest
+from edgecron.base.errors import UsageError
+from edgecron.cli.commands import COMMANDS, OTHER_WORDS
+from edgecron.cli.topics import OTHER_TOPICS, TOPICS
+
+_ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
+_MACROS = ("hourly", "daily", "weekly", "monthly", "yearly")  # of cron texts
+# Options that people write instead; the first one that the command has is suggested.
+_OTHER_OPTIONS = {
+    other: options.split()
+    for words, options in {
+        "time when date": "--at",
+        f"schedule {' '.join(_MACROS)}": "--cron",
+        "interval period repeat": "--every",
+        "boot reboot startup": "--on-boot",
+        "depends": "--after",
+        "timezone zone": "--tz",
+        "start begin": "--from --since",
+        "end": "--until",
+        "dir directory folder workdir chdir": "--cwd",
+        "environment": "--env",
+        "retry": "--retries",
+        "desc comment": "--description",
+        "concurrency parallel": "--max-running",
+        "limit count number lines tail head": "-n",
+        "force": "--yes",
+        "fix": "--repair",
+        "database": "--db",
+        "v": "--version",
+    }.items()
+    for other in words.split()
+}
+_CLOCK = re.compile(r"\d{1,2}:\d\d\S*", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d|[a-z]+", re.ASCII | re.IGNORECASE)
+# Commands that replace or remove things, and how alike a word must be to mean one of them.
+_RISKY, _RISKY_ALIKE = ("prune", "restore", "rm", "self"), 0.85
+
+
+def hint_for_stray(unknown: list[str], argv: list[str], *, has_job: bool) -> str | None:
+    """Guess what stray words of a command line were meant to be; None if nothing is likely.
+
+    `has_job`: the command takes the times and the job of a schedule.
+    """
+    hint = _split_hint(unknown[0], argv)
+    return _stray_hint(unknown, argv) if hint is None and has_job else hint
+
+
+def _split_hint(word: str, argv: list[str]) -> str | None:
+    """Suggest quotes for a time or a shell line that the shell has split; None for other words."""
+    at = argv.index(word)
+    before = argv[at - 1].lower() if at else ""
+    is_clock = _CLOCK.fullmatch(word) is not None and _DAY.fullmatch(before) is not None
+    if is_clock or before == "in" or word.lower() == "ago":
+        return f"quote the time, because the shell splits it: {quote(f'{argv[at - 1]} {word}')}"
+    if "--shell" in argv[: at - 1]:
+        first = argv.index("--shell") + 1
+        line = list(takewhile(lambda one: one[:2] != "--", argv[first:]))
+        if at < first + len(line):
+            words = quote(" ".join(line))
+            return f"quote the line, because the shell splits it: --shell {words}"
+    return None
+
+
+def _stray_hint(unknown: list[str], argv: list[str]) -> str:
+    """Guess what stray words were meant to be: a part of a time, or a job."""
+    word = unknown[0]
+    if word[:1] == "@" or len(word.split()) > 4:
+        return f"--cron {word!r}"
+    after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []
+    if after and " " not in after[0] and word in after[1:6]:
+        return "quote the cron text, because the shell splits it: --cron '0 2 * * *'"
+    return f"write the command after --: -- {join(unknown)}"
+
+
+def refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
+    """Raise UsageError for an unknown option, with the option that was probably meant."""
+    by_name = {option.lstrip("-"): option for option in known}
+    name = word.partition("=")[0].lstrip("-")
+    others = [option for option in _OTHER_OPTIONS.get(name, ()) if option in by_name.values()]
+    close = suggest(name, by_name, cutoff=_ALIKE)
+    meant = others[0] if others else by_name.get(close or "")
+    if meant == "--cron" and name in _MACROS:
+        meant = f"--cron @{name}"
+    hint = f"did you mean {meant}?" if meant else f"see: {prog} --help"
+    raise UsageError(f"unknown option {word!r}", hint=hint)
+
+
+def hint_for_action(command: str, word: str, actions: Iterable[str]) -> str:
+    """Suggest the action of a command that was probably meant, or its first one."""
+    known = list(actions)
+    close = suggest(word, known)
+    if close is not None:
+        return f"did you mean edgecron {command} {close}?"
+    return f"for example: edgecron {command} {known[0]}"
+
+
+def refuse_command(command: str, *, global_options: Iterable[str]) -> NoReturn:
+    """Raise UsageError for an unknown command, with the command that was probably meant."""
+    if command[:1] == "-":
+        refuse_option(command, global_options, prog="edgecron")
+    close = OTHER_WORDS.get(command) or _suggest_command(command)
+    hint = f"did you mean {close!r}?" if close else "see: edgecron --help"
+    if command in TOPICS:
+        hint = f"see: edgecron help {command}"
+    raise UsageError(f"unknown command {command!r}", hint=hint)
+
+
+def _suggest_command(word: str) -> str | None:
+    """Return the command that was probably meant; a risky one only if it surely was."""
+    harmless = [command for command in COMMANDS if command not in _RISKY]
+    return suggest(word, _RISKY, cutoff=_RISKY_ALIKE) or suggest(word, harmless)
+
+
+def refuse_help(word: str, *, global_options: Iterable[str]) -> NoReturn:
+    """Raise UsageError for an unknown subject of help, with the probable one."""
+    if word[:1] == "-":
+        refuse_option(word, (*global_options, "--man"), prog="edgecron help")
+    other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
+    close = other or suggest(word, [*COMMANDS, *TOPICS])
+    hint = f"did you mean {close!r}?" if close else "see: edgecron help"
+    raise UsageError(f"unknown command or topic {word!r}", hint=hint)
