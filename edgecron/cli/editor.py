@@ -243,7 +243,7 @@ def _say_wrong(cli: Session, error: EdgecronError, *, is_last: bool) -> None:
 def _wrong_words(error: EdgecronError) -> list[str]:
     """Return the problems for the top of the text, with the line numbers after that insertion."""
     if not (isinstance(error, InvalidDocument) and error.problems):
-        message = re.sub(r"at line (\d+)", lambda at: f"at line {int(at[1]) + 1}", error.message)
+        message = re.sub(r"\bline (\d+)", lambda at: f"line {int(at[1]) + 1}", error.message)
         return [clean(message)]
     above = len(error.problems)
     words = []

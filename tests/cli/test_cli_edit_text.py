@@ -371,9 +371,9 @@ def test_the_place_of_a_slip_in_the_toml_is_that_in_the_text(
 
     seen = at_terminal("e")
 
-    assert "(at line 6, column 10)" in seen
+    assert "not TOML, line 6, column 10" in seen
     _, second = editor.shown
-    assert "(at line 7, column 10)" in second.splitlines()[0]
+    assert "not TOML, line 7, column 10" in second.splitlines()[0]
     assert second.splitlines()[6] == "every = 1h"
     assert "every: 1h -> 2h" in seen
 
