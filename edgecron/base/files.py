@@ -18,8 +18,9 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 
-from edgecron.base.errors import InvalidInput
+from edgecron.base.errors import InvalidInput, os_words
 from edgecron.base.paths import is_root, resolve_path
 from edgecron.base.values import NamedTuple
 
@@ -327,11 +328,15 @@ def read_token(given: str) -> str:
         finally:
             os.close(fd)
     except OSError as error:
-        raise InvalidInput(
-            f"token file '{path}' can't be read: {error.strerror}", hint=f"make it: {MAKE}"
-        ) from error
+        hint = f"see who can read it: ls -l {quote(str(path))}"
+        if isinstance(error, FileNotFoundError):
+            hint = f"make it: {MAKE.replace('FILE', quote(str(path)))}"
+        words = os_words(error, is_named=True)
+        raise InvalidInput(f"token file '{path}' can't be read: {words}", hint=hint) from error
     if not stat.S_ISREG(seen.st_mode):
-        raise InvalidInput(f"token file '{path}' is not a file")
+        raise InvalidInput(
+            f"token file '{path}' is not a file", hint=f"see what it is: ls -ld {quote(str(path))}"
+        )
     if seen.st_uid not in (0, os.geteuid()) or seen.st_mode & 0o077:
         raise InvalidInput(
             f"token file '{path}' is open to others (mode {stat.S_IMODE(seen.st_mode):o})",

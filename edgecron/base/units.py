@@ -23,7 +23,10 @@ _UNIT_MS = {
 _PART = re.compile(r"(\d{1,12})(ms|mo|s|m|h|d|w)", re.ASCII | re.IGNORECASE)
 _EXAMPLES = "write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m"
 # What people write instead, only for hints.
-_ADVERBS = {"hourly": "1h", "daily": "1d", "weekly": "1w"}
+_ADVERBS = {
+    "hourly": "1h", "daily": "1d", "weekly": "7d",
+    "minute": "1m", "hour": "1h", "day": "1d", "week": "7d",
+}  # fmt: skip
 _LOOSE_PART = re.compile(r"(\d{1,9}(?:[.,]\d{1,3})?) ?([a-z]*)", re.ASCII)
 _LOOSE = re.compile(rf"(?:{_LOOSE_PART.pattern} ?){{1,4}}", re.ASCII)
 _LOOSE_UNITS = {

@@ -102,7 +102,7 @@ def _wanted(what: str | None) -> list[Setting]:
     if not found:
         by_last = {key.rpartition(".")[2]: key for key in SETTINGS}
         known = {**by_last, **{key: key for key in (*SETTINGS, *SECTIONS) if key}}
-        close = suggest(name, known)
+        close = suggest(name, known, cutoff=0.75)
         hint = f"did you mean {known[close]}?" if close else "see: edgecron config show"
         raise UsageError(f"setting {what!r} is unknown", hint=hint)
     return found
@@ -210,7 +210,9 @@ def _init(cli: Session, args: Namespace) -> None:
     else:
         places = find_places(cli.config_path)
         if not places:
-            raise UsageError("--config none names no file", hint="give one: config init FILE")
+            raise UsageError(
+                "--config none names no file", hint="give one: edgecron config init ./config.toml"
+            )
         path, is_system = places[0].path, places[0].kind == "system"
     _write_new(path, example_text(), is_system=is_system)
     if cli.is_json:
@@ -229,15 +231,18 @@ def _write_new(path: Path, text: str, *, is_system: bool) -> None:
     except FileExistsError:
         raise AlreadyExists(
             f"file {path} is there already, and is left as it is",
-            hint="name another one: config init FILE",
+            hint="name another one: edgecron config init ./config.toml",
         ) from None
     except OSError as error:
         raise InvalidInput(
             f"file {str(path)!r} can't be written: {os_words(error, is_named=True)}",
-            hint="name another one: config init FILE",
+            hint="name another one: edgecron config init ./config.toml",
         ) from None
 
 
 def _refuse_argument(args: Namespace) -> None:
     if args.what is not None:
-        raise UsageError(f"config {args.action} takes no more, but got {args.what!r}")
+        raise UsageError(
+            f"config {args.action} takes no argument, but got {args.what!r}",
+            hint=f"edgecron config {args.action}",
+        )

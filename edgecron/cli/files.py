@@ -12,7 +12,7 @@ from typing import Any
 
 from edgecron.base.errors import EdgecronError, InvalidInput, NotFound, os_words
 from edgecron.base.files import write_whole
-from edgecron.base.paths import hint_for_missing
+from edgecron.base.paths import hint_for_missing, list_command
 
 STDIN = "-"  # in the place of a file
 _PLACE = re.compile(r"@([a-z_]+)@")
@@ -30,6 +30,11 @@ def read_file(file: str, *, most_bytes: int) -> bytes:
             return content.read(most_bytes + 1)
     except FileNotFoundError:
         raise NotFound(f"file {file!r} does not exist", hint=hint_for_missing(file)) from None
+    except IsADirectoryError:
+        raise InvalidInput(
+            f"{file!r} is a folder, expected a file",
+            hint=f"see its files: {list_command(Path(file))}",
+        ) from None
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"file {file!r} can't be read: {os_words(error, is_named=True)}"

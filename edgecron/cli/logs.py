@@ -30,7 +30,7 @@ from edgecron.cli.run_output import (
 from edgecron.cli.session import Session
 from edgecron.client.engine_words import stalled_engine_words
 from edgecron.client.sentences import end_words, prints_elsewhere, queued_words, state_words
-from edgecron.formats.option_texts import read_count, read_run_number
+from edgecron.formats.option_texts import hint_for_word, read_count, read_run_number
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution
 from edgecron.views.phrases import count_words
@@ -68,7 +68,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if args.stream is not None and args.stream not in _STREAMS:
-        raise UsageError(f"--stream is {args.stream!r}, expected stdout or stderr")
+        raise UsageError(
+            f"--stream is {args.stream!r}, expected stdout or stderr",
+            hint=hint_for_word(args.stream, _STREAMS, what="--stream"),
+        )
     if args.result:
         _refuse_beside_result(args)
     if args.follow and cli.is_json:

@@ -35,6 +35,10 @@ _OTHER_OPTIONS = {
         "limit count number lines tail head": "-n",
         "force": "--yes",
         "fix": "--repair",
+        "format": "--json",
+        "days": "--since",
+        "older": "--history-age",
+        "keep": "--history-count",
         "database": "--db",
         "v": "--version",
     }.items()

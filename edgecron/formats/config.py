@@ -29,8 +29,8 @@ DEFAULT = "default"  # in place of what gave a setting
 NO_FILE = "none"  # in place of a file: neither the user's nor the system's is read
 _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
 _PREFIX = "EDGECRON_"
-_SECTIONS = ("LIMITS", "DEFAULTS", "RETENTION", "DASHBOARD", "DAEMON")
-_SECTION_VARIABLES = tuple(f"{_PREFIX}{section}_" for section in _SECTIONS)
+SECTION_NAMES = ("limits", "defaults", "retention", "dashboard", "daemon")
+_SECTION_VARIABLES = tuple(f"{_PREFIX}{section.upper()}_" for section in SECTION_NAMES)
 # Variables of the release before, by their new names.
 _FORMER_VARIABLES: Mapping[str, str] = {"EDGECRON_DEFAULTS_MAX_LATE": "EDGECRON_DEFAULTS_GRACE"}
 _COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)

@@ -23,7 +23,7 @@ from edgecron.formats.toml_faults import explain_fault
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0
 # Names that people write instead.
-_ALIKE_ELSEWHERE = 0.8  # of a key to one of another section: foo is not follow
+_ALIKE = 0.75  # of two keys: foo is not follow
 _OTHER_WORDS = {"tz": "timezone", "db": "database", "colour": "color", "output_cap": "output"}
 
 
@@ -239,11 +239,11 @@ def _suggest(section: str, name: str) -> str | None:
     """Find the setting that was probably meant, in this section first."""
     word = name.lower().replace("-", "_")
     word = _OTHER_WORDS.get(word, word)
-    within = suggest(word, _names_of(section), cutoff=0.65)
+    within = suggest(word, _names_of(section), cutoff=_ALIKE)
     if within is not None:
         if section:
             return f"{section}.{within}"
         return f"[{within}]" if within in SECTIONS else within
     by_name = {setting.name: setting.key for setting in reversed(SETTINGS.values())}
-    elsewhere = suggest(word, by_name, cutoff=_ALIKE_ELSEWHERE)
+    elsewhere = suggest(word, by_name, cutoff=_ALIKE)
     return None if elsewhere is None else by_name[elsewhere]

@@ -12,6 +12,7 @@ from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDocument, InvalidInput
 from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
+from edgecron.formats.config import SECTION_NAMES
 from edgecron.formats.document_values import SCHEDULES, Document, Problem, Wanted, refuse
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
 from edgecron.formats.toml import MOST_LEVELS, find_too_deep
@@ -127,6 +128,12 @@ def _stray(key: str, value: object) -> Problem:
     name = key
     if isinstance(value, dict) and value and suggest(key, [SCHEDULES]):
         name = next(iter(value))  # [schedule.backup] is a slip in the first word.
+    if key in SECTION_NAMES and isinstance(value, dict) and not value.keys() & TRIGGERS:
+        return Problem(
+            key=key,
+            message=f"{key!a} is a section of the configuration, expected [{SCHEDULES}.NAME]",
+            hint="see where the configuration is: edgecron config path",
+        )
     return Problem(
         key=key,
         message=f"{key!a} is unknown here, expected tables [{SCHEDULES}.NAME]",
@@ -349,7 +356,10 @@ def _time_text(value: object) -> str:
 
 def _boolean(value: object) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"the value is {_kind(value)}, expected true or false")
+        raise InvalidInput(
+            f"the value is {_kind(value)}, expected true or false",
+            hint="write true or false without quotes",
+        )
     return value
 
 

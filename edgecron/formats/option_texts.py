@@ -85,11 +85,11 @@ def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
     *rest, last = known
     raise UsageError(
         f"{what} is {text!r}, expected {', '.join(rest)} or {last}",
-        hint=_example_of(known, text, what=what),
+        hint=hint_for_word(text, known, what=what),
     )
 
 
-def _example_of(words: Iterable[str], text: str, *, what: str) -> str:
+def hint_for_word(text: str, words: Iterable[str], *, what: str) -> str:
     """Suggest the word that was probably meant, else show the first one as an example."""
     known = list(words)
     close = suggest(text.lower(), known)
@@ -424,6 +424,6 @@ def read_priority(text: str, what: str) -> int:
         raise UsageError(
             f"{what} is {text!r}, expected low, normal, high,"
             f" or a number from {-MOST_PRIORITY} to {MOST_PRIORITY}",
-            hint=_example_of(PRIORITIES, text, what=what),
+            hint=hint_for_word(text, PRIORITIES, what=what),
         )
     return sign * int(digits[:9])

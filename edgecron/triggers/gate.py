@@ -102,8 +102,11 @@ def _expand_macro(text: str) -> str:
 
 
 def _wrong_count(text: str, count: int) -> InvalidTrigger:
-    if count == 7:
+    words = text.split()
+    if count == 7 and words[6][:1] in "*0123456789":
         hint = "leave the year field out; --until or an 'at' trigger bounds a schedule"
+    elif count > 5 and (words[5][0].isalpha() or words[5][0] == "/"):
+        hint = f"write only the five fields, '{' '.join(words[:5])}', and the command by itself"
     elif count == 1 and "@" + text.lower() in MACROS:
         hint = f"write '@{text.lower()}'"
     else:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 
 from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import SENSELESS, EdgecronError, InvalidTrigger, UnknownTimezone
-from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
+from edgecron.base.units import (
+    MAX_DURATION_MS,
+    find_meant_duration,
+    format_duration_ms,
+    parse_duration_ms,
+    to_ms,
+)
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind, check_aware
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import fields_from_json
@@ -243,8 +250,18 @@ def _bad_every(text: str) -> InvalidTrigger:
     )
 
 
+_DAILY = re.compile(r"every day at (\d{1,2})(?::([0-5]\d))?", re.ASCII | re.IGNORECASE)
+
+
 def _hint(text: str) -> str:
-    """Suggest what to write, by the first word of a text."""
+    """Suggest what to write: what was probably meant, else by the first word of a text."""
+    kind, _, rest = text.strip().partition(" ")
+    meant = find_meant_duration(rest.strip()) if kind.lower() == "every" else None
+    if meant is not None:
+        return f"did you mean 'every {meant}'?"
+    daily = _DAILY.fullmatch(text.strip())
+    if daily is not None and int(daily[1]) < 24:
+        return f"did you mean '{int(daily[2] or 0)} {int(daily[1])} * * *'?"
     hints = {
         "every": f"write 'every {format_duration_ms(900_000)}', "
         "'every 15m from 2026-11-20T08:00:00Z' or 'every 1h after end'",

@@ -371,7 +371,7 @@ def test_a_file_that_can_t_be_read_is_named(edgecron: Edgecron, tmp_path: Path) 
     assert edgecron("apply", str(tmp_path / "none.toml")).code == 3
     folder = edgecron("apply", str(tmp_path))
     assert folder.code == 2
-    assert "is a directory" in folder.err
+    assert "is a folder, expected a file" in folder.err
 
 
 @pytest.mark.failure(65)

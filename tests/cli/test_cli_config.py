@@ -122,7 +122,7 @@ def test_the_database_is_shown_by_its_path_wherever_that_comes_from(
         (("show", "burst"), "did you mean limits.burst?"),
         (("show", "limit"), "did you mean limits?"),
         (("shwo",), "expected show, path, check or init"),
-        (("path", "x"), "takes no more"),
+        (("path", "x"), "takes no argument"),
         (("path", "--changed"), "--changed only works with show"),
     ],
 )

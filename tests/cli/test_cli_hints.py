@@ -195,3 +195,58 @@ def test_a_line_that_is_given_as_a_command_is_warned_of(edgecron: Edgecron) -> N
         "command 'echo hi | wc' is not in your PATH;"
         " a line for the shell is given with --shell 'echo hi | wc'"
     ) in said.err
+
+
+def test_a_section_of_the_configuration_is_no_schedule(edgecron: Edgecron, tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+
+    file.write_text("[daemon]\nburst = 3\n")
+    section = edgecron("apply", str(file), "--json")
+    file.write_text('[daemon]\ncron = "0 2 * * *"\n')
+    schedule = edgecron("apply", str(file), "--json")
+
+    [problem] = section.error["problems"]
+    assert problem["hint"] == "see where the configuration is: edgecron config path"
+    [problem] = schedule.error["problems"]
+    assert problem["hint"] == "did you mean [schedules.daemon]?"
+
+
+def test_a_token_file_gets_the_command_that_makes_it(edgecron: Edgecron, tmp_path: Path) -> None:
+    path = tmp_path / "a token"
+
+    said = edgecron("--url", "http://localhost:1", "--token-file", str(path), "list")
+
+    assert f"error: token file '{path}' can't be read: no such file or directory\n" in said.err
+    hint = f"make it: (umask 077; head -c 32 /dev/urandom | base64 > '{path}')"
+    assert said.err.endswith(f"\nhint: {hint}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("config", "show", "foo"), "see: edgecron config show"),
+        (("config", "path", "x"), "edgecron config path"),
+        (("logs", "backup", "--stream", "err"), "did you mean --stream stderr?"),
+        (("metrics", "--format", "json"), "did you mean --json?"),
+        (("stats", "--days", "7"), "did you mean --since?"),
+        (("prune", "--older", "7d"), "did you mean --history-age?"),
+        (("apply", "/"), "see its files: ls -t /"),
+        (("check", "every 5 minutes"), "did you mean 'every 5m'?"),
+        (("check", "every day at 9"), "did you mean '0 9 * * *'?"),
+        (
+            ("check", "0 9 * * 1-5 echo hi"),
+            "write only the five fields, '0 9 * * 1-5', and the command by itself",
+        ),
+        (
+            ("check", "0 0 9 * * FRI 2027"),
+            "leave the year field out; --until or an 'at' trigger bounds a schedule",
+        ),
+    ],
+)
+def test_a_word_in_the_wrong_place_gets_its_own_hint(
+    edgecron: Edgecron, backup: str, words: tuple[str, ...], hint: str
+) -> None:
+    said = edgecron(*words)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err.endswith(f"\nhint: {hint}\n")

@@ -216,7 +216,10 @@ def test_one_line_is_spoken_of_as_one(edgecron: Edgecron, tmp_path: Path) -> Non
 def test_a_folder_is_refused_in_words(edgecron: Edgecron, tmp_path: Path) -> None:
     said = edgecron("import", "crontab", str(tmp_path))
 
-    assert said.err == f"error: file {str(tmp_path)!r} can't be read: is a directory\n"
+    assert said.err == (
+        f"error: {str(tmp_path)!r} is a folder, expected a file\n"
+        f"hint: see its files: ls -t {tmp_path}\n"
+    )
 
 
 def listed(edgecron: Edgecron) -> dict[str, dict[str, object]]:

@@ -118,7 +118,7 @@ def test_a_date_that_never_comes_is_refused(text: str) -> None:
         ("on fire", "is not understood, expected 'on boot'", "on boot"),
         ("after", "schedule name '' is not usable", "A-Z"),
         ("after 12", "schedule name '12' is not usable", "digits"),
-        ("after a b", "schedule name 'a b' is not usable", "A-Z"),
+        ("after a b", "schedule name 'a b' is not usable", "a-b"),
         ("after backup:done", "the outcome is 'done', expected success, failure, any", "any"),
         ("after backup:", "the outcome is ''", "any"),
     ],
