@@ -94,7 +94,7 @@ def test_none_in_place_of_a_file_reads_neither(settings: Settings) -> None:
 
 
 def test_a_named_file_must_be_there(settings: Settings) -> None:
-    with pytest.raises(InvalidConfig, match=r"missing\.toml can't be read: no such file"):
+    with pytest.raises(InvalidConfig, match=r"missing\.toml does not exist"):
         load(str(settings.user_path.with_name("missing.toml")))
 
 
