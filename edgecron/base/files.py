@@ -18,7 +18,6 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shlex import quote
 
 from edgecron.base.errors import InvalidInput, os_words
 from edgecron.base.paths import is_root, resolve_path
@@ -328,14 +327,14 @@ def read_token(given: str) -> str:
         finally:
             os.close(fd)
     except OSError as error:
-        hint = f"see who can read it: ls -l {quote(str(path))}"
+        hint = f"see who can read it: ls -l {_quoted(path)}"
         if isinstance(error, FileNotFoundError):
-            hint = f"make it: {MAKE.replace('FILE', quote(str(path)))}"
+            hint = f"make it: {MAKE.replace('FILE', _quoted(path))}"
         words = os_words(error, is_named=True)
         raise InvalidInput(f"token file '{path}' can't be read: {words}", hint=hint) from error
     if not stat.S_ISREG(seen.st_mode):
         raise InvalidInput(
-            f"token file '{path}' is not a file", hint=f"see what it is: ls -ld {quote(str(path))}"
+            f"token file '{path}' is not a file", hint=f"see what it is: ls -ld {_quoted(path)}"
         )
     if seen.st_uid not in (0, os.geteuid()) or seen.st_mode & 0o077:
         raise InvalidInput(

@@ -12,7 +12,6 @@ from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDocument, InvalidInput
 from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
-from edgecron.formats.config import SECTION_NAMES
 from edgecron.formats.document_values import SCHEDULES, Document, Problem, Wanted, refuse
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
 from edgecron.formats.toml import MOST_LEVELS, find_too_deep
@@ -125,6 +124,8 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _stray(key: str, value: object) -> Problem:
+    from edgecron.formats.config import SECTION_NAMES  # Rarely needed, and programs import this.
+
     name = key
     if isinstance(value, dict) and value and suggest(key, [SCHEDULES]):
         name = next(iter(value))  # [schedule.backup] is a slip in the first word.
