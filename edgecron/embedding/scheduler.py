@@ -328,26 +328,28 @@ class Scheduler(Program):
                 hint="put it back, or stop and start to begin with a new one",
             )
         self.keep_declared()
+        settings = EngineSettings(
+            queues=self._queues,
+            max_running=self._max_running,
+            retention=self._retention or Retention(),
+            on_shutdown=self._on_shutdown,
+            call_wait_ms=round(self._shutdown_timeout_s * 1000),
+            call_grace_ms=_GRACE_MS,
+            starts_supervisor=bool(self._registry.process_commands),
+        )
         callables = CallableRunner(
             self._registry.functions,
             coroutines=self._registry.coroutines,
             find_loop=self._loops.find,
             read_state=self._read_state,
             clock=self._clock,
+            places=settings.places,
             close_ms=_GRACE_MS,
         )
         try:
             host = EngineHost(
                 self.path,
-                EngineSettings(
-                    queues=self._queues,
-                    max_running=self._max_running,
-                    retention=self._retention or Retention(),
-                    on_shutdown=self._on_shutdown,
-                    call_wait_ms=round(self._shutdown_timeout_s * 1000),
-                    call_grace_ms=_GRACE_MS,
-                    starts_supervisor=bool(self._registry.process_commands),
-                ),
+                settings,
                 clock=self._clock,
                 report=self._report,
                 callables=callables,

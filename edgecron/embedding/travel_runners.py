@@ -313,6 +313,8 @@ class CommandsInTurn:
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
     is_alive = True
     failure = None
+    places = None
+    wake_ms = None
 
     def __init__(
         self,

@@ -180,10 +180,17 @@ class Claimer:
             supervisor_id=self._runners.supervisor_id,
             queues=self.open_queues(),
             max_running=self._settings.places,
+            reserve=self._reserve(),
             max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._settings.only,
             offers=self._registration.offers,
         )
+
+    def _reserve(self) -> int:
+        # A burst limits starts, and a reserved run starts at a time of its own.
+        if self._settings.burst is not None:
+            return 0
+        return self._runners.reserve()
 
     def begin(self) -> None:
         """Begin a pass."""

@@ -10,7 +10,7 @@ from edgecron.engine.claim import Claimer
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.recovery import Recovery
-from edgecron.engine.runners import Runners
+from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.model.claim import Outcome
 from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
@@ -70,7 +70,7 @@ class Finishing:
         If it raises, the outcomes are kept for the next time.
         """
         outcomes = self._runners.outcomes[:_MOST_AT_ONCE]
-        ended = [one for one in outcomes if Flag.NOT_STARTED not in one.flags]
+        ended = [one for one in outcomes if not is_unstarted(one)]
         has_filled = may_fill and len(ended) == len(outcomes)
         self._claimer.report()  # A run's start is reported before its end.
         now_ms = self._clock.now_ms()
@@ -84,6 +84,9 @@ class Finishing:
         rows = iter(written)
         has_replaced = False
         for outcome, schedule in zip(outcomes, schedules, strict=True):
+            if Flag.GIVEN_BACK in outcome.flags:
+                self._requeue(outcome)
+                continue
             if Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome, schedule)
                 continue
@@ -94,6 +97,14 @@ class Finishing:
             # A place is free that another engine might wait for: a group's, or a schedule's.
             self._others.ring()
         return Finished(len(ended), has_filled, has_replaced)
+
+    def _requeue(self, outcome: Outcome) -> None:
+        """Queue a run again for which no place became free."""
+        requeued = self._store.requeue(
+            outcome.execution_id, outcome.lease_token, now_ms=self._clock.now_ms()
+        )
+        if requeued is not None:
+            self._events.report_requeued(requeued)
 
     def _hold(self, outcome: Outcome, schedule: str | None) -> None:
         """Claim nothing for a while: a run could not even be journalled. Recovery requeues it."""

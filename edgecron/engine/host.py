@@ -18,7 +18,7 @@ from edgecron.engine.events import Report
 from edgecron.engine.loop import Loop
 from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_copies
 from edgecron.engine.presence import EngineIdentity, EngineSettings
-from edgecron.engine.runners import Runners
+from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.engine.sleep import WalWatch, system_sleeper
 from edgecron.engine.state_folder import EngineFiles, owner_of, refuse_root_risk, ring_engines
 from edgecron.engine.step import Engine
@@ -27,7 +27,6 @@ from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
 from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
-from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import Runner
 from edgecron.supervisor.state_files import prepare_state_dir
 from edgecron.triggers.zones import local_history, one_local_zone
@@ -158,10 +157,11 @@ class EngineHost:
         from edgecron.supervisor.launch import StartBy, start
 
         by = None if self._callables is None else StartBy.EXEC
-        link = start(self._state_dir, clock=self._clock, by=by)
+        link = start(self._state_dir, clock=self._clock, by=by, places=self._settings.places)
         return CommandRunner(
             link,
             clock=self._clock,
+            places=self._settings.places,
             output_cap_bytes=self._settings.output_cap_bytes,
             part_of=self._part_of,
         )
@@ -245,11 +245,10 @@ class OutlivingCalls:
         return False
 
     def _record(self, store: Store, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
-        not_started = {one.lease_token for one in outcomes if Flag.NOT_STARTED in one.flags}
-        store.finish([one for one in outcomes if one.lease_token not in not_started], now_ms=now_ms)
-        for row in store.find_running() if not_started else ():
-            if row.lease_token in not_started:
-                store.requeue(row, now_ms=now_ms)
+        store.finish([one for one in outcomes if not is_unstarted(one)], now_ms=now_ms)
+        for one in outcomes:
+            if is_unstarted(one):
+                store.requeue(one.execution_id, one.lease_token, now_ms=now_ms)
 
 
 def _refuse_unusable(database: Path) -> None:

@@ -224,13 +224,19 @@ class Loop:
     def _gather(self, wake_ms: int | None) -> None:
         """Wait a moment for other ends, which then share one transaction.
 
-        Not while all places are taken: each end then lets a queued run start.
+        Not while all places are taken: each end then lets a queued run start. With a reserve, the
+        runner starts the next runs meanwhile: wait until half of it is used up.
         """
-        if 1 < len(self._engine.runners) < self._settings.places:
-            until_ms = self._clock.now_ms() + GROUP_MS
-            if wake_ms is not None:
-                until_ms = min(until_ms, wake_ms)
-            self._sleeper.wait([self.doorbell.fileno()], until_ms=until_ms)
+        count, places = len(self._engine.runners), self._settings.places
+        group_ms = min(GROUP_MS, self._engine.runners.reserve_lasts_ms() // 2)
+        if 1 < count < places:
+            group_ms = GROUP_MS
+        if not group_ms:
+            return
+        until_ms = self._clock.now_ms() + group_ms
+        if wake_ms is not None:
+            until_ms = min(until_ms, wake_ms)
+        self._sleeper.wait([self.doorbell.fileno()], until_ms=until_ms)
 
     def _let_more_come(self, wake_ms: int | None) -> None:
         """Wait a moment for further requests, which then share one transaction.

@@ -391,7 +391,7 @@ class _Pass:
         )
 
     def _requeue(self, row: RunningRow) -> None:
-        requeued = self._store.requeue(row, now_ms=self._now_ms())
+        requeued = self._store.requeue(row.execution_id, row.lease_token, now_ms=self._now_ms())
         if requeued is not None:
             self._requeued.append(requeued)
 

@@ -18,12 +18,15 @@ class Claimant(NamedTuple):
 
     `max_starts` limits the starts of one transaction; None is no limit. With `only`, the engine
     takes only this queued run. With `offers`, it takes only these jobs of a program's queue.
+    `reserve` is how many runs it takes beyond `max_running`; its runner starts each when a place is
+    free.
     """
 
     engine_id: int
     supervisor_id: str
     queues: tuple[str, ...]
     max_running: int
+    reserve: int = 0
     max_starts: int | None = None
     only: int | None = None
     offers: Offers | None = None

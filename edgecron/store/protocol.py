@@ -223,7 +223,7 @@ class Store(Protocol):
     def find_engines(self) -> list[EngineInfo]:
         """Every engine that is not recorded as stopped."""
 
-    def requeue(self, row: RunningRow, *, now_ms: int) -> Requeued | None:
+    def requeue(self, execution_id: int, token: str, *, now_ms: int) -> Requeued | None:
         """Queue a row again that was claimed but never started; None if it has changed.
 
         It is cancelled instead if someone cancelled it, or its schedule was removed.

@@ -1,4 +1,4 @@
-"""Run a supervisor as its own program: `python -m edgecron.supervisor FD KEY STATE_DIR`."""
+"""Run a supervisor as its own program: `python -m edgecron.supervisor FD KEY STATE_DIR PLACES`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from edgecron.supervisor.launch import serve_detached
 
 
 def main(arguments: list[str]) -> None:
-    """Serve the connection that is descriptor FD. Does not return."""
-    fd, key, folder = arguments
+    """Serve the connection that is descriptor FD. Does not return. PLACES 0 is no limit."""
+    fd, key, folder, places = arguments
     try:
         link = socket.socket(fileno=int(fd))
-        serve_detached(link, Path(folder), key=key, clock=SystemClock())
+        serve_detached(link, Path(folder), key=key, clock=SystemClock(), places=int(places) or None)
     finally:
         os._exit(70)
 

@@ -2,7 +2,7 @@
 
 Functions run on threads. A thread can't be ended from outside: its `Call` says that it should stop
 or is over its timeout, and it runs until it returns or raises. Coroutines run on an event loop of
-the program, and are cancelled.
+the program, and are cancelled. Of calls beyond the runner's places, each begins when another ends.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from edgecron.supervisor.calls import (
     verdict_of,
 )
 from edgecron.supervisor.records import Flag
-from edgecron.supervisor.runner import THREADS
+from edgecron.supervisor.runner import RESERVE_MS, THREADS
 from edgecron.supervisor.threads import Workers
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class CallableRunner:
     failed too. A name that is neither in `registry` nor in `coroutines` is refused.
 
     `find_loop` returns the event loop for coroutines, from any thread. `read_state` reads the state
-    of a schedule, on the thread of the function. `close_ms` is the time for which `close` waits for
+    of a schedule, on the thread of the function. At most `places` calls are active at a time; None
+    is no limit. `close_ms` is the time for which `close` waits for
     calls that were asked to stop.
     """
 
@@ -70,8 +71,10 @@ class CallableRunner:
         coroutines: Mapping[str, Coroutine] | None = None,
         find_loop: Callable[[], AbstractEventLoop] | None = None,
         read_state: ReadState = remember_nothing,
+        places: int | None = None,
         close_ms: int = CLOSE_MS,
     ) -> None:
+        self.places = places
         self._close_ms = close_ms
         self.supervisor_id = THREADS
         self._registry = registry
@@ -81,6 +84,9 @@ class CallableRunner:
         self._read_state = read_state
         self.reports = ProgressReports(ring=self._ring)
         self._calls: dict[str, Call] = {}  # by token, until their outcome is collected
+        self._turns = threading.Lock()  # guards the next two
+        self._reserve: OrderedDict[str, Call] = OrderedDict()  # by token; they wait for a place
+        self._active = 0
         self._outcomes: deque[Outcome] = deque()
         self._tasks: set[Task[None]] = set()
         self._workers: Workers[Call] = Workers(self._run, name="edgecron-call", clock=clock)
@@ -106,17 +112,64 @@ class CallableRunner:
             call = Call(claim, clock=self._clock, reports=self.reports, read_state=self._read_state)
             self._calls[claim.lease_token] = call
             self.reports.open(claim.lease_token)
-            function = self._coroutines.get(claim.job.argv[0])
-            try:
-                if function is None:
-                    self._workers.put(call)
+            with self._turns:
+                has_place = self.places is None or self._active < self.places
+                if has_place:
+                    self._active += 1
                 else:
-                    self._begin_coroutine(call, function)
-            except RuntimeError as error:  # no thread can be started, or the loop is closed
-                why = Failure("EAGAIN", str(error))
-                self._add_outcome(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
+                    self._reserve[claim.lease_token] = call
+            if has_place:
+                self._dispatch(call)
+
+    def _dispatch(self, call: Call) -> None:
+        """Begin a call that has a place, on a thread or on its loop."""
+        function = self._coroutines.get(call.claim.job.argv[0])
+        try:
+            if function is None:
+                self._workers.put(call)
+            else:
+                self._begin_coroutine(call, function)
+        except RuntimeError as error:  # no thread can be started, or the loop is closed
+            why = Failure("EAGAIN", str(error))
+            self._add_outcome(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
+            self._leave_place()
+
+    def _take_next(self) -> Call | None:
+        """Pass the place of a call that has ended to the next one; None: no call waits for it."""
+        with self._turns:
+            if not self._reserve:
+                self._active -= 1
+                return None
+            return self._reserve.popitem(last=False)[1]
+
+    def _leave_place(self) -> None:
+        """Begin the next call in the place of one that has ended."""
+        following = self._take_next()
+        if following is not None:
+            self._dispatch(following)
+
+    def _give_back(self, *, before_ms: int | None = None) -> None:
+        """Return calls that wait for a place since an instant; None: all that wait."""
+        with self._turns:
+            calls = [
+                call
+                for call in self._reserve.values()
+                if before_ms is None or call.asked_ms <= before_ms
+            ]
+            for call in calls:
+                del self._reserve[call.claim.lease_token]
+        for call in calls:
+            self._add_outcome(self._outcome(call, flags=(Flag.GIVEN_BACK,)))
+
+    @property
+    def wake_ms(self) -> int | None:
+        with self._turns:
+            for call in self._reserve.values():  # The first has waited longest.
+                return max(0, call.asked_ms + RESERVE_MS - self._clock.monotonic_ms())
+        return None
 
     def collect(self) -> list[Outcome]:
+        self._give_back(before_ms=self._clock.monotonic_ms() - RESERVE_MS)
         # Before the outcomes: a thread that adds one after that writes a new byte.
         self._clear_bell()
         outcomes = []
@@ -136,12 +189,18 @@ class CallableRunner:
 
     def cancel(self, token: str) -> None:
         call = self._calls.get(token)
-        if call is not None:
-            call.ask_to_stop(Reason.REQUEST)
+        if call is None:
+            return
+        call.ask_to_stop(Reason.REQUEST)
+        with self._turns:
+            is_reserved = self._reserve.pop(token, None) is not None
+        if is_reserved:
+            self._add_outcome(self._unbegun(call))
 
     def stop(self) -> None:
         if self._stopped_ms is None:
             self._stopped_ms = self._clock.monotonic_ms()
+        self._give_back()
         for call in self._calls.values():
             call.ask_to_stop(Reason.SHUTDOWN)
 
@@ -179,7 +238,16 @@ class CallableRunner:
                 os.close(self._write_fd)
 
     def _run(self, call: Call) -> None:
-        """Call the function, on a thread of the workers."""
+        """Call the function on a thread of the workers, and those that follow in its place."""
+        following: Call | None = call
+        while following is not None:
+            self._call(following)
+            following = self._take_next()
+            if following is not None and following.claim.job.argv[0] in self._coroutines:
+                self._dispatch(following)
+                return
+
+    def _call(self, call: Call) -> None:
         if call.stop_reason is not None:
             self._add_outcome(self._unbegun(call))
             return
@@ -209,6 +277,13 @@ class CallableRunner:
         loop.call_soon_threadsafe(begin)
 
     async def _drive(self, call: Call, function: Coroutine, loop: AbstractEventLoop) -> None:
+        """Call a coroutine function and await it. Then the next call has its place."""
+        try:
+            await self._await(call, function, loop)
+        finally:
+            self._leave_place()
+
+    async def _await(self, call: Call, function: Coroutine, loop: AbstractEventLoop) -> None:
         """Call a coroutine function and await it. Cancel it when it must stop."""
         if call.stop_reason is not None:
             self._add_outcome(self._unbegun(call))
@@ -273,7 +348,7 @@ class CallableRunner:
         If this engine is ending, another engine can start the run.
         """
         is_ours = call.stop_reason is Reason.SHUTDOWN
-        return self._outcome(call, flags=(Flag.NOT_STARTED,) if is_ours else ())
+        return self._outcome(call, flags=(Flag.GIVEN_BACK,) if is_ours else ())
 
     def _outcome(
         self,

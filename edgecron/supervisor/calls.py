@@ -151,7 +151,7 @@ class Call:
     """One run of a function: the argument of the function."""
 
     __slots__ = (
-        *("_clock", "_reports", "_state", "_until_ms", "begun_ms", "claim", "on_stop"),
+        *("_clock", "_reports", "_state", "_until_ms", "asked_ms", "begun_ms", "claim", "on_stop"),
         "stop_reason",
     )
 
@@ -170,6 +170,7 @@ class Call:
         self.on_stop: Callable[[], object] | None = None  # ends it, if that is possible
         self._clock = clock
         self._until_ms: int | None = None
+        self.asked_ms = clock.monotonic_ms()  # when it was handed over
         self.begun_ms = 0
 
     @property

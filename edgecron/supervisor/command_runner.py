@@ -29,6 +29,7 @@ from edgecron.supervisor.environment import (
 )
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
+from edgecron.supervisor.protocol import GIVEN_BACK
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import Left, split_result
 from edgecron.supervisor.runner import Lease
@@ -53,7 +54,8 @@ class Part(NamedTuple):
 class CommandRunner:
     """Runs commands and shell lines by a supervisor. See Runner for the contract.
 
-    `leases` are the live runs of an adopted supervisor. If `part_of` returns a Part for a claim,
+    `places` is what the supervisor was started with. `leases` are the live runs of an adopted
+    supervisor, which takes no claims. If `part_of` returns a Part for a claim,
     that is started instead, in this program's folder.
     """
 
@@ -64,12 +66,14 @@ class CommandRunner:
         link: SupervisorLink,
         *,
         clock: Clock,
+        places: int | None = None,
         environ: Mapping[str, str] | None = None,
         leases: Sequence[Lease] = (),
         output_cap_bytes: int = OUTPUT_CAP_BYTES,
         part_of: Callable[[Claim], Part | None] | None = None,
     ) -> None:
         self.supervisor_id = link.supervisor_id
+        self.places = places
         self.link = link
         self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
@@ -102,6 +106,10 @@ class CommandRunner:
     def collect(self) -> list[Outcome]:
         outcomes = (self._outcome(event) for event in self.link.receive())
         return [outcome for outcome in outcomes if outcome is not None]
+
+    @property
+    def wake_ms(self) -> int | None:
+        return None
 
     def take_progress(self) -> list[Reported]:
         return []  # Commands report their progress to the database.
@@ -186,7 +194,7 @@ class CommandRunner:
             finished_ms=self._clock.now_ms(),
             error_code=event.error_code,
             error_msg=event.error_msg,
-            flags=(Flag.NOT_STARTED,),
+            flags=(Flag.GIVEN_BACK if event.error_code == GIVEN_BACK else Flag.NOT_STARTED,),
         )
 
 

@@ -42,11 +42,14 @@ class StartBy(StrEnum):
     EXEC = "exec"  # a fresh interpreter
 
 
-def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> SupervisorLink:
+def start(
+    state_dir: Path, *, clock: Clock, by: StartBy | None = None, places: int | None = None
+) -> SupervisorLink:
     """Start a supervisor and connect to it, once it holds its lock.
 
-    It is not our child: it outlives us and leaves no zombie. `by` None chooses. Raises
-    SupervisorUnavailable if it can't be started or the state folder is not usable.
+    It is not our child: it outlives us and leaves no zombie. `by` None chooses. It has at most
+    `places` commands at the same time; None is no limit. Raises SupervisorUnavailable if it can't
+    be started or the state folder is not usable.
     """
     folder = state_files.prepare_state_dir(state_dir)
     key = os.urandom(8).hex()
@@ -59,9 +62,9 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
     with contextlib.closing(theirs):
         try:
             if by is StartBy.FORK:
-                _fork(theirs, folder, key=key, clock=clock)
+                _fork(theirs, folder, key=key, clock=clock, places=places)
             else:
-                _exec(theirs, folder, key=key)
+                _exec(theirs, folder, key=key, places=places)
         except OSError as error:
             ours.close()
             raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
@@ -90,21 +93,23 @@ def _has_other_threads() -> bool:
         return False
 
 
-def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+def _fork(
+    theirs: socket.socket, folder: Path, *, key: str, clock: Clock, places: int | None
+) -> None:
     pid = os.fork()
     if pid == 0:
         # Never return to the caller's code.
         try:
-            serve_detached(theirs, folder, key=key, clock=clock)
+            serve_detached(theirs, folder, key=key, clock=clock, places=places)
         finally:
             os._exit(70)
     with contextlib.suppress(ChildProcessError):  # the host ignores SIGCHLD
         os.waitpid(pid, 0)
 
 
-def _exec(theirs: socket.socket, folder: Path, *, key: str) -> None:
+def _exec(theirs: socket.socket, folder: Path, *, key: str, places: int | None) -> None:
     fd = theirs.fileno()
-    start = _command(str(fd), key, os.fspath(folder))
+    start = _command(str(fd), key, os.fspath(folder), str(places or 0))
     # Its stderr ends when the supervisor has closed what it inherited.
     ended = subprocess.run(
         start.argv,
@@ -131,7 +136,9 @@ def _command(*words: str) -> Start:
     return Start([sys.executable, "-P", "-c", _EXEC, package_parent, *words], ())
 
 
-def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+def serve_detached(
+    link: socket.socket, folder: Path, *, key: str, clock: Clock, places: int | None
+) -> None:
     """Become the guardian and the supervisor below it, and end this process. Does not return."""
     if os.fork() != 0:
         os._exit(0)
@@ -151,7 +158,7 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
             if guarded_pid is not None:
                 os.setsid()
                 _reset_signals()
-            _serve(link, folder, key=key, clock=clock)
+            _serve(link, folder, key=key, clock=clock, places=places)
         code = 0
     except EdgecronError as error:
         _refuse(link, error.message)
@@ -178,7 +185,9 @@ def _fork_guarded() -> int:
         raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
 
 
-def _serve(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+def _serve(
+    link: socket.socket, folder: Path, *, key: str, clock: Clock, places: int | None
+) -> None:
     # Few objects here are cycles, and collections cost a tenth of a batch of starts.
     gc.set_threshold(50_000)
     _show_name("edgecron-super")
@@ -186,7 +195,7 @@ def _serve(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None
     from edgecron.supervisor.loop import Supervisor
 
     try:
-        supervisor = Supervisor(link, folder, key=key, clock=clock)
+        supervisor = Supervisor(link, folder, key=key, clock=clock, places=places)
     except OSError as error:
         raise SupervisorUnavailable(f"supervisor can't be set up: {error}") from error
     supervisor.serve()

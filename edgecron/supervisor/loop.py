@@ -19,12 +19,12 @@ from edgecron.supervisor.control_server import ControlServer
 from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.peer import Peer
-from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind, Phase
+from edgecron.supervisor.protocol import GIVEN_BACK, PROTOCOL_VERSION, Kind, Phase
 from edgecron.supervisor.reactor import Deadlines, Reactor
 from edgecron.supervisor.recorder import WAKE_JOURNAL, Recorder
 from edgecron.supervisor.records import EndCause, StartRequest
 from edgecron.supervisor.run_session import Snapshots
-from edgecron.supervisor.start_queue import StartQueue
+from edgecron.supervisor.start_queue import WAKE_RESERVE, StartQueue
 from edgecron.supervisor.state_files import socket_path
 
 # After this time, drop ends that could not be written to the journal and that no engine takes.
@@ -36,7 +36,15 @@ _LAST_WAIT = "last wait"
 class Supervisor:
     """One supervisor process, which serves an engine and the control socket."""
 
-    def __init__(self, link: socket.socket, state_dir: Path, *, key: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        link: socket.socket,
+        state_dir: Path,
+        *,
+        key: str,
+        clock: Clock,
+        places: int | None = None,
+    ) -> None:
         self._state_dir, self._key = state_dir, key
         self._clock = clock
         self._reactor = Reactor()
@@ -52,6 +60,7 @@ class Supervisor:
             deadlines=self._deadlines,
             recorder=self._recorder,
             snapshots=self._snapshots,
+            places=places,
         )
         self._runs = LiveRuns(
             self._reactor,
@@ -84,7 +93,7 @@ class Supervisor:
             self._reactor.turn(self._sleep_s())
             for key in self._deadlines.pop_due(self._clock.monotonic_ms()):
                 self._on_deadline(key)
-            started = self._queue.start_some()
+            started = self._queue.start_some(live=len(self._runs.by_token))
             for run in started:
                 self._runs.add(run)
                 # The journal needs no start of a run that has ended: its end follows. To read
@@ -175,14 +184,18 @@ class Supervisor:
         return now_ms >= self._leave_at_ms
 
     def _sleep_s(self) -> float | None:
-        if self._queue.is_ready:
+        if self._queue.is_ready(live=len(self._runs.by_token)):
             return 0
         next_ms = self._deadlines.next_ms()
         return None if next_ms is None else (next_ms - self._clock.monotonic_ms()) / 1000
 
     def _on_deadline(self, key: str) -> None:
         # The queue of starts and the last wait only have to be looked at again.
-        if key == WAKE_JOURNAL:
+        if key == WAKE_RESERVE:
+            # A run without an engine stays: it starts here, or another engine revokes it.
+            if self._engine.is_connected:
+                self._give_back(self._queue.take_overdue())
+        elif key == WAKE_JOURNAL:
             self._recorder.retry()
         elif key == WAKE_REAP:
             self._runs.reap_without_pidfd()
@@ -196,7 +209,7 @@ class Supervisor:
         elif kind is Kind.CANCEL:
             self._end(body, EndCause.CANCELLED)
         elif kind is Kind.STOP_ALL:
-            self._end(self._unended, EndCause(body))
+            self._end_all(EndCause(body))
         elif kind is Kind.ACK:
             self._recorder.acknowledge(body, busy=set(self._unended))
         else:
@@ -212,8 +225,13 @@ class Supervisor:
             self._recorder.refuse([token], "ECANCELED", "it was revoked")
         if self._is_stopping:
             self._recorder.refuse(list(fresh), "ESHUTDOWN", "the supervisor is ending")
-        elif self._recorder.open_tokens(list(fresh)):
+        else:
             self._queue.add(list(fresh.values()))
+
+    def _give_back(self, tokens: list[str]) -> None:
+        """Return runs to the engine that have not left the reserve."""
+        if tokens:
+            self._recorder.refuse(tokens, GIVEN_BACK, "no place became free for it")
 
     def _is_known(self, token: str) -> bool:
         return token in self._runs.by_token or token in self._queue or self._recorder.knows(token)
@@ -225,6 +243,11 @@ class Supervisor:
                 self._runs.end(run, cause)
             # A fork that has just ended may wait to be started again.
             self._queue.cancel(token, cause)
+
+    def _end_all(self, cause: EndCause) -> None:
+        """End all runs, and return those that have no place yet."""
+        self._give_back(self._queue.take_reserved())
+        self._end(self._unended, cause)
 
     def _phase(self, token: str) -> Phase:
         if token in self._runs.by_token:
@@ -252,6 +275,6 @@ class Supervisor:
         """On TERM and INT, end every run, then the supervisor. HUP changes nothing."""
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._is_stopping = True
-            self._end(self._unended, EndCause.STOPPED)
+            self._end_all(EndCause.STOPPED)
         if signal.SIGCHLD in numbers:
             self._runs.reap_without_pidfd()

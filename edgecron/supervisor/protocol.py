@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 PROTOCOL_VERSION = 1
+GIVEN_BACK = "given_back"  # instead of an error code: no place became free for the run
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 READ_BYTES = 256 * 1024
 SEND_BYTES = 32 * 1024
@@ -35,14 +36,14 @@ _LENGTH = struct.Struct(">I")
 
 
 class Kind(StrEnum):
-    START = "start"  # to the supervisor: requests; one write puts their tokens in the journal
+    START = "start"  # to the supervisor: requests, which start as places become free
     CANCEL = "cancel"  # to the supervisor: tokens to end
     STOP_ALL = "stop_all"  # to the supervisor: end every run, for this cause
     ACK = "ack"  # to the supervisor: tokens whose end is on record elsewhere
     HELLO = "hello"  # to each connection: version, pid; the supervisor holds its lock by then
     REFUSED = "refused"  # instead of hello or an answer: the reason
     STARTED = "started"  # to the engine: (token, pid, started_ms) of each command started
-    NOT_STARTED = "not_started"  # to the engine: (token, error_code, message) of each
+    NOT_STARTED = "not_started"  # to the engine: (token, error_code or GIVEN_BACK, message) of each
     EXITED = "exited"  # to the engine: one exit record
     # On the control socket: `cancel` and these. An answer has the kind of its request.
     STATUS = "status"  # null -> runs as (token, pid, started_ms), tokens that wait, has_engine

@@ -11,6 +11,7 @@ from edgecron.model.claim import Claim, Outcome
 from edgecron.model.run import Reported
 
 THREADS = "threads"  # the supervisor id of runs on the engine's own threads
+RESERVE_MS = 250  # the time for which a claim waits for a place of its runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,10 @@ class Runner(Protocol):
     """The interface of a runner. For one thread."""
 
     supervisor_id: str  # THREADS if it has no supervisor
+
+    @property
+    def places(self) -> int | None:
+        """How many claims it has started at the same time, at most; None: it starts all of them."""
 
     @property
     def kinds(self) -> frozenset[JobKind]:
@@ -47,7 +52,11 @@ class Runner(Protocol):
         """Return a descriptor that is readable when `collect` or `is_alive` has news."""
 
     def start(self, claims: Sequence[Claim]) -> None:
-        """Run these claims, each token once. A start that fails is an outcome."""
+        """Run these claims, each token once. A start that fails is an outcome.
+
+        Claims beyond `places` wait until one is free, for RESERVE_MS at most. Then their outcome
+        has the flag `given_back`, and they can be queued again.
+        """
 
     def collect(self) -> list[Outcome]:
         """Return the outcomes since the last call, without waiting.
@@ -55,6 +64,10 @@ class Runner(Protocol):
         A run with the flag `not_started` can be queued again. Outcomes are kept for recovery until
         they are acknowledged.
         """
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long until `collect` has news that `fileno` does not show; None: none will come."""
 
     def take_progress(self) -> list[Reported]:
         """Return the newest progress of each run that reported some since the last call.

@@ -1,4 +1,9 @@
-"""Start queued runs: a few per turn of the loop, and again after a shortage of the system."""
+"""Start requests as places become free: a few per turn, and again after a shortage of the system.
+
+A request first waits in the reserve. When a place is free, its token goes to the journal, and then
+it is started. A token that is not in the journal was never started, whatever happens to this
+process.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run_session import RunSession, Snapshots, find_mark
+from edgecron.supervisor.runner import RESERVE_MS
 from edgecron.supervisor.spawn import Spawner
 from edgecron.supervisor.spawn_failure import SpawnFailed
 
@@ -23,10 +29,11 @@ SLICE_MS = 4
 RETRY_LIMIT_MS = 5_000  # the time for which a start is tried during a shortage
 RETRY_PAUSE_MS = 100
 WAKE_STARTS = "starts"  # the deadline until which no start is tried
+WAKE_RESERVE = "reserve"  # the deadline at which `take_overdue` is called
 
 
 class StartQueue:
-    """Requests whose tokens are in the journal, in the order in which they came."""
+    """Requests in the order in which they came, of which at most `places` run at the same time."""
 
     def __init__(
         self,
@@ -36,6 +43,7 @@ class StartQueue:
         deadlines: Deadlines,
         recorder: Recorder,
         snapshots: Snapshots,
+        places: int | None = None,
         spawner: Spawner | None = None,
     ) -> None:
         self._state_dir = state_dir
@@ -43,29 +51,73 @@ class StartQueue:
         self._deadlines = deadlines
         self._recorder = recorder
         self._snapshots = snapshots
+        self._places = places
         self._spawner = spawner or Spawner()
         # The first item of a plain dict is slow to find after many removals.
-        self._waiting: OrderedDict[str, StartRequest] = OrderedDict()
+        self._reserve: OrderedDict[str, tuple[StartRequest, int]] = OrderedDict()  # and since when
+        self._waiting: OrderedDict[str, StartRequest] = OrderedDict()  # they have a place
         self._retried: dict[str, int] = {}  # the monotonic time of each token's first failure
         self._shortage_since_ms: int | None = None
 
     @property
     def tokens(self) -> list[str]:
-        return list(self._waiting)
+        return [*self._waiting, *self._reserve]
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether a start can be tried now."""
-        return bool(self._waiting) and WAKE_STARTS not in self._deadlines
+    def is_ready(self, *, live: int) -> bool:
+        """Whether a start can be tried now, while so many runs are live."""
+        is_shortage = WAKE_STARTS in self._deadlines
+        return self._free_count(live) > 0 or (bool(self._waiting) and not is_shortage)
 
     def __contains__(self, token: str) -> bool:
-        return token in self._waiting
+        return token in self._waiting or token in self._reserve
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting or self._reserve)
 
     def add(self, requests: Sequence[StartRequest]) -> None:
-        self._waiting.update((request.token, request) for request in requests)
+        """Add requests to the reserve."""
+        now_ms = self._clock.monotonic_ms()
+        self._reserve.update((request.token, (request, now_ms)) for request in requests)
+        self._watch_reserve()
+
+    def take_overdue(self) -> list[str]:
+        """Remove the requests that have waited in the reserve for too long; their tokens."""
+        before_ms = self._clock.monotonic_ms() - RESERVE_MS
+        overdue = [token for token, (_, since_ms) in self._reserve.items() if since_ms <= before_ms]
+        for token in overdue:
+            del self._reserve[token]
+        self._watch_reserve()
+        return overdue
+
+    def take_reserved(self) -> list[str]:
+        """Remove all requests from the reserve; their tokens."""
+        reserved = list(self._reserve)
+        self._reserve.clear()
+        self._watch_reserve()
+        return reserved
+
+    def _watch_reserve(self) -> None:
+        """Set the deadline of the first request: it has waited longest."""
+        self._deadlines.clear(WAKE_RESERVE)
+        for _, since_ms in self._reserve.values():
+            self._deadlines.set(WAKE_RESERVE, since_ms + RESERVE_MS)
+            return
+
+    def _free_count(self, live: int) -> int:
+        """How many requests of the reserve have a free place."""
+        if self._places is None:
+            return len(self._reserve)
+        return min(len(self._reserve), self._places - live - len(self._waiting))
+
+    def _leave_reserve(self, live: int) -> None:
+        """Give the free places to requests, and put their tokens in the journal."""
+        count = self._free_count(live)
+        if count <= 0:
+            return
+        requests = [self._reserve.popitem(last=False)[1][0] for _ in range(count)]
+        self._watch_reserve()
+        if self._recorder.open_tokens([request.token for request in requests]):
+            self._waiting.update((request.token, request) for request in requests)
 
     def cancel(self, token: str, cause: EndCause) -> None:
         """End a run before its start, if it waits."""
@@ -75,6 +127,8 @@ class StartQueue:
 
     def remove(self, token: str) -> bool:
         """Remove a run before its start; False if it does not wait."""
+        if self._reserve.pop(token, None) is not None:
+            return True
         if self._waiting.pop(token, None) is None:
             return False
         if self._retried.pop(token, None) is not None:
@@ -92,11 +146,15 @@ class StartQueue:
         self._waiting[run.token] = run.request  # after the others, which may need less
         self._deadlines.set(WAKE_STARTS, now_ms + RETRY_PAUSE_MS)
 
-    def start_some(self) -> list[LiveRun]:
-        """Start runs for a few milliseconds. The end of a run that can't start is recorded."""
-        started = []
+    def start_some(self, *, live: int) -> list[LiveRun]:
+        """Start runs for a few milliseconds, beside so many live ones.
+
+        The end of a run that can't start is recorded.
+        """
+        self._leave_reserve(live)
+        started: list[LiveRun] = []
         until_ms = self._clock.monotonic_ms() + SLICE_MS
-        while self.is_ready:
+        while self._waiting and WAKE_STARTS not in self._deadlines:
             request = next(iter(self._waiting.values()))
             try:
                 started.append(self._start(request))

@@ -44,6 +44,8 @@ class InstantRunner:
         self.kinds = frozenset(JobKind)
         self.is_alive = True
         self.failure = None
+        self.places = None
+        self.wake_ms = None
         self._clock = clock
         self._seen = seen
         self._holds_ends = holds_ends

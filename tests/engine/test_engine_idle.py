@@ -141,7 +141,7 @@ def test_what_an_engine_that_stopped_left_running_is_found_by_the_look(story: St
 @pytest.mark.failure(18)
 def test_a_dead_supervisor_whose_files_are_left_is_found_by_the_look(story: Story) -> None:
     settle(story)
-    left = story.world.start_runner("gone").supervisor_id
+    left = story.world.start_runner("gone", places=1).supervisor_id
     story.world.kill_supervisor(left)
 
     is_found = story.engine.has_changed()

@@ -385,12 +385,12 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     dead = sleepy.engine.runners.supervisor_id
     start, refusals = sleepy.world.start_runner, 2
 
-    def refuse_at_first(key: str) -> Runner:
+    def refuse_at_first(key: str, *, places: int) -> Runner:
         nonlocal refusals
         refusals -= 1
         if refusals >= 0:
             raise SupervisorUnavailable("no process is left")
-        return start(key)
+        return start(key, places=places)
 
     monkeypatch.setattr(sleepy.world, "start_runner", refuse_at_first)
     sleepy.world.kill_supervisor(dead)

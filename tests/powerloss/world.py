@@ -59,10 +59,8 @@ class _Bodies(list[Body]):
 class PoweredRunner(SimRunner):
     """Tells too of what its supervisor could not put on record, and did not start."""
 
-    refused: list[Claim]
-
     def collect(self) -> list[Outcome]:
-        refused, self.refused = self.refused, []
+        refused, self._supervisor.refused = self._supervisor.refused, []
         for claim in refused:
             del self._leases[claim.lease_token]
         return [*(self._not_started(claim) for claim in refused), *super().collect()]
@@ -94,7 +92,6 @@ class PoweredWorld(World):
         self.bodies = _Bodies(self.note_start)
         self.supervisors = KnownSupervisors(state_dir(path))
         self._synchronous = synchronous
-        self._runners: dict[str, PoweredRunner] = {}
 
     def mark(self, what: object) -> None:
         if self.recorder is not None:
@@ -117,12 +114,12 @@ class PoweredWorld(World):
         self._choose_sync(store)
         return key
 
-    def start_runner(self, engine_key: str) -> SimRunner:
+    def start_runner(self, engine_key: str, *, places: int) -> SimRunner:
         folder = prepare_state_dir(state_dir(self.path))
         self._made += 1
         # A name that files may have.
         key, boot_id = f"{self._made:016x}", self.clock.boot_id()
-        supervisor = SimSupervisor(key, boot_id, engine_key=engine_key)
+        supervisor = SimSupervisor(key, boot_id, engine_key=engine_key, places=places)
         try:
             supervisor.journal = WrittenJournal(folder, key, boot_id=boot_id)
         except OSError as error:
@@ -130,16 +127,7 @@ class PoweredWorld(World):
                 forget(folder, key)
             raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
         self.supervisors[key] = supervisor
-        runner = PoweredRunner(self, supervisor)
-        runner.refused = []
-        self._runners[key] = runner
-        return runner
-
-    def take(self, supervisor: SimSupervisor, claim: Claim) -> None:
-        try:
-            super().take(supervisor, claim)
-        except OSError:
-            self._runners[supervisor.key].refused.append(claim)
+        return PoweredRunner(self, supervisor)
 
     def step(self, key: str) -> bool:
         self.write_exits()

@@ -167,15 +167,18 @@ class Daemon:
             clock=machine.clock,
             others=MachineEngines(machine, key, note_adopted=self._note_adopted),
             runners=Runners(
-                lambda: firsts.pop() if firsts else self._start_runner(), clock=machine.clock
+                lambda: firsts.pop() if firsts else self._start_runner(),
+                clock=machine.clock,
             ),
             report=self.report,
         )
 
     def _start_runner(self) -> CommandRunner:
-        link = self.machine.start_supervisor()
+        link = self.machine.start_supervisor(places=self.max_running)
         self.links.append(link)
-        return CommandRunner(link, clock=self.machine.clock, environ=ENVIRONMENT)
+        return CommandRunner(
+            link, clock=self.machine.clock, places=self.max_running, environ=ENVIRONMENT
+        )
 
     def _note_adopted(self, runner: Any) -> None:
         self.links.append(runner.link)

@@ -304,13 +304,13 @@ class Machine:
 
     # Supervisors and commands.
 
-    def start_supervisor(self) -> Link:
+    def start_supervisor(self, *, places: int) -> Link:
         """As `supervisor.start`: a link to a new one. Raises SupervisorUnavailable."""
         if self.reach(Point.TALK, "start a supervisor") is not None:
             raise SupervisorUnavailable("supervisor can't be started: no process left")
         key = self.ids.randbytes(8).hex()
         socket = Socket()
-        self.add("supervisor", lambda: self._supervise(key, socket))
+        self.add("supervisor", lambda: self._supervise(key, socket, places))
         link = self.link(socket, key)
         try:
             link.wait_hello(START_TIMEOUT_S)
@@ -322,13 +322,13 @@ class Machine:
     def link(self, socket: Socket, supervisor_id: str) -> Link:
         return Link(self, socket, supervisor_id=supervisor_id, pid=0)
 
-    def _supervise(self, key: str, socket: Socket) -> None:
+    def _supervise(self, key: str, socket: Socket, places: int) -> None:
         stepper = self.current
         assert stepper is not None
         lock_fd = take_lock(lock_path(self.state_dir, key))
         try:
             try:
-                supervisor = VirtualSupervisor(self, key, socket)
+                supervisor = VirtualSupervisor(self, key, socket, places=places)
             except OSError:
                 return  # It has said why, and has gone.
             self.supervisors[key] = supervisor

@@ -219,7 +219,7 @@ class ControlServer:
 class VirtualSupervisor(Supervisor):
     """The real supervisor, on the virtual machine."""
 
-    def __init__(self, machine: Machine, key: str, socket: Socket) -> None:
+    def __init__(self, machine: Machine, key: str, socket: Socket, *, places: int) -> None:
         clock = machine.clock
         self._machine = machine
         self._state_dir, self._key = machine.state_dir, key
@@ -245,6 +245,7 @@ class VirtualSupervisor(Supervisor):
             clock=clock,
             deadlines=self._deadlines,
             recorder=self._recorder,
+            places=places,
         )
         self._hello = {"version": PROTOCOL_VERSION, "pid": 1, "boot_id": clock.boot_id()}
         controls: Any = ControlServer()

@@ -28,8 +28,8 @@ from edgecron.store.contract import ClaimBatch, RunningRow
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.retention import prune
 from edgecron.store.sqlite.store import SqliteStore, open_store
-from edgecron.supervisor.records import EndCause, ExitRecord
-from edgecron.supervisor.runner import Lease
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.runner import RESERVE_MS, Lease
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 from tests.support.clock import FakeClock
 
@@ -67,29 +67,60 @@ class Body:
 class SimSupervisor:
     """What a supervisor knows: journal entries, and the bodies that live under it.
 
-    A token has no body in the journal while it waits to be started.
+    A token has no body in the journal while it waits to be started, and is not in the journal while
+    it waits for a place.
     """
 
     key: str
     boot_id: str
     engine_key: str | None  # None once its engine has gone
+    places: int | None = None
     is_alive: bool = True
     is_stopped: bool = False  # by SIGSTOP: it ends nobody, and answers nobody
     journal: dict[str, Body | None] = field(default_factory=dict)
     waiting: dict[str, Claim] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
+    reserve: dict[str, tuple[Claim, int]] = field(default_factory=dict)  # and since when
+    given_back: list[str] = field(default_factory=list)
+    unbegun: dict[str, Reason] = field(default_factory=dict)  # ended while they waited for a place
+    refused: list[Claim] = field(default_factory=list)
+
+    def fill(self, now_ms: int) -> None:
+        """Give the free places to what waits for one, and give back what has waited too long."""
+        while self.reserve and (
+            self.places is None or len(self.live(now_ms)) + len(self.waiting) < self.places
+        ):
+            token = next(iter(self.reserve))
+            claim, _ = self.reserve.pop(token)
+            try:
+                self.journal[token] = None
+            except OSError:  # a journal on a disk that is full
+                self.refused.append(claim)
+            else:
+                self.waiting[token] = claim
+        if self.engine_key is not None:
+            self.give_back(since_ms=now_ms - RESERVE_MS)
+
+    def give_back(self, *, since_ms: int) -> None:
+        overdue = [token for token, (_, at_ms) in self.reserve.items() if at_ms <= since_ms]
+        for token in overdue:
+            del self.reserve[token]
+        self.given_back += overdue
 
     def live(self, now_ms: int) -> list[Body]:
         return [body for body in self.journal.values() if body and not body.is_over(now_ms)]
 
     def end(self, token: str, reason: Reason, now_ms: int) -> None:
-        """TERM, for which a body takes no time; what waits is started first, to be simple."""
+        """TERM, for which a body takes no time; what has a place is started first, to be simple."""
+        if not self.is_stopped and self.reserve.pop(token, None) is not None:
+            self.unbegun[token] = reason
         body = self.journal.get(token)
         if body is not None and not body.is_over(now_ms) and not self.is_stopped:
             body.ends_ms, body.exit_code, body.end_reason = now_ms, 143, reason
 
     def revoke(self, token: str) -> bool:
         """Whether it will never start."""
+        self.reserve.pop(token, None)
         if self.waiting.pop(token, None) is not None:
             del self.journal[token]
         if token not in self.journal:
@@ -102,6 +133,7 @@ class SimRunner:
 
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
     failure = None
+    wake_ms = None
 
     def __init__(
         self, world: World, supervisor: SimSupervisor, leases: Sequence[Lease] = ()
@@ -114,6 +146,10 @@ class SimRunner:
     @property
     def is_alive(self) -> bool:
         return self._supervisor.is_alive
+
+    @property
+    def places(self) -> int | None:
+        return self._supervisor.places
 
     @property
     def live_count(self) -> int:
@@ -133,8 +169,15 @@ class SimRunner:
         if not self._supervisor.is_alive:
             return []
         outcomes = []
+        self._world.turn_sometimes(self._supervisor)
+        given_back, self._supervisor.given_back = self._supervisor.given_back, []
+        for token in given_back:
+            outcomes.append(given_back_of(token, self._leases.pop(token)))
+        for token in sorted(self._leases.keys() & self._supervisor.unbegun.keys()):
+            reason = self._supervisor.unbegun.pop(token)
+            outcomes.append(unbegun_of(token, self._leases.pop(token), reason))
         for token, execution_id in list(self._leases.items()):
-            body = self._supervisor.journal[token]
+            body = self._supervisor.journal.get(token)
             if body is not None and body.is_over(self._world.clock.now_ms()):
                 outcomes.append(outcome_of(body, execution_id))
                 del self._leases[token]
@@ -151,6 +194,7 @@ class SimRunner:
         self._supervisor.end(token, Reason.REQUEST, self._world.clock.now_ms())
 
     def stop(self) -> None:
+        self._supervisor.give_back(since_ms=self._world.clock.now_ms())
         for token in list(self._supervisor.journal):
             self._supervisor.end(token, Reason.SHUTDOWN, self._world.clock.now_ms())
 
@@ -348,7 +392,8 @@ class World:
 
     def is_alive(self, supervisor: SimSupervisor) -> bool:
         """Alive, or gone with its last run, its engine being gone too."""
-        if supervisor.is_alive and supervisor.engine_key is None and not supervisor.waiting:
+        has_more = supervisor.waiting or supervisor.reserve
+        if supervisor.is_alive and supervisor.engine_key is None and not has_more:
             supervisor.is_alive = bool(supervisor.live(self.clock.now_ms()))
         return supervisor.is_alive
 
@@ -376,7 +421,9 @@ class World:
             store=CrashingStore(self, store, key),
             clock=self.clock,
             others=SimEngines(self, key),
-            runners=Runners(lambda: self.start_runner(key), clock=self.clock),
+            runners=Runners(
+                lambda: self.start_runner(key, places=settings.places), clock=self.clock
+            ),
             report=self.events.append,
         )
         self.engines[key] = (engine, store)
@@ -442,7 +489,8 @@ class World:
 
         for batch in answer if isinstance(answer, tuple) else (answer,):
             if isinstance(batch, ClaimBatch) and key in self.engines:
-                most = self.engines[key][0].settings.places
+                engine = self.engines[key][0]
+                most = engine.settings.places + engine.runners.reserve()
                 check_claim(self.path, batch, most=most, now_ms=self.clock.now_ms())
 
     def kill_engine(self, key: str) -> None:
@@ -464,6 +512,7 @@ class World:
         supervisor = self.supervisors[key]
         supervisor.is_alive = False
         supervisor.waiting.clear()
+        supervisor.reserve.clear()
         for body in supervisor.live(self.clock.now_ms()):
             body.ends_ms = self.clock.now_ms()
             body.is_cut_short = True
@@ -479,18 +528,31 @@ class World:
         self.trail.append("reboot")
 
     def take(self, supervisor: SimSupervisor, claim: Claim) -> None:
-        """Journal the token, then start, at once or in the supervisor's next turn."""
-        supervisor.journal[claim.lease_token] = None
-        supervisor.waiting[claim.lease_token] = claim
-        if self.random.random() >= self.wait_chance:
+        """Journal the token if there is a place, then start, at once or in the next turn."""
+        supervisor.reserve[claim.lease_token] = claim, self.clock.now_ms()
+        supervisor.fill(self.clock.now_ms())
+        self.turn_sometimes(supervisor)
+
+    def turn_sometimes(self, supervisor: SimSupervisor) -> None:
+        """Let a supervisor have its turn, unless it is slow."""
+        if not self.wait_chance or self.random.random() >= self.wait_chance:
             self.turn(supervisor)
 
     def turn(self, supervisor: SimSupervisor) -> None:
         """Start what waits; a crash of the engine stops none of it."""
         if self.is_alive(supervisor):
+            supervisor.fill(self.clock.now_ms())
             for claim in supervisor.waiting.values():
                 self._start_body(supervisor, claim)
             supervisor.waiting.clear()
+            self._check_places(supervisor)
+
+    def _check_places(self, supervisor: SimSupervisor) -> None:
+        """Raise AssertionError if it has more live commands than it may."""
+        live = len(supervisor.live(self.clock.now_ms()))
+        assert supervisor.places is None or live <= supervisor.places, (
+            f"I7 {live} commands live, and there are {supervisor.places} places"
+        )
 
     def _start_body(self, supervisor: SimSupervisor, claim: Claim) -> None:
         now_ms = self.clock.now_ms()
@@ -519,11 +581,11 @@ class World:
         supervisor.journal[claim.lease_token] = body
         self.bodies.append(body)
 
-    def start_runner(self, engine_key: str) -> SimRunner:
+    def start_runner(self, engine_key: str, *, places: int) -> SimRunner:
         """A new supervisor of an engine."""
         self._made += 1
         supervisor = SimSupervisor(
-            f"supervisor{self._made}", self.clock.boot_id(), engine_key=engine_key
+            f"supervisor{self._made}", self.clock.boot_id(), engine_key=engine_key, places=places
         )
         self.supervisors[supervisor.key] = supervisor
         return SimRunner(self, supervisor)
@@ -588,6 +650,27 @@ class World:
             self.clock.advance_ms(every_ms)
         for key in list(self.engines):
             assert self.step(key)
+
+
+def given_back_of(token: str, execution_id: int) -> Outcome:
+    return Outcome(
+        execution_id=execution_id,
+        lease_token=token,
+        status=Status.FAILED,
+        reason=Reason.SPAWN,
+        finished_ms=0,
+        flags=(Flag.GIVEN_BACK,),
+    )
+
+
+def unbegun_of(token: str, execution_id: int, reason: Reason) -> Outcome:
+    return Outcome(
+        execution_id=execution_id,
+        lease_token=token,
+        status=Status.CANCELLED,
+        reason=reason,
+        finished_ms=0,
+    )
 
 
 def outcome_of(body: Body, execution_id: int) -> Outcome:

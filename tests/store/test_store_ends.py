@@ -194,7 +194,7 @@ def test_what_never_started_is_queued_again_under_another_token(
 ) -> None:
     [row] = bench.store.find_running()
 
-    assert bench.store.requeue(row, now_ms=bench.now)
+    assert bench.store.requeue(row.execution_id, row.lease_token, now_ms=bench.now)
     again = bench.fill().granted
 
     assert [grant.execution_id for grant in again] == [granted.execution_id]
@@ -208,10 +208,10 @@ def test_what_was_claimed_anew_is_not_queued_again_by_who_saw_it_before(
     bench: Bench, granted: Granted
 ) -> None:
     [before] = bench.store.find_running()
-    bench.store.requeue(before, now_ms=bench.now)
+    bench.store.requeue(before.execution_id, before.lease_token, now_ms=bench.now)
     [again] = bench.fill().granted
 
-    assert not bench.store.requeue(before, now_ms=bench.now)
+    assert not bench.store.requeue(before.execution_id, before.lease_token, now_ms=bench.now)
 
     [row] = bench.store.find_running()
     assert row.lease_token == again.lease_token
@@ -221,7 +221,7 @@ def test_queueing_again_what_moved_on_changes_nothing(bench: Bench, granted: Gra
     [row] = bench.store.find_running()
     bench.end(granted)
 
-    assert not bench.store.requeue(row, now_ms=bench.now)
+    assert not bench.store.requeue(row.execution_id, row.lease_token, now_ms=bench.now)
 
     assert bench.statuses() == ["success"]
 
@@ -236,7 +236,7 @@ def test_what_never_started_and_was_replaced_keeps_why_its_time_was_missed(bench
     bench.fire()
     [row] = bench.store.find_running()
 
-    bench.store.requeue(row, now_ms=bench.now)
+    bench.store.requeue(row.execution_id, row.lease_token, now_ms=bench.now)
 
     [ended] = [one for one in bench.rows() if one.id == row.execution_id]
     assert (ended.status, ended.reason) == (Status.CANCELLED, Reason.REPLACED)
@@ -251,7 +251,7 @@ def test_what_never_started_of_a_removed_schedule_is_cancelled(
     schedule = bench.store.get_schedule("backup")
     bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
 
-    assert bench.store.requeue(row, now_ms=bench.now)
+    assert bench.store.requeue(row.execution_id, row.lease_token, now_ms=bench.now)
 
     [ended] = bench.store.find_executions().runs
     assert (ended.status, ended.reason) == (Status.CANCELLED, Reason.REMOVED)

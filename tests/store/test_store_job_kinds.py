@@ -126,7 +126,7 @@ def test_what_ran_while_it_was_declared_anew_is_run_again_in_the_new_way(
         [ended] = client.store.finish([failed], now_ms=now_ms)
         assert ended is not None
     else:
-        assert client.store.requeue(row, now_ms=now_ms) is not None
+        assert client.store.requeue(row.execution_id, row.lease_token, now_ms=now_ms) is not None
 
     assert taken(client, other, offers[1]) == [second]
 

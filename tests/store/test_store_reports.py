@@ -236,7 +236,7 @@ def test_what_is_queued_again_has_no_progress_of_a_run_that_was_none(
 ) -> None:
     [row] = bench.store.find_running()
 
-    bench.store.requeue(row, now_ms=bench.now)
+    bench.store.requeue(row.execution_id, row.lease_token, now_ms=bench.now)
 
     [execution] = bench.rows()
     assert isinstance(execution, Execution)

@@ -23,7 +23,7 @@ from edgecron.supervisor.link import Event, Exited, NotStarted, Started, Supervi
 from edgecron.supervisor.live_runs import LiveRun
 from edgecron.supervisor.output import Part, load_output
 from edgecron.supervisor.peer import Peer
-from edgecron.supervisor.protocol import Phase
+from edgecron.supervisor.protocol import GIVEN_BACK, Phase
 from edgecron.supervisor.reactor import Deadlines, Reactor
 from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.records import ExitRecord, StartRequest
@@ -38,9 +38,11 @@ _KEY = "deadbeef"
 class Bench:
     """One supervisor, the events that came from it, and words to say what a test needs."""
 
-    def __init__(self, state_dir: Path, *, by: StartBy | None = None) -> None:
+    def __init__(
+        self, state_dir: Path, *, by: StartBy | None = None, places: int | None = None
+    ) -> None:
         self.state_dir = state_dir
-        self.link: SupervisorLink = start(state_dir, clock=SystemClock(), by=by)
+        self.link: SupervisorLink = start(state_dir, clock=SystemClock(), by=by, places=places)
         self.events: list[Event] = []
         # Some files of runs lie outside the state folder, and tests run side by side.
         self._mark = os.urandom(4).hex()
@@ -86,6 +88,12 @@ class Bench:
 
     def exits(self) -> dict[str, ExitRecord]:
         return {e.record.token: e.record for e in self.events if isinstance(e, Exited)}
+
+    def wait_given_back(self, *tokens: str) -> None:
+        """Until the supervisor has given these back, and nothing else."""
+        self.wait_for(lambda: len(self.not_started()) >= len(tokens), "what is given back")
+        codes = {token: event.error_code for token, event in self.not_started().items()}
+        assert codes == dict.fromkeys(tokens, GIVEN_BACK)
 
     def not_started(self) -> dict[str, NotStarted]:
         return {e.token: e for e in self.events if isinstance(e, NotStarted)}
@@ -176,10 +184,9 @@ class Starting:
         )
 
     def start(self, *requests: StartRequest) -> None:
-        """Put their tokens on record, and begin to start them."""
-        assert self.recorder.open_tokens([request.token for request in requests])
+        """Begin to start them."""
         self.queue.add(requests)
-        self.started += self.queue.start_some()
+        self.started += self.queue.start_some(live=0)
 
     def traces(self) -> dict[str, Trace]:
         """What is on record of each token."""
@@ -218,11 +225,21 @@ class Bell:
         self.path = path
         self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def wait(self) -> bytes:
+    def wait(self, lines: int = 1) -> bytes:
+        """Wait for so many lines at least."""
         poller = select.poll()
         poller.register(self._fd, select.POLLIN)
-        assert poller.poll(BOUND_MS), f"nobody rang {self.path}"
-        return os.read(self._fd, 4096)
+        heard = b""
+        while heard.count(b"\n") < lines:
+            assert poller.poll(BOUND_MS), f"nobody rang {self.path}"
+            heard += os.read(self._fd, 4096)
+        return heard
+
+    def has_rung(self) -> bool:
+        """Whether it was rung since the last wait."""
+        poller = select.poll()
+        poller.register(self._fd, select.POLLIN)
+        return bool(poller.poll(0))
 
     def close(self) -> None:
         os.close(self._fd)

@@ -20,8 +20,9 @@ from edgecron.model.claim import Claim, Outcome
 from edgecron.model.options import Job, Policies
 from edgecron.supervisor.callable_runner import CallableRunner, Function
 from edgecron.supervisor.calls import Call
-from edgecron.supervisor.runner import Runner
+from edgecron.supervisor.runner import RESERVE_MS, Runner
 from edgecron.supervisor.threads import Workers
+from tests.support.clock import FakeClock
 
 BOUND_S = 20.0
 
@@ -420,7 +421,7 @@ def test_a_call_that_has_not_begun_when_all_is_stopped_is_for_another_engine() -
     loop.run_until_complete(turns())
     outcomes = collect_all(runner)
 
-    assert outcomes[1].flags == ("not_started",)
+    assert outcomes[1].flags == ("given_back",)
     assert (outcomes[2].status, outcomes[2].reason) == (Status.CANCELLED, Reason.REQUEST)
     assert outcomes[2].flags == ()
     runner.close()
@@ -504,3 +505,98 @@ def test_a_coroutine_that_ends_after_its_runner_was_closed_writes_into_no_other_
         os.close(one[0])
         os.close(one[1])
     loop.close()
+
+
+def narrow_runner(registry: Mapping[str, Function], **more: Any) -> CallableRunner:
+    """A runner with one place."""
+    return CallableRunner(registry, clock=SystemClock(), places=1, **more)
+
+
+def test_calls_beyond_the_places_follow_each_other_on_one_thread() -> None:
+    threads: list[str] = []
+    active = 0
+
+    def work(call: Call) -> None:
+        nonlocal active
+        active += 1
+        assert active == 1
+        threads.append(threading.current_thread().name)
+        active -= 1
+
+    runner = narrow_runner({"work": work})
+    runner.start([claim("work", number) for number in range(20)])
+
+    outcomes = collect_all(runner)
+
+    assert {one.status for one in outcomes.values()} == {Status.SUCCESS}
+    assert len(threads) == 20
+    assert len(set(threads)) == 1
+    runner.close()
+
+
+def test_functions_and_coroutines_share_the_places() -> None:
+    loop = asyncio.new_event_loop()
+    order: list[str] = []
+
+    async def later(call: Call) -> None:
+        order.append("begins")
+        await asyncio.sleep(0)
+        order.append("ends")
+
+    def now(call: Call) -> None:
+        order.append("function")
+
+    runner = narrow_runner({"now": now}, coroutines={"later": later}, find_loop=lambda: loop)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    runner.start([claim(name, n) for n, name in enumerate(["later", "now", "later", "now"])])
+
+    outcomes = collect_all(runner)
+
+    assert {one.status for one in outcomes.values()} == {Status.SUCCESS}
+    assert order == ["begins", "ends", "function"] * 2
+    runner.close()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(BOUND_S)
+    loop.close()
+
+
+def test_a_call_that_waits_too_long_for_a_place_is_given_back() -> None:
+    clock = FakeClock()
+    gate = Gate()
+    runner = CallableRunner({"wait": gate}, clock=clock, places=1)
+    runner.start([claim("wait", 1), claim("wait", 2)])
+    gate.wait_for(1)
+    assert runner.wake_ms == RESERVE_MS
+    clock.advance_ms(RESERVE_MS - 1)
+    assert runner.collect() == []
+    assert runner.wake_ms == 1
+
+    clock.advance_ms(1)
+    [given_back] = runner.collect()
+
+    assert (given_back.execution_id, given_back.flags) == (2, ("given_back",))
+    assert given_back.started_ms is None
+    assert runner.wake_ms is None
+    gate.opened.set()
+    assert collect_all(runner)[1].status is Status.SUCCESS
+    runner.close()
+
+
+def test_calls_that_wait_for_a_place_are_given_back_at_the_end_and_cancelled_on_request() -> None:
+    gate = Gate()
+    runner = narrow_runner({"wait": gate})
+    runner.start([claim("wait", number) for number in (1, 2, 3)])
+    gate.wait_for(1)
+
+    runner.cancel("lease-2")
+    [cancelled] = runner.collect()
+    runner.stop()
+    [given_back] = runner.collect()
+
+    assert (cancelled.execution_id, cancelled.status) == (2, Status.CANCELLED)
+    assert cancelled.reason is Reason.REQUEST
+    assert (given_back.execution_id, given_back.flags) == (3, ("given_back",))
+    gate.opened.set()
+    assert collect_all(runner).keys() == {1}
+    runner.close()

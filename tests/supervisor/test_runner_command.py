@@ -23,6 +23,7 @@ from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.runner import Runner
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted
+from tests.supervisor.supervisor_bench import Bell
 from tests.support.accounts import as_root
 from tests.support.verdicts import verdict
 
@@ -288,9 +289,10 @@ def test_a_cancel_is_an_outcome(runner: CommandRunner) -> None:
     assert (outcome.status, outcome.reason) == (Status.CANCELLED, Reason.REQUEST)
 
 
-def test_stop_ends_all_that_runs(runner: CommandRunner) -> None:
-    claims = [shell("exec sleep 60") for _ in range(3)]
+def test_stop_ends_all_that_runs(runner: CommandRunner, bell: Bell) -> None:
+    claims = [shell(f"echo > {bell.path}; exec sleep 60") for _ in range(3)]
     runner.start(claims)
+    bell.wait(3)
 
     runner.stop()
     outcomes = collect_all(runner)

@@ -74,6 +74,8 @@ class SeemingRunner:
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
     failure = None
     is_alive = True
+    places = None
+    wake_ms = None
 
     def __init__(self, supervisor_id: str, *, clock: FakeClock, cast: dict[str, Role]) -> None:
         self.supervisor_id = supervisor_id

@@ -24,7 +24,7 @@ from edgecron.model.claim import (
 )
 from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.model.run import STATE_REFUSED, Reported, fits_state
-from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, Requeued, RunningRow
+from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, Requeued
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up
 from edgecron.store.sqlite.limits import is_any_waiting
@@ -216,7 +216,7 @@ def finish_and_fill(
         return written, fill(database, claimant=claimant, now_ms=now_ms, hold=hold)
 
 
-def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | None:
+def requeue(database: Database, execution_id: int, token: str, *, now_ms: int) -> Requeued | None:
     """Queue a row that was claimed but never started; its token is void from now on.
 
     If its schedule was removed, or a person cancelled the run, the row is cancelled instead. None
@@ -232,19 +232,19 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Requeued | N
                RETURNING schedule_id, cancel_requested_at,
                    (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
                    revision, plan_at, due_at, cause, attempt, flags""",
-            {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
+            {"id": execution_id, "token": token, "now": now_ms},
         )
         if queued is not None and queued[1] is not None:
             is_replaced = (queued[8] or "").endswith(f'"{REPLACED_MARK}"]')
             reason = Reason.REPLACED if is_replaced else Reason.REQUEST
-            ended = withdraw(database, row.execution_id, reason=reason, now_ms=now_ms)
+            ended = withdraw(database, execution_id, reason=reason, now_ms=now_ms)
         elif queued is not None and queued[2] is not None:
             cancel_removed(database, queued[0], now_ms=now_ms)
             reason = Reason.REMOVED
     if queued is None:
         return None
     decided = Decided(
-        execution_id=row.execution_id,
+        execution_id=execution_id,
         schedule_id=queued[0],
         revision=queued[3],
         plan_ms=queued[4],

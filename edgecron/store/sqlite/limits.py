@@ -74,7 +74,7 @@ class RunCounts:
         self._places = self._late_places = 0
         if claimant is not None:
             running, late = _count_engine(database, claimant)
-            self._places = claimant.max_running - running
+            self._places = claimant.max_running + claimant.reserve - running
             self._late_places = late_limit(claimant.max_running) - late
             if claimant.max_starts is not None:
                 self._places = min(self._places, claimant.max_starts)
@@ -82,7 +82,7 @@ class RunCounts:
 
     @property
     def places(self) -> int:
-        """How many more runs this engine can start."""
+        """How many more runs this engine can claim."""
         return self._places
 
     @property
@@ -201,7 +201,7 @@ class RunCounts:
 
 def has_place(database: Database, claimant: Claimant) -> bool:
     """Whether an engine has a free place."""
-    return _count_engine(database, claimant)[0] < claimant.max_running
+    return _count_engine(database, claimant)[0] < claimant.max_running + claimant.reserve
 
 
 def set_group_limit(database: Database, name: str, max_running: int | None) -> None:

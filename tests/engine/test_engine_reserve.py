@@ -1,0 +1,96 @@
+"""What an engine claims beyond its places, for a runner that starts it as soon as one is free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgecron.model.choices import Overlap, Status
+from edgecron.model.options import Policies
+from edgecron.model.run import Execution
+from edgecron.supervisor.runner import RESERVE_MS
+from tests.support.story import Story
+
+MANY = Policies(overlap=Overlap.ALLOW)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path / "story.db", max_running=2)
+
+
+def queue(story: Story, name: str, count: int, *, lasts_s: int = 0) -> None:
+    story.add(name, "@yearly", lasts_s=lasts_s, policies=MANY)
+    for _ in range(count):
+        story.client.run_now(name)
+
+
+def running(story: Story) -> list[Execution]:
+    return story.client.history(statuses=(Status.RUNNING,), limit=1000)
+
+
+def test_short_runs_are_claimed_beyond_the_places(story: Story) -> None:
+    queue(story, "short", 40)
+
+    claimed = []
+    while any(run.status is Status.QUEUED for run in story.runs("short")):
+        claimed.append(story.engine.step().claimed)
+
+    assert claimed[:2] == [2, 2]
+    assert max(claimed) > 8  # The more end within a tenth of a second, the more are claimed.
+    story.after_s(0)
+    assert story.statuses("short") == ["success"] * 40
+    assert story.bodies("short") == 40
+
+
+def test_long_runs_are_not(story: Story) -> None:
+    queue(story, "long", 12, lasts_s=1)
+
+    for _ in range(4):
+        story.after_s(1)
+        assert len(running(story)) == 2
+
+
+def test_what_waits_for_a_place_in_vain_is_queued_again(story: Story) -> None:
+    queue(story, "short", 12)
+    queue(story, "long", 12, lasts_s=60)
+    while story.runs("short")[-1].status is not Status.SUCCESS:
+        story.engine.step()
+    story.engine.step()
+    beyond = len(running(story)) - 2
+    assert beyond > 0
+    assert story.bodies("long") == 2
+
+    story.after_s(RESERVE_MS / 1000)
+
+    assert len(running(story)) == 2
+    assert sum(event.kind == "requeued" for event in story.world.events) == beyond
+    other = story.world.start_engine(max_running=4)
+    story.world.step(other)
+    assert len(running(story)) == 6
+    assert story.bodies("long") == 6
+    for _ in range(5):
+        story.after_s(60)
+        story.world.step(other)
+    assert story.statuses("long") == ["success"] * 12
+    assert story.bodies("long") == 12
+
+
+def test_a_burst_limit_allows_none(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=2, burst=1000)
+    queue(story, "short", 30)
+
+    while story.runs("short")[-1].status is Status.QUEUED:
+        assert story.engine.step().claimed <= 2
+
+
+def test_a_group_s_limit_holds_for_the_reserve_too(story: Story) -> None:
+    story.client.limit_group("disk", 3)
+    story.add("short", "@yearly", policies=MANY, group="disk")
+    for _ in range(30):
+        story.client.run_now("short")
+
+    while story.runs("short")[-1].status is Status.QUEUED:
+        story.engine.step()
+        assert len(running(story)) <= 3
