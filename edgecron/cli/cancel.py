@@ -63,7 +63,7 @@ def run(cli: Session, args: Namespace) -> int:
         return 0
     *before, last = refused
     for one in before:
-        cli.say(f"error: {one.message}")
+        cli.report(f"error: {one.message}")
     raise last
 
 

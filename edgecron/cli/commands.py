@@ -99,7 +99,14 @@ COMMANDS: dict[str, Command] = {
 # They work with the database of this machine only.
 LOCAL_COMMANDS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
 # They use no database.
-WITHOUT_DATABASE = frozenset({"check", "demo", "self"})
+WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "self"})
+# They print no JSON.
+WITHOUT_JSON = frozenset({"mcp", "tui"})
+# They change something and print only what they have done; with --quiet they print only errors.
+CONFIRMING = frozenset({
+    "add", "apply", "backfill", "backup", "cancel", "edit", "import", "pause", "prune",
+    "reschedule", "restore", "resume", "rm", "run", "undo",
+})  # fmt: skip
 
 # What people say instead, because other programs call it so.
 OTHER_WORDS = {

@@ -136,7 +136,7 @@ def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
             cli.warn(str(warning))
         for problem in crontab.problems:
             hint = f" ({problem.hint})" if problem.hint else ""
-            cli.say(f"line {problem.line}: {problem.message}{hint}: {_shown(problem.raw)}")
+            cli.report(f"line {problem.line}: {problem.message}{hint}: {_shown(problem.raw)}")
     raise InvalidCrontab(
         f"nothing was imported: {'a line' if count == 1 else f'{count} lines'} can't be imported",
         problems=[

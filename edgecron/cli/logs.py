@@ -209,7 +209,7 @@ def put_result(cli: Session, execution: Execution) -> None:
         cli.put_json([{"run": execution.id, "result": result}])
     else:
         # Written by edgecron's own JSON writer: it escapes all control codes.
-        cli.put(json.dumps(result))
+        cli.put_data(json.dumps(result))
 
 
 def _no_result_words(execution: Execution) -> str:

@@ -21,7 +21,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from edgecron.base.bundle import hint_for_extra
-from edgecron.base.errors import NotSupported, UsageError
+from edgecron.base.errors import NotSupported
 from edgecron.cli.session import Session
 
 LIVES_LONG = True
@@ -39,8 +39,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    if cli.is_json:
-        raise UsageError("mcp speaks its own protocol, and gives no --json")
     try:
         from edgecron.cli.mcp_server import serve
     except ModuleNotFoundError as error:

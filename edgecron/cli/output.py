@@ -21,10 +21,15 @@ _LEAST_STEPS = 50  # of work whose progress can be read before it is done
 
 
 class Output:
-    """The streams of one run of the command line. `is_json` and `color` are global options."""
+    """The streams of one run of the command line.
+
+    `is_json`, `is_quiet` and `color` are global options. With `is_quiet`, only errors, JSON and the
+    output of runs are printed.
+    """
 
     def __init__(self) -> None:
         self.is_json = False
+        self.is_quiet = False
         self.color: str | None = None
         self._zone: tzinfo | None = None
         for stream in (sys.stdout, sys.stderr):
@@ -59,7 +64,12 @@ class Output:
         return self._zone
 
     def put(self, text: str = "") -> None:
-        """Print data on stdout, cleaned for the terminal; `screen.paint` may have coloured it."""
+        """Print on stdout, cleaned for the terminal; `screen.paint` may have coloured it."""
+        if not self.is_quiet:
+            self.put_data(text)
+
+    def put_data(self, text: str) -> None:
+        """Print on stdout what was asked for, also with --quiet."""
         if not (text.isascii() and text.isprintable()):
             is_colored = self.use_color(sys.stdout)
             text = clean_painted(text) if is_colored else clean(text, keep="\n")
@@ -113,6 +123,11 @@ class Output:
 
     def say(self, text: str) -> None:
         """Print a note for a person on stderr, cleaned for the terminal."""
+        if not self.is_quiet:
+            self.report(text)
+
+    def report(self, text: str) -> None:
+        """Print on stderr what went wrong, also with --quiet."""
         tell(clean(text, keep="\n"))
 
     def say_of_us(self, text: str) -> None:
@@ -138,17 +153,17 @@ class Output:
             body |= error.details
             tell(_json_text({"error": body}, sys.stderr))
             return
-        self.say(f"error: {error.message}".replace("\n", " "))
+        self.report(f"error: {error.message}".replace("\n", " "))
         if error.hint:
-            self.say(f"hint: {error.hint}".replace("\n", " "))
+            self.report(f"hint: {error.hint}".replace("\n", " "))
 
     def is_advised(self) -> bool:
         """Return whether to suggest next steps: only to a person at a terminal."""
-        return sys.stderr.isatty() and not self.is_json
+        return sys.stderr.isatty() and not self.is_json and not self.is_quiet
 
     def can_ask(self) -> bool:
         """Return whether a person at a terminal can answer a question."""
-        return self.is_advised() and sys.stdin.isatty()
+        return sys.stderr.isatty() and not self.is_json and sys.stdin.isatty()
 
     def ask(self, question: str) -> bool:
         """Ask a person at the terminal; return whether the answer is yes."""

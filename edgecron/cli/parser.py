@@ -11,9 +11,11 @@ from edgecron import __version__
 from edgecron.base.errors import UsageError
 from edgecron.cli.commands import (
     COMMANDS,
+    CONFIRMING,
     LOCAL_COMMANDS,
     USAGE,
     WITHOUT_DATABASE,
+    WITHOUT_JSON,
     load_command,
 )
 from edgecron.cli.session import OWN_ERROR, Session
@@ -31,7 +33,8 @@ _WITH_VALUE = {
     "--color": "color",
     "--config": "config_path",
 }
-GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version", "-V")
+_FLAGS = {"--json": "is_json", "--quiet": "is_quiet", "-q": "is_quiet"}
+GLOBALS = (*_WITH_VALUE, *_FLAGS, "--help", "--version", "-V")
 _VALUES = {
     "--db": "--db ./edgecron.db",
     "--url": "--url http://pi:8745",
@@ -193,7 +196,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
     if "run" in before and "--wait" in before:
         session.error_exit = OWN_ERROR
     _check_encoding(argv)
-    rest = _take_globals(session, before)
+    rest, given = _take_globals(session, before)
     if not rest:
         rest = [_default_command(session)]
     command = rest[0]
@@ -206,6 +209,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
 
         refuse_command(command, global_options=GLOBALS)
     session.command_name = command
+    _refuse_unused(command, given)
     if command != "run":
         session.error_exit = None
     module, parser = parser_of(command)
@@ -281,14 +285,30 @@ def parser_of(
 
 def _globals_of(command: str) -> list[str]:
     """Return the global options that have an effect with a command."""
+    found = ["--db", "--url", "--token-file", "--json", "--quiet", "--color", "--config"]
+    unused = set()
     if command in WITHOUT_DATABASE:
-        return ["--json", "--color", "--config"]
-    found = ["--db", "--url", "--token-file", "--json", "--color", "--config"]
+        unused |= {"--db", "--url", "--token-file"}
     if command in LOCAL_COMMANDS:
-        found.remove("--url")
-        if command not in ("daemon", "service"):
-            found.remove("--token-file")
-    return found
+        unused |= {"--url"} if command in ("daemon", "service") else {"--url", "--token-file"}
+    if command in WITHOUT_JSON:
+        unused.add("--json")
+    if command not in CONFIRMING:
+        unused.add("--quiet")
+    return [option for option in found if option not in unused]
+
+
+def _refuse_unused(command: str, given: list[str]) -> None:
+    """Raise UsageError for a global option that the command would ignore."""
+    used = _globals_of(command)
+    if command in LOCAL_COMMANDS - WITHOUT_DATABASE:
+        used.append("--url")  # The command says why it needs the machine of the database.
+    for option in given:
+        if option not in used:
+            hint = f"leave it out; see: edgecron {command} --help"
+            if option == "--json" and command == "tui":
+                hint = "edgecron status --json"
+            raise UsageError(f"edgecron {command} does not use {option}", hint=hint)
 
 
 def global_parser(*, width: int) -> Parser:
@@ -314,27 +334,33 @@ def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
     return argv[:at], argv[at + 1 :]
 
 
-def _take_globals(session: Session, argv: list[str]) -> list[str]:
-    """Move global options into the session, wherever they stand; return the other words."""
+def _take_globals(session: Session, argv: list[str]) -> tuple[list[str], list[str]]:
+    """Move global options into the session, wherever they stand.
+
+    Returns the other words, and the long names of the options that were given.
+    """
     rest: list[str] = []
+    given: list[str] = []
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
-        if word == "--json":
-            continue
-        if name in _WITH_VALUE:
-            given = value if equals else next(words, None)
-            if given is None or given == "":
+        if word in _FLAGS:
+            setattr(session, _FLAGS[word], True)
+            given.append("--quiet" if word == "-q" else word)
+        elif name in _WITH_VALUE:
+            text = value if equals else next(words, None)
+            if text is None or text == "":
                 raise UsageError(f"{name} needs a value", hint=f"for example: {_VALUES[name]}")
-            if name == "--color" and given not in _COLORS:
+            if name == "--color" and text not in _COLORS:
                 raise UsageError(
-                    f"--color is {given!r}, expected auto, always or never",
+                    f"--color is {text!r}, expected auto, always or never",
                     hint=f"for example: {_VALUES[name]}",
                 )
-            setattr(session, _WITH_VALUE[name], given)
+            setattr(session, _WITH_VALUE[name], text)
+            given.append(name)
         else:
             rest.append(word)
-    return rest
+    return rest, given
 
 
 def _describe_globals(parser: Parser, *, is_overall: bool = False) -> None:
@@ -349,6 +375,9 @@ def _describe_globals(parser: Parser, *, is_overall: bool = False) -> None:
         help="read the token of that server from this file; with daemon --http, require it",
     )
     group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument(
+        "-q", "--quiet", action="store_true", help="print only errors, no confirmation or note"
+    )
     group.add_argument(
         "--color",
         choices=_COLORS,

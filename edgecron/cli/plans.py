@@ -148,10 +148,10 @@ def say_problems(cli: Session, error: InvalidDocument, *, file: str | None = Non
     if cli.is_json:
         return
     for problem in error.problems[:MOST_TOLD]:
-        cli.say(problem_words(problem, file=file))
+        cli.report(problem_words(problem, file=file))
     more = len(error.problems) - MOST_TOLD
     if more > 0:
-        cli.say(f"and {more} more")
+        cli.report(f"and {more} more")
 
 
 def problem_words(problem: Any, *, file: str | None = None) -> str:

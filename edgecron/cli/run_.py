@@ -122,7 +122,7 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
             # The server may have received the request.
             from edgecron.client.remote_errors import LOOK, NOT_KNOWN
 
-            cli.say(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
+            cli.report(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
         raise
 
 
@@ -142,9 +142,9 @@ def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
     for execution in skipped[:_MOST_TOLD]:
         words = blocking_words(cli, execution)
         if words is not None:
-            cli.say(f"edgecron: run {execution.id} was skipped: {words}")
+            cli.report(f"edgecron: run {execution.id} was skipped: {words}")
     if len(skipped) > _MOST_TOLD:
-        cli.say(f"edgecron: {len(skipped) - _MOST_TOLD} more runs of other scopes were skipped")
+        cli.report(f"edgecron: {len(skipped) - _MOST_TOLD} more runs of other scopes were skipped")
     if any(execution.status is Status.QUEUED for execution in executions):
         schedule = cli.client().schedule(executions[0].schedule)
         cli.warn_without_engine(cli.client(), schedule)
@@ -180,12 +180,12 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
     if execution.exit_code is None:
         if execution.status is Status.SKIPPED:
             more = f": {blocking_words(cli, execution) or 'its schedule had an earlier run'}"
-        cli.say(f"{what} was not completed: {status_words(execution)}{more}")
+        cli.report(f"{what} was not completed: {status_words(execution)}{more}")
         return OWN_ERROR
     if execution.status is Status.FAILED and execution.reason is Reason.EXIT:
         return execution.exit_code
     # 143 alone would not tell a timeout from an exit code of the job's own.
-    cli.say(f"{what} ended early: {status_words(execution)}{more}")
+    cli.report(f"{what} ended early: {status_words(execution)}{more}")
     # A command that was ended has not done its work, even if it exits with 0.
     return execution.exit_code or OWN_ERROR
 

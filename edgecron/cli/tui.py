@@ -101,8 +101,6 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _refuse_nonsense(cli: Session, args: Namespace) -> None:
-    if cli.is_json:
-        raise UsageError("the dashboard has no --json", hint="edgecron status --json")
     url = cli.remote_url()
     if args.engine and url is not None:
         from edgecron.cli.server import refuse_here

@@ -1,0 +1,114 @@
+"""--quiet prints only errors; a global option that a command would ignore is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgecron.cli.commands import COMMANDS, CONFIRMING, LOCAL_COMMANDS, WITHOUT_DATABASE
+from edgecron.cli.parser import global_parser, parser_of
+from tests.support.cli import Edgecron
+
+# A command line of each command that confirms what it did.
+LINES = {
+    "add": ("add", "other", "--cron", "0 2 * * *", "--", "true"),
+    "apply": ("apply", "FILE"),
+    "backfill": ("backfill", "nightly", "2026-01-01", "2026-01-03", "-y"),
+    "backup": ("backup", "COPY"),
+    "cancel": ("cancel", "1"),
+    "edit": ("edit", "nightly", "--cron", "0 3 * * *"),
+    "import": ("import", "crontab", "TABLE"),
+    "pause": ("pause", "nightly"),
+    "prune": ("prune", "--history-age", "1d"),
+    "reschedule": ("reschedule", "nightly", "tomorrow 05:00"),
+    "restore": ("restore", "BACKUP", "-y"),
+    "resume": ("resume", "nightly"),
+    "rm": ("rm", "nightly"),
+    "run": ("run", "idle"),
+    "undo": ("undo", "gone"),
+}
+
+
+@pytest.fixture
+def files(edgecron: Edgecron, tmp_path: Path) -> dict[str, str]:
+    """A database with a schedule, a removed one and a queued run, and files for LINES."""
+    edgecron("add", "nightly", "--cron", "0 2 * * *", "--", "true")
+    edgecron("add", "idle", "--cron", "0 2 * * *", "--", "true")
+    edgecron("add", "gone", "--cron", "0 2 * * *", "--", "true")
+    edgecron("rm", "gone")
+    edgecron("run", "nightly")
+    found = {name: str(tmp_path / name.lower()) for name in ("FILE", "COPY", "TABLE", "BACKUP")}
+    Path(found["FILE"]).write_text('[schedules.more]\nevery = "1h"\ncommand = ["true"]\n')
+    Path(found["TABLE"]).write_text("5 4 * * * true\n")
+    edgecron("backup", found["BACKUP"])
+    return found
+
+
+def test_there_is_a_line_of_each_command_that_confirms() -> None:
+    assert LINES.keys() == CONFIRMING
+
+
+@pytest.mark.parametrize("command", sorted(LINES))
+def test_a_quiet_command_prints_nothing(
+    edgecron: Edgecron, files: dict[str, str], command: str
+) -> None:
+    words = [files.get(word, word) for word in LINES[command]]
+
+    said = edgecron("-q", *words)
+
+    assert (said.code, said.out, said.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", sorted(LINES))
+def test_the_same_command_confirms_what_it_did(
+    edgecron: Edgecron, files: dict[str, str], command: str
+) -> None:
+    words = [files.get(word, word) for word in LINES[command]]
+
+    said = edgecron(*words)
+
+    assert said.code == 0
+    assert said.out or said.err
+
+
+def test_a_quiet_command_says_what_went_wrong(edgecron: Edgecron, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text('[schedules.one]\nevery = "soon"\ncommand = ["true"]\n')
+
+    missing = edgecron("rm", "nothing", "--quiet")
+    wrong = edgecron("apply", str(file), "--quiet")
+
+    assert missing.code == 3
+    assert missing.is_plain_error
+    assert wrong.code == 2
+    assert "line 2: " in wrong.err
+    assert missing.out == wrong.out == ""
+
+
+def test_quiet_json_is_still_printed(edgecron: Edgecron) -> None:
+    said = edgecron("add", "nightly", "--every", "1h", "-q", "--json", "--", "true")
+
+    assert said.json[0]["name"] == "nightly"
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_global_option_that_a_command_would_ignore_is_refused(
+    edgecron: Edgecron, command: str
+) -> None:
+    _, parser = parser_of(command)
+    [*_, listed] = parser.globals_line.partition(": ")
+    options = {
+        action.option_strings[-1]: action.nargs == 0
+        for action in global_parser(width=80)._actions
+        if action.option_strings[-1] not in ("--help", "--version")
+    }
+
+    for option, is_flag in options.items():
+        word = option if is_flag else f"{option}=never"
+        if option in listed or (option == "--url" and command in LOCAL_COMMANDS - WITHOUT_DATABASE):
+            continue
+        for words in ((word, command), (command, word)):
+            said = edgecron(*words)
+            assert said.code == 2
+            assert f"edgecron {command} does not use {option}" in said.err
