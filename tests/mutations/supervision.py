@@ -13,6 +13,7 @@ _GUARDIAN = "tests/supervisor/test_supervisor_guardian.py"
 _JOURNAL = "tests/supervisor/test_supervisor_journal.py"
 _OUTPUT = "tests/supervisor/test_supervisor_output.py"
 _PROCESS = "tests/supervisor/test_supervisor_process.py"
+_RESERVE = "tests/supervisor/test_supervisor_reserve.py"
 
 ALL: tuple[Mutation, ...] = (
     Mutation(
@@ -81,6 +82,57 @@ ALL: tuple[Mutation, ...] = (
                 f"{_OUTPUT}::test_without_space_for_a_token_nothing_is_started_and_that_is_said",
             ),
             says="test_(no_start_escapes|without_space)",
+        ),
+    ),
+    Mutation(
+        name="places-of-a-supervisor",
+        guard="a supervisor never has more commands than places",
+        proves=("I7",),
+        edits=(
+            Edit(
+                function="StartQueue._free_count",
+                old="self._places is None",
+                new="self._places is not None",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_RESERVE}::test_a_free_place_is_filled_without_the_engine",),
+            says="test_a_free_place_is_filled_without_the_engine",
+        ),
+    ),
+    Mutation(
+        name="given-back",
+        guard="a run that was given back is never started",
+        proves=("I3",),
+        edits=(
+            Edit(
+                function="StartQueue.take_overdue",
+                old="del self._reserve[token]",
+                new="self._reserve[token] = (self._reserve[token][0], self._clock.monotonic_ms())",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_RESERVE}::test_what_waits_too_long_is_given_back_and_never_started",),
+            says="test_what_waits_too_long_is_given_back_and_never_started",
+        ),
+    ),
+    Mutation(
+        name="token-with-its-place",
+        guard="the token of a run without a place is not in the journal",
+        proves=("I15",),
+        edits=(
+            Edit(
+                function="StartQueue.add",
+                old="now_ms = self._clock.monotonic_ms()",
+                new=(
+                    "self._recorder.open_tokens([request.token for request in requests])\n    "
+                    "now_ms = self._clock.monotonic_ms()"
+                ),
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_RESERVE}::test_what_waits_for_a_place_was_never_started_if_all_die",),
+            says="test_what_waits_for_a_place_was_never_started_if_all_die",
         ),
     ),
     Mutation(
