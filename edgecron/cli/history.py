@@ -202,7 +202,15 @@ def put_executions(cli: Session, client: Client, executions: list[Execution]) ->
         )
     note = 5 + has_plans
     cli.put_table(
-        ("RUN", "SCHEDULE", "STATUS", "TIME", *(["PLAN"] if has_plans else []), "TOOK", "NOTE"),
+        (
+            "RUN",
+            "SCHEDULE",
+            "STATUS",
+            "STARTED",
+            *(["PLAN"] if has_plans else []),
+            "DURATION",
+            "NOTE",
+        ),
         rows,
         styles=styles,
         flexible=((note, 30), (1, 24), (note, 20), (1, 10), (note, 12)),

@@ -147,8 +147,8 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
             )
         )
     headings = (
-        *("SCHEDULE", "RUNS", "OK", "FAILED", "SKIPPED", "TOOK", "95%", "MOST"),
-        *("LATE", "95%"),
+        *("SCHEDULE", "RUNS", "SUCCESS", "FAILED", "SKIPPED", "DURATION", "P95", "MAX"),
+        *("LATE", "P95"),
     )
     cli.put_table(headings, rows, styles=styles, flexible=(0, 9, 8, 7, 6))
 

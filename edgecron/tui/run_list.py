@@ -44,7 +44,7 @@ COLUMNS = (
     Column("STATUS", 8, 11, drop=4),
     Column("SCHEDULE", 12, 26, share=2),
     Column("STARTED", 12, 12),
-    Column("TOOK", 9, 12, drop=1, is_right=True),
+    Column("DURATION", 9, 12, drop=1, is_right=True),
     Column("NOTE", 12, 30, share=3, drop=3),
     Column("RUN", 5, 9, drop=2, is_right=True),
 )

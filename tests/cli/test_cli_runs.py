@@ -422,7 +422,7 @@ def test_history_shows_the_plan_time_of_late_and_retried_runs(
     heading, *lines = edgecron("history", "--db", str(story.client.path)).out.splitlines()
 
     assert "PLAN" not in first
-    at, end = heading.index("PLAN"), heading.index("TOOK")
+    at, end = heading.index("PLAN"), heading.index("DURATION")
     shown = [(line.split()[1], line.split()[2], line[at:end].strip()[-5:]) for line in lines]
     assert ("late", "success", "00:00") in shown
     retried = [line[at:end].strip()[-5:] for line in lines if "attempt 2" in line]
