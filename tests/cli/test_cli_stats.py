@@ -142,7 +142,7 @@ def test_a_table_for_all_and_lines_for_one(edgecron: Edgecron, backup: str) -> N
 
     assert (every.code, one.code) == (0, 0)
     heading, *rows = every.out.splitlines()
-    assert heading.split()[:4] == ["SCHEDULE", "RUNS", "OK", "FAILED"]
+    assert heading.split()[:4] == ["SCHEDULE", "RUNS", "SUCCESS", "FAILED"]
     assert [row.split()[0] for row in rows] == [backup, "fails", "all"]
     assert [[word for word in row.split() if "%" in word] for row in rows] == [
         ["100%"], ["0%"], ["50%"],
