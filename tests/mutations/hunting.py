@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.support.forms import HUNT
+
 from .copies import a_copy
 from .mutation import Hunt, Mutation
 
@@ -123,7 +125,7 @@ def run_tests(root: Path, tests: Sequence[str], *, is_long: bool, stops: bool = 
     done = subprocess.run(
         command,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": os.fspath(root)},
+        env={**os.environ, "PYTHONPATH": os.fspath(root), HUNT: "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

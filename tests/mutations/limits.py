@@ -18,7 +18,7 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="RunCounts.__init__",
-                old="claimant.max_running - running",
+                old="claimant.max_running + claimant.reserve - running",
                 new="claimant.max_running",
             ),
         ),

@@ -19,6 +19,7 @@ from tests.powerloss.trials import Trials, added_at, cut_twice
 from tests.powerloss.world import record, seen_at
 from tests.simulation.test_simulation import START_MS, model_of, spec
 from tests.support.clock import FakeClock
+from tests.support.forms import tried
 
 
 @cache
@@ -36,9 +37,9 @@ def core_trials(folder: Path) -> Trials:
 @pytest.mark.parametrize(
     ("loss", "first", "step"),
     [
-        (Loss.DROPPED, 1, 5),
-        (Loss.TORN, 2, 7),
-        (Loss.REORDERED, 3, 5),
+        (Loss.DROPPED, 1, tried(5, 2)),
+        (Loss.TORN, 1, tried(7, 3)),
+        (Loss.REORDERED, 2, tried(5, 2)),
         pytest.param(Loss.DROPPED, 1, 1, marks=pytest.mark.slow),
         pytest.param(Loss.TORN, 1, 1, marks=pytest.mark.slow),
         pytest.param(Loss.REORDERED, 1, 1, marks=pytest.mark.slow),
