@@ -12,11 +12,11 @@ backfilled. A series of skipped times is one row and counts in full, even if it 
 --since.
 
 A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you give
--n. The line "all together" appears only if all schedules are shown. With --json, it is the last
+-n. The line "(all)" appears only if all schedules are shown. With --json, it is the last
 object, and its schedule is null.
 
 A removed schedule counts under its name until another schedule takes the name. Then its runs count
-only in the line "all together"; `edgecron history NAME` still shows them.
+only in the line "(all)"; `edgecron history NAME` still shows them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
         return
     named = list(found.by_name.items())
     if len(named) > 1 and is_all:
-        named.append(("all together", found.total))
+        named.append(("(all)", found.total))
     rows, styles = [], []
     for name, tally in named:
         failed = tally.counts.get(Status.FAILED, 0) + tally.counts.get(Status.INTERRUPTED, 0)

@@ -137,7 +137,7 @@ def goes_on(words: list[str]) -> bool:
         return False
     waits = ("wait", "follow", "result")
     assert module is not None
-    is_long = module.__name__.rpartition(".")[2] in ("daemon", "demo", "tui")
+    is_long = module.__name__.rpartition(".")[2] in ("daemon", "demo", "mcp_", "tui")
     return is_long or any(getattr(args, name, False) for name in waits)
 
 

@@ -143,7 +143,7 @@ def test_a_table_for_all_and_lines_for_one(edgecron: Edgecron, backup: str) -> N
     assert (every.code, one.code) == (0, 0)
     heading, *rows = every.out.splitlines()
     assert heading.split()[:4] == ["SCHEDULE", "RUNS", "SUCCESS", "FAILED"]
-    assert [row.split()[0] for row in rows] == [backup, "fails", "all"]
+    assert [row.split()[0] for row in rows] == [backup, "fails", "(all)"]
     assert [[word for word in row.split() if "%" in word] for row in rows] == [
         ["100%"], ["0%"], ["50%"],
     ]  # fmt: skip
@@ -239,7 +239,7 @@ def test_stats_pages_on_request_and_counts_all_together_only_of_all(edgecron: Ed
 
     assert [line.split()[0] for line in page.out.splitlines()] == ["SCHEDULE", "a"]
     assert "stats --after a" in page.err
-    assert "all together" in every.out
+    assert "(all)" in every.out
     assert [one["schedule"] for one in edgecron("stats", "-n", "1", "--json").json] == ["a"]
 
 
