@@ -105,7 +105,8 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
     assert (finding.status, finding.hint) == ("ok", None)
     assert "continues without an engine, with 1 run; it is of another version" in finding.message
     assert printed.content == b"before\n"
-    assert cancelled.status is Status.RUNNING
+    # The engine can record the end before the row is read for the answer.
+    assert cancelled.status in (Status.RUNNING, Status.CANCELLED)
     assert ended["status"] == "cancelled"
     assert not adopted(second)
 
