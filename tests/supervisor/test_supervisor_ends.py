@@ -92,7 +92,8 @@ def test_what_a_shell_has_started_keeps_its_grace_when_the_shell_is_gone(
 def test_a_cancelled_run_does_not_wait_for_what_has_escaped_and_holds_its_pipe(
     bench: Bench, bell: Bell, gate: Gate
 ) -> None:
-    escaped = f"echo $$ > {bell.path}; read go < {gate.path}"
+    # The gate is open for it before the bell rings: what is written there then waits for it.
+    escaped = f"exec 3< {gate.path}; echo $$ > {bell.path}; read go <&3"
     token = bench.shell(f"setsid sh -c '{escaped}' & exec sleep 60", kill_grace_ms=600_000)
     bell.wait()
 
