@@ -145,11 +145,7 @@ def test_the_command_line_s_run_is_run_once(place: Place, words: tuple[str, ...]
     assert [run.id for run in place.runs("job")] == [1]
 
 
-def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(
-    place: Place,
-) -> None:
-    place.add("job", "every 1d", "echo done")
-    api = api_of(place.daemon("--http", "127.0.0.1:0"))
+def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(api: Api) -> None:
     with LosingRelay(api.port, word=b"GET /api/v1/schedules/", times=1000) as relay:
         ended = subprocess.run(
             [*PROGRAM, "--url", relay.url, "run", "job"],
