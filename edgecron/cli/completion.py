@@ -263,7 +263,8 @@ def _options_of(command: str | None) -> tuple[Option, ...]:
     """Return the options of a command; before a command, the global options."""
     if command in COMMANDS:
         return read_command(command).options
-    return tuple(option for option in read_command("completion").options if option.is_global)
+    # `add` has all of them.
+    return tuple(option for option in read_command("add").options if option.is_global)
 
 
 def _find_option(command: str | None, name: str) -> Option | None:

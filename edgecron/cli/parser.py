@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Collection
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from edgecron import __version__
 from edgecron.base.errors import UsageError
@@ -276,9 +277,10 @@ def parser_of(
         width=width,
     )
     module.add_arguments(parser)
-    _describe_globals(parser)
+    used = _globals_of(command)
+    _describe_globals(parser, used)
     parser.shows_all = shows_all
-    parser.globals_line = f"Global options: {', '.join(_globals_of(command))} (see: edgecron help)"
+    parser.globals_line = f"Global options: {', '.join(used)} (see: edgecron help)"
     parser.see_also = COMMANDS[command].see
     return module, parser
 
@@ -314,7 +316,7 @@ def _refuse_unused(command: str, given: list[str]) -> None:
 def global_parser(*, width: int) -> Parser:
     """Return a parser of the global options, which formats their help."""
     parser = Parser(prog="edgecron", usage=USAGE, width=width, add_help=False)
-    _describe_globals(parser, is_overall=True)
+    _describe_globals(parser, GLOBALS)
     return parser
 
 
@@ -363,35 +365,36 @@ def _take_globals(session: Session, argv: list[str]) -> tuple[list[str], list[st
     return rest, given
 
 
-def _describe_globals(parser: Parser, *, is_overall: bool = False) -> None:
+def _describe_globals(parser: Parser, used: Collection[str]) -> None:
+    """Add the global options whose long names are in `used`."""
     group = parser.add_argument_group(GLOBAL_OPTIONS)
-    group.add_argument("--db", metavar="PATH", help="use this database file (or EDGECRON_DB)")
-    group.add_argument(
-        "--url", metavar="URL", help="use the server of another machine (or EDGECRON_URL)"
-    )
-    group.add_argument(
+
+    def add(*names: str, **properties: Any) -> None:
+        if names[-1] in used:
+            group.add_argument(*names, **properties)
+
+    add("--db", metavar="PATH", help="use this database file (or EDGECRON_DB)")
+    add("--url", metavar="URL", help="use the server of another machine (or EDGECRON_URL)")
+    add(
         "--token-file",
         metavar="FILE",
         help="read the token of that server from this file; with daemon --http, require it",
     )
-    group.add_argument("--json", action="store_true", help="print JSON")
-    group.add_argument(
-        "-q", "--quiet", action="store_true", help="print only errors, no confirmation or note"
-    )
-    group.add_argument(
+    add("--json", action="store_true", help="print JSON")
+    add("-q", "--quiet", action="store_true", help="print only errors, no confirmation or note")
+    add(
         "--color",
         choices=_COLORS,
         metavar="auto|always|never",
         help="use colors (default: auto, on a terminal)",
     )
-    group.add_argument(
+    add(
         "--config",
         metavar="PATH|none",
         help="read this configuration file instead of yours (or EDGECRON_CONFIG)",
     )
-    if is_overall:
-        group.add_argument("-h", "--help", action="store_true", help="show help")
-        group.add_argument("-V", "--version", action="store_true", help="show the version")
+    add("-h", "--help", action="store_true", help="show help")
+    add("-V", "--version", action="store_true", help="show the version")
 
 
 def _show_version() -> NoReturn:

@@ -59,9 +59,10 @@ class EventKind(StrEnum):
 
 
 class Event(NamedTuple):
-    """One transition. `details` holds further values; `outcome` is of an end.
+    """One transition.
 
-    The keys of `details` are those of the API, with `_ms` instead of `_at` for instants.
+    `details` holds further values; its keys are those of the API, with `_ms` instead of `_at` for
+    instants. `outcome` is set for the end of a run.
 
     `subject` is None unless the engine's settings ask for the subject.
     """

@@ -99,7 +99,7 @@ class Finishing:
         return Finished(len(ended), has_filled, has_replaced)
 
     def _requeue(self, outcome: Outcome) -> None:
-        """Queue a run again for which no place became free."""
+        """Queue a run again that had no place yet."""
         requeued = self._store.requeue(
             outcome.execution_id, outcome.lease_token, now_ms=self._clock.now_ms()
         )

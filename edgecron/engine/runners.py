@@ -113,33 +113,34 @@ class Runners:
         It follows how short the runs are: none, if they take a tenth of a second. With several
         runners there is none: each has the same places.
         """
-        places = self._places()
-        turn_ms = self._turn_ms(places)
-        if places is None or turn_ms is None:
+        pace = self._find_pace()
+        if pace is None:
             return 0
+        places, turn_ms = pace
         return min(max(0, round(places * _AHEAD_MS / turn_ms) - places), _MOST_AHEAD)
 
     def reserve_lasts_ms(self) -> int:
         """For how long the runs of the reserve keep the places busy; 0 if there are none."""
-        places = self._places()
-        turn_ms = self._turn_ms(places)
-        if places is None or turn_ms is None:
+        pace = self._find_pace()
+        if pace is None:
             return 0
+        places, turn_ms = pace
         return max(0, int((self.unended_count - places) * turn_ms / places))
 
-    def _places(self) -> int | None:
-        """The places of the only runner; None if there are several, or it starts all at once."""
-        runners = self._runners()
-        return next(iter(runners)).places if len(runners) == 1 else None
+    def _find_pace(self) -> tuple[int, float] | None:
+        """The places of the only runner, and how many milliseconds a run takes one.
 
-    def _turn_ms(self, places: int | None) -> float | None:
-        """How long a run takes its place; None unless the places became free twice just now."""
+        None if there are several runners, if it starts all at once, or unless the places became
+        free twice just now.
+        """
         since_ms = self._clock.monotonic_ms() - _AHEAD_MS
         while self._ended and self._ended[0][0] < since_ms:
             self._ended.popleft()
+        runners = self._runners()
+        places = next(iter(runners)).places if len(runners) == 1 else None
         if not places or len(self._ended) < 2 * places:
             return None
-        return max(1, sum(took_ms for _, took_ms in self._ended) / len(self._ended))
+        return places, max(1, sum(took_ms for _, took_ms in self._ended) / len(self._ended))
 
     def fail(self, outcome: Outcome) -> None:
         """Note the end of a claimed run that no runner can start."""
@@ -165,7 +166,7 @@ class Runners:
             self._cancelled.discard(outcome.execution_id)
             schedules.append(None if run is None else run.schedule)
             if Flag.GIVEN_BACK in outcome.flags:
-                self._ended.clear()  # The last runs said nothing of those that run now.
+                self._ended.clear()  # The runs that take the places now are longer.
             if not is_unstarted(outcome):
                 supervisor_id = self._supervisor_id if run is None else run.supervisor_id
                 settled.setdefault(supervisor_id, []).append(outcome.lease_token)

@@ -85,9 +85,7 @@ def parse_condition(text: str) -> Success:
     if kind != "success":
         raise InvalidInput(f"condition {text!a} is unknown, expected {_FORM}", hint=_EXAMPLE)
     if not rest:
-        raise InvalidInput(
-            f"condition {text!a} says nothing of what it needs, expected {_FORM}", hint=_EXAMPLE
-        )
+        raise InvalidInput(f"condition {text!a} names no schedule, expected {_FORM}", hint=_EXAMPLE)
     name, colon, duration = rest.partition(":")
     check_name(name, what="schedule name")
     if not colon:

@@ -12,11 +12,15 @@ from edgecron.supervisor.launch import serve_detached
 
 
 def main(arguments: list[str]) -> None:
-    """Serve the connection that is descriptor FD. Does not return. PLACES 0 is no limit."""
-    fd, key, folder, places = arguments
+    """Serve the connection that is descriptor FD. Does not return. PLACES 0 is no limit.
+
+    An engine that was started before an upgrade gives no PLACES, and claims no more than it has.
+    """
+    fd, key, folder, *more = arguments
+    places = int(more[0]) if more else 0
     try:
         link = socket.socket(fileno=int(fd))
-        serve_detached(link, Path(folder), key=key, clock=SystemClock(), places=int(places) or None)
+        serve_detached(link, Path(folder), key=key, clock=SystemClock(), places=places or None)
     finally:
         os._exit(70)
 

@@ -231,7 +231,7 @@ class Supervisor:
     def _give_back(self, tokens: list[str]) -> None:
         """Return runs to the engine that have not left the reserve."""
         if tokens:
-            self._recorder.refuse(tokens, GIVEN_BACK, "no place became free for it")
+            self._recorder.refuse(tokens, GIVEN_BACK, "it had no place yet")
 
     def _is_known(self, token: str) -> bool:
         return token in self._runs.by_token or token in self._queue or self._recorder.knows(token)

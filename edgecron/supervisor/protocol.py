@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 PROTOCOL_VERSION = 1
-GIVEN_BACK = "given_back"  # instead of an error code: no place became free for the run
+GIVEN_BACK = "given_back"  # instead of an error code: the run had no place yet
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 READ_BYTES = 256 * 1024
 SEND_BYTES = 32 * 1024

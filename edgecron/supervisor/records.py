@@ -34,7 +34,7 @@ class Flag(StrEnum):
     OUTPUT_LOST = "output_lost"  # part of the output within the cap could not be kept (no space)
     SPAWN_RETRIED = "spawn_retried"  # at first, the system had no process or descriptor left
     NOT_STARTED = "not_started"  # it could not be started, and can be queued again
-    GIVEN_BACK = "given_back"  # it waited too long for a place, and is queued again
+    GIVEN_BACK = "given_back"  # it had no place yet when it was returned, and is queued again
     KILLED = "killed"  # it did not end on TERM within its grace
     RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
     RESULT_INVALID = "result_invalid"  # its result is not a file of JSON

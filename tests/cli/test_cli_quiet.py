@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli.commands import COMMANDS, CONFIRMING, LOCAL_COMMANDS, WITHOUT_DATABASE
+from edgecron.cli.completion import read_command
 from edgecron.cli.parser import global_parser, parser_of
 from tests.support.cli import Edgecron
 
@@ -104,6 +105,8 @@ def test_a_global_option_that_a_command_would_ignore_is_refused(
         if action.option_strings[-1] not in ("--help", "--version")
     }
 
+    offered = {name for one in read_command(command).options for name in one.names}
+    assert offered & options.keys() == {option for option in options if option in listed}
     for option, is_flag in options.items():
         word = option if is_flag else f"{option}=never"
         if option in listed or (option == "--url" and command in LOCAL_COMMANDS - WITHOUT_DATABASE):

@@ -172,7 +172,9 @@ def test_a_full_group_keeps_nothing_else_back(tmp_path: Path) -> None:
 # All at once.
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12))]
+)
 def test_no_limit_is_ever_passed_whatever_comes_together(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     story = Story(tmp_path / "story.db", max_running=5, burst=random.choice((None, 2)))

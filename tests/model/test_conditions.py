@@ -67,8 +67,8 @@ def test_a_condition_is_read_and_said(
     [
         ("online", "condition 'online' is unknown, expected success:NAME"),
         ("succes:backup", "condition 'succes:backup' is unknown"),
-        ("success", "says nothing of what it needs, expected success:NAME"),
-        ("success:", "says nothing of what it needs"),
+        ("success", "names no schedule, expected success:NAME"),
+        ("success:", "names no schedule"),
         ("", "condition '' is unknown"),
         ("success:backup:", "condition 'success:backup:': duration ''"),
         ("success:backup:soon", "duration 'soon' is not understood"),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +17,13 @@ from edgecron.base.clock import SystemClock
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.journal import read_journal
 from edgecron.supervisor.launch import StartBy
-from edgecron.supervisor.link import Started
+from edgecron.supervisor.link import Started, SupervisorLink
 from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.records import EndCause
 from edgecron.supervisor.runner import RESERVE_MS
+from edgecron.supervisor.state_files import prepare_state_dir
 from edgecron.supervisor.verdicts import NeverStarted, judge
-from tests.supervisor.supervisor_bench import Bell, Bench, Gate, wait_gone
+from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
 
 @pytest.fixture
@@ -141,3 +145,20 @@ def test_without_an_engine_what_waits_for_a_place_is_started(
     trace = read_journal(bench.state_dir, key).traces[waits]
     assert trace.exit is not None
     assert trace.exit.exit_code == 0
+
+
+def test_an_engine_from_before_an_upgrade_starts_a_supervisor_without_places(
+    tmp_path: Path,
+) -> None:
+    folder = prepare_state_dir(tmp_path / "state")
+    ours, theirs = socket.socketpair()
+    key, fd = "0123456789abcdef", theirs.fileno()
+    command = [sys.executable, "-m", "edgecron.supervisor", str(fd), key, str(folder)]
+    subprocess.run(command, pass_fds=[fd], check=True)
+    theirs.close()
+    link = SupervisorLink(ours, folder, supervisor_id=key)
+
+    link.wait_hello(BOUND_MS / 1000)
+
+    link.close()
+    wait_gone(link.pid)
