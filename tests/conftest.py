@@ -18,6 +18,8 @@ from tests.support.tools import need_packages, need_tools
 # reads it.
 edgecron.__built__ = "2026-05-01"
 
+_MANY_OPEN = 500  # descriptors; select() takes 1,024
+
 
 def pytest_configure() -> None:
     """Nothing of this machine's reaches a test: neither its configuration nor ignored signals.
@@ -52,6 +54,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         need_tools(*mark.args)
     for mark in item.iter_markers("needs_package"):
         need_packages(*mark.args)
+
+
+def pytest_runtest_logfinish() -> None:
+    """Close what only a search for garbage closes, before select() can't take the numbers."""
+    newest = os.dup(0)
+    os.close(newest)
+    if newest > _MANY_OPEN:
+        gc.collect()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
