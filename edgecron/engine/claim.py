@@ -192,6 +192,13 @@ class Claimer:
             return 0
         return self._runners.reserve()
 
+    def find_room(self) -> int | None:
+        """How many more runs can be claimed, the reserve included; None if there is no reserve."""
+        reserve = self._reserve()
+        if not reserve:
+            return None
+        return max(0, self._settings.places + reserve - len(self._runners))
+
     def begin(self) -> None:
         """Begin a pass."""
         self._batches, self._early_batches = self._early_batches, []

@@ -33,6 +33,9 @@ _MOST_FIRES = 2048
 # fires that are due wait for it, also those of other schedules.
 _REST = 4
 _MOST_REST_MS = 1_000
+# If short runs have taken all places and the reserve, due schedules are left undecided: the next
+# ends wake the engine, or this time does. A run that is queued first costs twice as much.
+_FULL_MS = 100
 
 
 class _Broken(NamedTuple):
@@ -68,6 +71,7 @@ class Firing:
         self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
         self._rest_until_ms = 0  # monotonic
         self._is_behind = False  # the last step could not decide all that is due
+        self._is_full = False  # the last step left what is due until short runs end
         self.has_lost = False  # in the last step, other engines claimed most of what is due
 
     def fire(self, hold: Hold, *, has_filled: bool) -> None:
@@ -89,6 +93,11 @@ class Firing:
         """How long waiting runs still go before due fires; 0 if they don't."""
         return max(0, self._rest_until_ms - self._clock.monotonic_ms())
 
+    @property
+    def wait_ms(self) -> int:
+        """How long due fires wait unless runs end before; 0 if they don't."""
+        return max(self.rest_ms, _FULL_MS if self._is_full else 0)
+
     def _fire_due(self, hold: Hold) -> int:
         """Fire the schedules that are due now, chunk by chunk; how many were ours.
 
@@ -100,18 +109,27 @@ class Firing:
         now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         # An engine that is behind has no early first start to win by a small chunk.
         limit = CHUNK if self._is_behind else FIRST_CHUNK
-        self._is_behind = self.has_lost = False
+        self._is_behind = self._is_full = self.has_lost = False
+        may_leave = True
         count = total = 0
         while count < _MOST_FIRES:
+            room = self._claimer.find_room() if may_leave else None
+            if room is not None and self._store.has_priority_due(queues, now_ms=now_ms):
+                may_leave, room = False, None  # It might start before what is queued.
+            if room == 0:
+                self._is_full = self._is_behind = True
+                break
+            limit = limit if room is None else min(limit, room)
             due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold, offers=offers)
             if not due:
                 break
             decisions = self._plan(due, now_ms)
-            advanced = self._claim(decisions)
+            advanced, granted = self._claim(decisions)
             total += advanced
             self.has_lost = 2 * advanced < len(decisions)
             if self.has_lost or not decisions:
                 break
+            may_leave = may_leave and granted == len(due)  # Something else holds them back.
             took_ms = self._clock.monotonic_ms() - begun_ms
             if len(due) == limit and (took_ms >= STEP_MS or self._is_room_awaited()):
                 self._is_behind = True
@@ -159,22 +177,23 @@ class Firing:
             decisions.append(Decision(plan=plan, spec=found.spec))
         return decisions, broken
 
-    def _claim(self, decisions: list[Decision]) -> int:
-        """Claim plans and start what is granted; how many schedules were ours."""
+    def _claim(self, decisions: list[Decision]) -> tuple[int, int]:
+        """Claim plans and start what is granted; how many schedules were ours, how many started."""
         if not decisions:
-            return 0
+            return 0, 0
         claimant = self._claimer.claimant()
         try:
             batch = self._store.claim_due(decisions, claimant=claimant, now_ms=self._clock.now_ms())
         except Unreadable as error:
             if len(decisions) > 1:
                 # One of them holds invalid values: the others must not fail with it.
-                return sum(self._claim([one]) for one in decisions)
+                each = [self._claim([one]) for one in decisions]
+                return sum(advanced for advanced, _ in each), sum(granted for _, granted in each)
             [one] = decisions
             self._mark_broken(_Broken(one.plan.due, one.spec.name, error.message))
-            return 0
+            return 0, 0
         self._claimer.start(batch, claimant=claimant)
-        return batch.advanced
+        return batch.advanced, len(batch.granted)
 
     def _fill(self, hold: Hold) -> None:
         """Give free places to queued runs, and start them."""

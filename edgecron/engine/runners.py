@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner might die again and again
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
-# As many runs are claimed ahead as fill the places for this time, if the places became free twice
-# within it: by how long these runs took. 1,000 functions at once take 350 ms with at most 64 ahead,
-# and 280 ms with 160.
+# As many runs are claimed ahead as fill the places for this time, if as many ended within it as
+# there are places: by how long these runs took. 1,000 functions at once take 350 ms with at most
+# 64 ahead, and 280 ms with 160.
 _AHEAD_MS = 100
 _MOST_AHEAD = 128
+_LEAST_ENDED = 8  # by fewer, nobody can say how long runs take
 
 
 class StartedRun(NamedTuple):
@@ -130,15 +131,15 @@ class Runners:
     def _find_pace(self) -> tuple[int, float] | None:
         """The places of the only runner, and how many milliseconds a run takes one.
 
-        None if there are several runners, if it starts all at once, or unless the places became
-        free twice just now.
+        None if there are several runners, if it starts all at once, or if fewer runs than there are
+        places ended just now.
         """
         since_ms = self._clock.monotonic_ms() - _AHEAD_MS
-        while self._ended and self._ended[0][0] < since_ms:
+        while self._ended and self._ended[0][0] <= since_ms:
             self._ended.popleft()
         runners = self._runners()
         places = next(iter(runners)).places if len(runners) == 1 else None
-        if not places or len(self._ended) < 2 * places:
+        if not places or len(self._ended) < max(places, _LEAST_ENDED):
             return None
         return places, max(1, sum(took_ms for _, took_ms in self._ended) / len(self._ended))
 

@@ -266,8 +266,8 @@ class Engine:
         if self.runners.outcomes:
             return now_ms  # They came while fires were decided.
         due_ms = min(self._due_wakes(hold, begun_ms=begun_ms, now_ms=now_ms), default=None)
-        if due_ms is not None and due_ms <= now_ms and self._firing.rest_ms:
-            due_ms = now_ms + self._firing.rest_ms
+        if due_ms is not None and due_ms <= now_ms:
+            due_ms = now_ms + self._firing.wait_ms
         waits_ms = (
             self._recovery.wake_ms,
             self.runners.wake_ms,

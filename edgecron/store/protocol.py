@@ -119,6 +119,9 @@ class Store(Protocol):
         While calendar times are held, only schedules that follow the clock as it is.
         """
 
+    def has_priority_due(self, queues: tuple[str, ...], *, now_ms: int) -> bool:
+        """Whether a schedule that is due has another priority than the normal one."""
+
     def find_boot_due(
         self, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
     ) -> list[tuple[int, int]]:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.engine.fire import FIRST_CHUNK
 from edgecron.model.choices import Overlap, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.supervisor.runner import RESERVE_MS
 from tests.support.story import Story
 
+HOUR_MS = 3_600_000
 MANY = Policies(overlap=Overlap.ALLOW)
 
 
@@ -94,3 +96,65 @@ def test_a_group_s_limit_holds_for_the_reserve_too(story: Story) -> None:
     while story.runs("short")[-1].status is Status.QUEUED:
         story.engine.step()
         assert len(running(story)) <= 3
+
+
+def make_due(story: Story, count: int, *, long_from: int | None = None) -> None:
+    """So many schedules that are due now; those from a number on run for a minute."""
+    for number in range(count):
+        is_long = long_from is not None and number >= long_from
+        story.add(f"job-{number:03}", "every 1h", lasts_s=60 if is_long else 0)
+    story.engine.step()
+    story.world.clock.advance_ms(HOUR_MS)
+
+
+def count_decided(story: Story) -> int:
+    return len(story.client.history(limit=1000))
+
+
+def test_what_is_due_while_short_runs_have_all_places_starts_without_a_queue(
+    tmp_path: Path,
+) -> None:
+    story = Story(tmp_path / "story.db", max_running=8)
+    make_due(story, 400)
+
+    queued = []
+    while count_decided(story) < 400:
+        step = story.engine.step()
+        queued.append(story.client.active_counts().get(Status.QUEUED, 0))
+        left = 400 - count_decided(story)
+        if left and story.engine.runners.unended_count > 8:
+            assert step.wake_ms == story.world.clock.now_ms() + 100
+
+    assert queued[0] == FIRST_CHUNK - 8
+    assert queued[1:] == [0] * (len(queued) - 1)
+    story.after_s(0)
+    assert sum(story.bodies(f"job-{number:03}") for number in range(400)) == 400
+
+
+def test_what_is_left_undecided_is_queued_as_soon_as_the_runs_turn_out_long(
+    tmp_path: Path,
+) -> None:
+    story = Story(tmp_path / "story.db", max_running=8)
+    make_due(story, 400, long_from=40)
+    story.engine.step()
+    story.engine.step()
+    assert count_decided(story) < 200
+
+    story.after_s(0.1)  # The last short ones end.
+    story.after_s(0.1)
+
+    assert count_decided(story) == 400
+
+
+def test_a_due_schedule_of_high_priority_starts_before_what_was_due_earlier(
+    tmp_path: Path,
+) -> None:
+    story = Story(tmp_path / "story.db", max_running=8)
+    story.add("urgent", "every 1h", policies=Policies(priority=5))
+    make_due(story, 400)
+    story.world.clock.advance_ms(1)
+
+    story.engine.step()
+    story.engine.step()
+
+    assert story.statuses("urgent") == ["success"]

@@ -14,6 +14,7 @@ from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import LATE_CAUSES
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.due import has_priority_due
 from edgecron.store.sqlite.fires import FireWriter
 from edgecron.store.sqlite.follow_ups import follow_up_replaced
 from edgecron.store.sqlite.limits import RunCounts
@@ -125,18 +126,7 @@ def _may_fill(
     """
     if not wanted or counts.places <= 0 or any(fire.cause in LATE_CAUSES for fire in wanted):
         return False
-    return not any(_has_priority(database, queue, now_ms) for queue in claimant.queues)
-
-
-def _has_priority(database: Database, queue: str, now_ms: int) -> bool:
-    """Whether a schedule that is due has another priority than the normal one."""
-    [(found,)] = database.rows(
-        """SELECT EXISTS (SELECT 1 FROM schedules INDEXED BY schedules_of_priority
-               WHERE queue = :queue AND next_run_at <= :now AND enabled
-                   AND priority <> 0 AND next_run_at IS NOT NULL)""",
-        {"queue": queue, "now": now_ms},
-    )
-    return bool(found)
+    return not has_priority_due(database, claimant.queues, now_ms=now_ms)
 
 
 def _fill_places(

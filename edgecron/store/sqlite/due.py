@@ -70,6 +70,19 @@ def find_due(
     return found[:limit]
 
 
+def has_priority_due(database: Database, queues: tuple[str, ...], *, now_ms: int) -> bool:
+    """Whether a schedule that is due has another priority than the normal one."""
+    return any(
+        database.rows(
+            """SELECT 1 FROM schedules INDEXED BY schedules_of_priority
+               WHERE queue = :queue AND next_run_at <= :now AND enabled
+                   AND priority <> 0 AND next_run_at IS NOT NULL LIMIT 1""",
+            {"queue": queue, "now": now_ms},
+        )
+        for queue in queues
+    )
+
+
 def find_boot_due(
     database: Database, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
 ) -> list[tuple[int, int]]:

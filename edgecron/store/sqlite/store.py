@@ -116,6 +116,7 @@ class SqliteStore(ReadingStore):
     # Due fires and their claims.
 
     find_due = due.find_due
+    has_priority_due = due.has_priority_due
     find_boot_due = due.find_boot_due
     next_due_ms = due.next_due_ms
     is_used = due.is_used
