@@ -280,16 +280,17 @@ def test_what_follows_elapsed_time_goes_on_when_the_clock_is_set_back_a_little(
     before = story.bodies("often")
 
     story.world.clock.step_ms(-back_s * 1000)
-    for _ in range(6 * 60):
+    minutes = back_s // 60 + 120
+    for _ in range(minutes):
         story.after_s(60)
         since_s += 60
         if story.bodies("often") > before:
             gaps_s.append(since_s)
             before, since_s = story.bodies("often"), 0
 
-    # Six hours: no elapsed interval is lost, and a step back makes none much shorter.
+    # Two hours beyond the step: no elapsed interval is lost, and the step makes none much shorter.
     assert max(gaps_s) <= 720, gaps_s
-    assert 35 <= len(gaps_s) <= 38
+    assert minutes // 10 - 1 <= len(gaps_s) <= minutes // 10 + 2
     fires = [(body.plan_ms, body.fire_key) for body in story.world.bodies]
     assert len(fires) == len(set(fires))
 
@@ -298,11 +299,12 @@ def test_what_follows_elapsed_time_goes_on_when_the_clock_is_set_back_a_little(
 @pytest.mark.parametrize("interval_s", [60, 600, 5400])
 @pytest.mark.parametrize("backs_s", [(90,), (1000,), (3600,), (3 * 3600,), (3000, 20, 3600)])
 @pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize("steps", [30, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_clock_that_is_set_back_cuts_no_interval_short_and_stops_none(
-    story: Story, interval_s: int, backs_s: tuple[int, ...], is_seen: bool
+    story: Story, interval_s: int, backs_s: tuple[int, ...], is_seen: bool, steps: int
 ) -> None:
     story.add("often", f"every {interval_s}s")
-    step_s = interval_s / 60
+    step_s = interval_s / steps
     starts_s: list[float] = []
     steps_back = {round((2.4 + n / 3) * interval_s): back for n, back in enumerate(backs_s)}
 
@@ -347,8 +349,8 @@ def test_a_small_step_back_fires_no_fixed_time_again(story: Story, back_s: int) 
     story.after_s(1260)
 
     story.world.clock.step_ms(-back_s * 1000)
-    for _ in range(5 * 60):
-        story.after_s(60)
+    for _ in range(5 * 12):
+        story.after_s(300)
 
     assert story.bodies("morning") == story.bodies("once") == 1
     quarter_past = to_ms(EIGHT + timedelta(minutes=15))
@@ -989,7 +991,7 @@ def lost(story: Story, name: str, *, until_ms: int) -> list[datetime]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(25), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(25, 400))]
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 400))]
 )
 def test_whatever_the_clock_did_in_the_end_all_times_are_right_and_nothing_ran_twice(
     story: Story, seed: int
