@@ -27,6 +27,10 @@ def pytest_configure() -> None:
     Programs that tests start hear signals, although nohup or a script has ignored them.
     """
     os.environ["EDGECRON_CONFIG"] = "none"
+    # Containers often forbid Python to keep what it compiles. Each program that a test starts would
+    # compile the package again, which takes it longer than all else.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # Each worker holds a large heap, and a search through all of it takes a tenth of the time.
     gc.set_threshold(100_000, 20, 100)
     # What hypothesis tries is the same on each machine and at each time, however slow that is.
