@@ -90,7 +90,7 @@ def _show(cli: Session, args: Namespace) -> None:
         ("bold", None, "dim") if each["origin"] == "default" else ("bold", "green", None)
         for each in objects
     ]
-    cli.put_table(("KEY", "VALUE", "FROM"), rows, styles=styles, flexible=(2, 1))
+    cli.put_table(("key", "value", "origin"), rows, styles=styles, flexible=(2, 1))
 
 
 def _wanted(what: str | None) -> list[Setting]:
@@ -149,12 +149,11 @@ def _path(cli: Session, args: Namespace) -> None:
         cli.say("no file is read")
         return
     rows = [
-        (str(each["path"]), str(each["kind"]), "is read" if each["exists"] else "is not there")
-        for each in places
+        (str(each["path"]), str(each["kind"]), "yes" if each["exists"] else "no") for each in places
     ]
 
     # Plain: whether there are colours is for a file to say that may be what is looked for.
-    for line in table(("FILE", "WHOSE", "STATE"), rows, is_colored=False):
+    for line in table(("path", "kind", "exists"), rows, is_colored=False):
         cli.put(line)
 
 

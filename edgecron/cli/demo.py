@@ -119,7 +119,7 @@ def _introduce(cli: Session, seconds: int) -> None:
     )
     rows = [(name, trigger, line, shown) for name, trigger, line, _, shown in _STORY]
     styles = [("bold", "dim", "dim", None)] * len(rows)
-    cli.put_table(("SCHEDULE", "WHEN", "JOB", ""), rows, styles=styles, flexible=(2,))
+    cli.put_table(("schedule", "triggers", "job", "note"), rows, styles=styles, flexible=(2,))
     cli.put()
     cli.flush()
 
@@ -149,8 +149,8 @@ def _sum_up(cli: Session, client: Client) -> None:
              "magenta" if cancelled else "dim", "yellow" if skipped else "dim", "dim")
         )  # fmt: skip
     cli.put()
-    headings = ("SCHEDULE", "RUNS", "OK", "FAILED", "STOPPED", "SKIPPED", "LAST OUTPUT")
-    cli.put_table(headings, rows, styles=styles, flexible=(6,))
+    keys = ("schedule", "runs", "success", "failed", "cancelled", "skipped", "last_output")
+    cli.put_table(keys, rows, styles=styles, flexible=(6,))
     cli.put(
         f"\n{count_words(total, 'run')}, each recorded with its output;"
         " skipped runs are recorded, too."

@@ -6,8 +6,8 @@
     edgecron history --since yesterday --until "1h ago"
     edgecron history --before 1200        the next page, after run 1200
 
---since and --until count by the column TIME. PLAN is the plan time of runs that started late, were
-retried or were backfilled.
+--since and --until count by the column STARTED. PLAN is the plan time of runs that started late,
+were retried or were backfilled.
 """
 
 from __future__ import annotations
@@ -203,13 +203,13 @@ def put_executions(cli: Session, client: Client, executions: list[Execution]) ->
     note = 5 + has_plans
     cli.put_table(
         (
-            "RUN",
-            "SCHEDULE",
-            "STATUS",
-            "STARTED",
-            *(["PLAN"] if has_plans else []),
-            "DURATION",
-            "NOTE",
+            "id",
+            "schedule",
+            "status",
+            "started_at",
+            *(["plan_at"] if has_plans else []),
+            "duration_ms",
+            "note",
         ),
         rows,
         styles=styles,

@@ -358,7 +358,7 @@ def _put(cli: Session, done: _Done) -> None:
             for schedule in added
         ]
         cli.put_table(
-            ("IMPORTED", "WHEN", "NEXT", "JOB"),
+            ("name", "triggers", "next_run_at", "job"),
             rows,
             styles=[("bold", "dim", None, "dim")] * len(rows),
             flexible=(3, 1, 0),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 USAGE = "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME]"
 PAGE = 50  # lines of a list on a terminal
 _STATE_STYLES = {
-    ScheduleState.ACTIVE: "green",
+    ScheduleState.ACTIVE: "bold",
     ScheduleState.PAUSED: "yellow",
     ScheduleState.VANISHED: "yellow",
     ScheduleState.BROKEN: "red",
@@ -159,8 +159,7 @@ def _list_groups(cli: Session, choice: Choice) -> int:
             )
             for of in found
         ]
-        titles = ("GROUP", "MAX RUNNING", "SCHEDULES", "PAUSED")
-        cli.put_table(titles, rows)
+        cli.put_table(("group", "max_running", "schedules", "paused"), rows)
     else:
         cli.say(f"no schedule is in a group; to put one in: {cli.command('edit NAME --group G')}")
     warn_of_unreadable(cli, "schedule", page.unreadable)
@@ -202,28 +201,24 @@ def _put_table(cli: Session, client: Reader, standings: list[Standing]) -> None:
     is_clock_trusted = client.is_clock_trusted()
     rows, styles = [], []
     for standing in standings:
-        state, style = _state(standing, now)
+        sign, style = _state(standing, now)
         last = standing.last_status
         rows.append(
             (
-                state,
-                standing.name,
+                f"{sign} {standing.name}",
                 trigger_words(standing, zone=zone),
                 next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted),
                 last_words(standing, now=now),
                 str(standing.run_count),
             )
         )
-        next_style = style if style in ("yellow", "red", "dim") else None
-        styles.append(
-            (style, "bold", "dim", next_style, STATUS_STYLES.get(last or "", "dim"), None)
-        )
+        next_style = None if style == "bold" else style
+        styles.append((style, "dim", next_style, STATUS_STYLES.get(last or "", "dim"), None))
     cli.put_table(
-        ("", "NAME", "WHEN", "NEXT", "LAST", "RUNS"),
+        ("name", "triggers", "next_run_at", "last_status", "run_count"),
         rows,
         styles=styles,
-        flexible=((1, 24), (2, 12), (1, 16), (4, 8), (3, 20), (1, 12), 2, (1, 10), (3, 13)),
-        title=1,
+        flexible=((0, 26), (1, 12), (0, 18), (3, 8), (2, 20), (0, 14), 1, (0, 12), (2, 13)),
     )
 
 

@@ -62,7 +62,7 @@ def _put_table(cli: Session, client: Reader, fires: list[UpcomingFire]) -> None:
         for fire in fires
     ]
     cli.put_table(
-        ("TIME", "", "SCHEDULE", "TRIGGER", ""),
+        ("due_at", "from_now", "schedule", "source", "note"),
         rows,
         styles=[(None, "cyan", "bold", "dim", "dim")] * len(rows),
         flexible=((2, 24), (3, 12), (4, 12), (2, 12), 3, 4),

@@ -77,7 +77,7 @@ class Output:
 
     def put_table(
         self,
-        headings: Sequence[str],
+        keys: Sequence[str],
         rows: Sequence[Sequence[str]],
         *,
         styles: Sequence[Sequence[str | None]] | None = None,
@@ -87,7 +87,7 @@ class Output:
         """Print rows as aligned lines on stdout: see `screen.table`."""
         is_colored = self.use_color(sys.stdout)
         lines = table(
-            headings, rows, is_colored=is_colored, styles=styles, flexible=flexible, title=title
+            keys, rows, is_colored=is_colored, styles=styles, flexible=flexible, title=title
         )
         self.put("\n".join(lines))
 

@@ -179,7 +179,7 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
         cli.put("nothing to remove")
     else:
         rows = _rows(pruned, retention, is_of_one=args.name is not None)
-        cli.put_table(("WHAT", "", "WHY"), rows)
+        cli.put_table(("kind", "count", "bytes", "reason"), rows)
     if args.dry_run:
         cli.put("nothing was removed")
         return
@@ -193,20 +193,22 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     cli.put(text)
 
 
-def _rows(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[tuple[str, str, str]]:
+def _rows(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[tuple[str, ...]]:
     nouns = {
-        Kind.RUN: "run",
-        Kind.SCHEDULE: "removed schedule",
-        Kind.REVISION: "former definition",
+        Kind.OUTPUT: "output of runs",
+        Kind.RUN: "runs",
+        Kind.SCHEDULE: "removed schedules",
+        Kind.REVISION: "former definitions",
     }
-    rows = []
-    for one in pruned.removed:
-        noun = "run" if one.kind is Kind.OUTPUT else nouns[one.kind]
-        what = f"{one.count:,} {noun}{'' if one.count == 1 else 's'}"
-        what = f"output of {what}" if one.kind is Kind.OUTPUT else what
-        size = f"about {size_words(one.size_bytes)}" if one.size_bytes else ""
-        rows.append((what, size, _why(one, retention, is_of_one=is_of_one)))
-    return rows
+    return [
+        (
+            nouns[one.kind],
+            f"{one.count:,}",
+            f"about {size_words(one.size_bytes)}" if one.size_bytes else "",
+            _why(one, retention, is_of_one=is_of_one),
+        )
+        for one in pruned.removed
+    ]
 
 
 def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:

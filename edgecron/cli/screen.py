@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from edgecron.base.safetext import clean
 from edgecron.cli.terminal import terminal_columns
@@ -55,8 +56,13 @@ def wrapped(text: str) -> str:
     return fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
+def heading(key: str) -> str:
+    """Return the heading of a column: its JSON key without the unit, such as DURATION."""
+    return re.sub("_(ms|s|at|bytes)$", "", key).replace("_", " ").upper()
+
+
 def table(
-    headings: Sequence[str],
+    keys: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
     is_colored: bool,
@@ -65,20 +71,21 @@ def table(
     title: int = 0,
     width: int | None = None,
 ) -> list[str]:
-    """Format rows as aligned lines.
+    """Format rows as aligned lines below a heading for each column.
 
-    If there is no room, `flexible` columns shrink in this order; (column, least) bounds how far,
-    and a column may occur twice. If that is not enough, each row becomes a block of lines: its
-    cells up to the column `title`, then one cell per line. `styles` has a style or None for each
-    cell. Cells are cleaned for the terminal.
+    `keys` are the JSON keys of the columns; a column that JSON lacks has a name in the same form.
+    If there is no room, headings are folded between words. Then `flexible` columns shrink in this
+    order; (column, least) bounds how far, and a column may occur twice. If that is not enough, each
+    row becomes a block of lines: its cells up to the column `title`, then one cell per line.
+    `styles` has a style or None for each cell. Cells are cleaned for the terminal.
     """
     cleaned = [[_clean_cell(cell) for cell in row] for row in rows]
+    headings = [heading(key) for key in keys]
     styles = styles or [[None] * len(headings)] * len(rows)
     room = width or room_on_screen()
-    columns = [
-        max(display_width(cell) for cell in column)
-        for column in zip(headings, *cleaned, strict=True)
-    ]
+    columns = _column_widths(headings, cleaned)
+    if _line_width(columns) > room:
+        columns = _column_widths([max(text.split(), key=len) for text in headings], cleaned)
     for each in flexible:
         column, least = (each, _NARROWEST) if isinstance(each, int) else each
         over = _line_width(columns) - room
@@ -90,7 +97,10 @@ def table(
             for number, cells in enumerate(cleaned)
         )
         return [line for block in blocks for line in block]
-    lines = [paint(_line(headings, columns), "bold", is_on=is_colored)]
+    lines = [
+        paint(_line(parts, columns), "bold", is_on=is_colored)
+        for parts in _folded_headings(headings, columns)
+    ]
     for number, cells in enumerate(cleaned):
         fitted: Iterable[str] = map(fit, cells, columns)
         if is_colored:
@@ -110,6 +120,18 @@ def room_on_screen() -> int:
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return terminal_columns(otherwise=100)
     return _NO_LIMIT
+
+
+def _column_widths(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [
+        max(display_width(cell) for cell in column) for column in zip(headings, *rows, strict=True)
+    ]
+
+
+def _folded_headings(headings: Sequence[str], columns: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return the lines of the headings; each heading ends in the last line."""
+    upward = [list(folded(text, columns[at]))[::-1] for at, text in enumerate(headings)]
+    return list(zip_longest(*upward, fillvalue=""))[::-1]
 
 
 def _line_width(columns: Sequence[int]) -> int:
@@ -132,11 +154,12 @@ def _block(
     """Format a row as lines: its title, then its non-empty cells."""
     first = " ".join(cell for cell in cells[: title + 1] if cell)
     lines = [paint(part, "bold", is_on=is_colored) for part in folded(first, room)]
-    labels = max(display_width(heading) for heading in headings[title + 1 :]) + 4
-    for heading, cell, style in zip(
+    widest = max(map(display_width, headings[title + 1 :]))
+    labels = max(5, min(widest + 4, room - _NARROWEST))
+    for text, cell, style in zip(
         headings[title + 1 :], cells[title + 1 :], styles[title + 1 :], strict=True
     ):
-        label = heading.lower()
+        label = fit(text.lower(), labels - 4)
         for part in folded(cell, max(room - labels, _NARROWEST)) if cell else ():
             start = paint(f"  {label}".ljust(labels), "dim", is_on=is_colored)
             lines.append(f"{start}{paint(part, style, is_on=is_colored)}")

@@ -6,10 +6,10 @@
     edgecron stats -n all        every schedule, and all of them together
 
 edgecron counts runs that ended or were skipped in the last seven days, or since --since. It reads
-at most the newest 100,000 runs. OK is the share of successes among the runs that succeeded, failed
-or were interrupted. LATE is the time from due to started, without runs that were caught up or
-backfilled. A series of skipped times is one row and counts in full, even if it began before
---since.
+at most the newest 100,000 runs. SUCCESS RATE is the share of successes among the runs that
+succeeded, failed or were interrupted. LATE is the time from due to started, without runs that were
+caught up or backfilled. A series of skipped times is one row and counts in full, even if it began
+before --since.
 
 A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you give
 -n. The line "(all)" appears only if all schedules are shown. With --json, it is the last
@@ -146,11 +146,12 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
                 *(None,) * 5,
             )
         )
-    headings = (
-        *("SCHEDULE", "RUNS", "SUCCESS", "FAILED", "SKIPPED", "DURATION", "P95", "MAX"),
-        *("LATE", "P95"),
+    # Words of the keys: whole keys, such as duration_median_ms, need more than 80 columns.
+    words = (
+        *("schedule", "runs", "success_rate", "failed", "skipped", "duration", "p95", "max"),
+        *("late", "p95"),
     )
-    cli.put_table(headings, rows, styles=styles, flexible=(0, 9, 8, 7, 6))
+    cli.put_table(words, rows, styles=styles, flexible=(0, 9, 8, 7, 6))
 
 
 def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | None) -> None:

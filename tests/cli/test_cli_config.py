@@ -49,7 +49,7 @@ def test_show_is_a_table_for_people(edgecron: Edgecron, settings: Settings) -> N
 
     lines = edgecron("config", "show", "limits").out.splitlines()
 
-    assert lines[0].split() == ["KEY", "VALUE", "FROM"]
+    assert lines[0].split() == ["KEY", "VALUE", "ORIGIN"]
     assert lines[1].split("  ")[0] == "limits.max_running"
     assert "4 per core, at least 8" in lines[1]
     assert lines[2].split() == ["limits.burst", "5", str(user)]
@@ -228,6 +228,7 @@ def test_a_variable_of_a_section_that_no_setting_has_is_refused(
 def test_path_shows_the_files_and_which_of_them_are_there(
     edgecron: Edgecron, settings: Settings
 ) -> None:
+    settings.set("COLUMNS", "300")
     settings.write_system("limits = [")
 
     shown = edgecron("config", "path", "--json")
@@ -238,7 +239,7 @@ def test_path_shows_the_files_and_which_of_them_are_there(
         {"path": str(settings.user_path), "kind": "user", "exists": False},
         {"path": str(settings.system_path), "kind": "system", "exists": True},
     ]
-    assert "is not there" in for_people.out
+    assert [line.split()[-1] for line in for_people.out.splitlines()] == ["EXISTS", "no", "yes"]
     assert none.json == []
 
 

@@ -48,20 +48,20 @@ def test_letters_of_every_language_are_let_through() -> None:
 
 def test_a_table_gives_way_in_its_flexible_columns() -> None:
     lines = table(
-        ("NAME", "WHEN"),
+        ("name", "job"),
         [("backup", "0 2 * * * and more"), ("日本", "x")],
         is_colored=False,
         flexible=(1,),
         width=18,
     )
 
-    assert [display_width(line) for line in lines] == [12, 18, 9]
+    assert [display_width(line) for line in lines] == [11, 18, 9]
     assert lines[1].endswith("…")
 
 
 def test_a_column_gives_way_as_far_as_it_may_and_the_next_one_then() -> None:
     lines = table(
-        ("NAME", "WHEN"),
+        ("name", "job"),
         [("n" * 30, "w" * 30)],
         is_colored=False,
         flexible=((0, 20), (1, 12), (0, 10)),
@@ -73,7 +73,7 @@ def test_a_column_gives_way_as_far_as_it_may_and_the_next_one_then() -> None:
 
 def test_where_there_is_no_room_a_row_is_a_block() -> None:
     lines = table(
-        ("", "NAME", "JOB", "NOTE", ""),
+        ("kind", "name", "job", "note", "plan_at"),
         [("+", "backup", "tar czf -v -f /b/home.tgz", "", "日本語日本語日本語日本")],
         is_colored=False,
         flexible=(2,),
@@ -85,7 +85,7 @@ def test_where_there_is_no_room_a_row_is_a_block() -> None:
         "+ backup",
         "  job   tar czf -v -f",
         "        /b/home.tgz",
-        "        日本語日本語日本",
+        "  plan  日本語日本語日本",
         "        語日本",
     ]
 
@@ -98,13 +98,13 @@ def test_marks_on_letters_take_no_column() -> None:
 
 @pytest.mark.failure(72)
 def test_a_table_cleans_its_cells_before_it_colours_them() -> None:
-    [_, line] = table(("N",), [("\x1b[31mred",)], is_colored=True, styles=[("green",)])
+    [_, line] = table(("name",), [("\x1b[31mred",)], is_colored=True, styles=[("green",)])
 
     assert line == "\x1b[32m\\x1b[31mred\x1b[0m"
 
 
 def test_a_cell_is_one_line() -> None:
-    assert table(("JOB",), [("a\tb\nc",)], is_colored=False) == ["JOB", "a b c"]
+    assert table(("job",), [("a\tb\nc",)], is_colored=False) == ["JOB", "a b c"]
 
 
 @pytest.mark.parametrize(

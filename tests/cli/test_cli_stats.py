@@ -25,6 +25,12 @@ FIELDS = [
 DAY = timedelta(days=1)
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headings are one line, whatever terminal the tests run on."""
+    monkeypatch.setenv("COLUMNS", "300")
+
+
 def ended(status: str, **more: object) -> EndedRun:
     values = {
         "schedule_id": 1, "status": status, "reason": None, "cause": "schedule", "attempt": 1,
@@ -142,7 +148,7 @@ def test_a_table_for_all_and_lines_for_one(edgecron: Edgecron, backup: str) -> N
 
     assert (every.code, one.code) == (0, 0)
     heading, *rows = every.out.splitlines()
-    assert heading.split()[:4] == ["SCHEDULE", "RUNS", "SUCCESS", "FAILED"]
+    assert heading.split()[:5] == ["SCHEDULE", "RUNS", "SUCCESS", "RATE", "FAILED"]
     assert [row.split()[0] for row in rows] == [backup, "fails", "(all)"]
     assert [[word for word in row.split() if "%" in word] for row in rows] == [
         ["100%"], ["0%"], ["50%"],

@@ -48,7 +48,7 @@ def test_tables_are_coloured_on_a_terminal(environment: dict[str, str]) -> None:
     with on_terminal({**environment, "TERM": "dumb"}, "list") as outer:
         plain = read_until(outer, None)
 
-    assert "\x1b[1mx" in coloured
+    assert "\x1b[1mNAME" in coloured
     assert "\x1b" not in plain
 
 
