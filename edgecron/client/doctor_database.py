@@ -31,8 +31,8 @@ from edgecron.views.times import distance
 _LOCK_WAIT_S = 2.0  # engines hold the lock for less
 _MIB = 1 << 20
 _MOST_AILING = 5  # schedules named one by one
-_SMALL_BYTES = 4 * _MIB  # a smaller database is read as a whole
-_MOMENT_MS = 25
+SMALL_BYTES = 4 * _MIB  # a smaller database is read as a whole
+MOMENT_MS = 25  # for the tables of a large database
 MOST_READ = 1000  # schedules, of which each is read
 LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
 
@@ -48,10 +48,10 @@ def check_integrity(
     store, clock = client.store, client.clock
     unread: tuple[str, ...] = ()
     try:
-        if is_deep or sum(client.database_sizes()) <= _SMALL_BYTES:
+        if is_deep or sum(client.database_sizes()) <= SMALL_BYTES:
             damage = find_damage(store, is_deep=is_deep)
         else:
-            until_ms = clock.monotonic_ms() + _MOMENT_MS
+            until_ms = clock.monotonic_ms() + MOMENT_MS
             damage, unread = find_damage_within(store, lambda: clock.monotonic_ms() > until_ms)
         orphans = {orphan_words(one): one for one in find_orphans(store.rows)} if damage else {}
     except DatabaseUnusable as error:

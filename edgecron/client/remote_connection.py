@@ -47,7 +47,7 @@ _MOST_BODY_BYTES = 256 * 1024 * 1024
 _FIRST_WAIT_S = 0.25
 _LAST_WAIT_S = 5.0
 # If the answer to a request with a key is lost, the request is repeated for this long.
-_KEYED_MS = 15_000
+REPEAT_MS = 15_000
 _FIRST_PAUSE_S = 0.1
 _LAST_PAUSE_S = 2.0
 
@@ -145,7 +145,7 @@ class ServerConnection:
                 if lost is None:
                     if isinstance(error, ServerUnheard):
                         raise
-                    lost, until_ms = error, self._time.boottime_ms() + _KEYED_MS
+                    lost, until_ms = error, self._time.boottime_ms() + REPEAT_MS
             except EdgecronError as error:
                 if lost is None:
                     raise

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _MOST_RUNNING = 8  # without a limit of the program; a real engine would count the cores
-_MOST_PASSES = 100_000
+MOST_PASSES = 100_000  # of the engine at one instant; more of them have no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class Driving:
 
     def settle(self) -> None:
         """Do all that is due now, and all that follows from it."""
-        for _ in range(_MOST_PASSES):
+        for _ in range(MOST_PASSES):
             self._wake_ms = self._engine.step().wake_ms
             self._scheduler._subscribers.deliver()
             is_busy = self._play() or self._is_due() or self._engine.has_ends()

@@ -32,8 +32,6 @@ WAKE_REAP = "reap"  # the deadline at which `reap_without_pidfd` is called
 # Each search kills all that it finds. Only a run that forks faster than that needs so many.
 _MOST_SEARCHES = 100
 
-_WAITID = getattr(os, "waitid", None)  # macOS has it from Python 3.13 on
-
 
 class LiveRun:
     """A started command. It carries out its end; `LiveRuns` decides when."""
@@ -125,10 +123,10 @@ class LiveRun:
 
     def has_ended(self) -> bool:
         """Report whether the main process has ended and is not reaped; False if unknown."""
-        if _WAITID is None:
+        if not hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
             return False
         try:
-            return _WAITID(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
             return True
 
@@ -179,7 +177,7 @@ class LiveRun:
                 self.flags.append(Flag.PIPE_HELD)
             self.flags += self._session.flag_left()
         else:
-            if _WAITID is None:
+            if not hasattr(os, "waitid"):
                 self._session.kill()
             self.flags += self._session.flag_escaped()
         code = None if status is None else os.waitstatus_to_exitcode(status)

@@ -37,14 +37,14 @@ WITHOUT = "EDGECRON_RUN_MARK"  # identifies a run that can have no result file
 MARKER = "edgecron"  # the only key of what a function in its own process leaves
 # Results of other users lie on a disk, where the file counts as its user's own. /run lies in memory
 # and belongs to root: one job could take all its space.
-_OF_OTHERS = Path("/var/cache" if Path("/var/cache").is_dir() else "/var/run") / "edgecron"
+OTHER_USERS_FOLDER = Path("/var/cache" if Path("/var/cache").is_dir() else "/var/run") / "edgecron"
 _PARTS = {"result", "state", "progress", "error", "lost"}
 _MOST_LETTERS = 2_000  # of what a row says about an exception
 
 
 def result_path(token: str, state_dir: Path, *, of_another_user: bool) -> Path:
     """Return the path of a run's result file. Another user can't reach the state folder."""
-    return (_OF_OTHERS if of_another_user else state_dir) / result_name(token)
+    return (OTHER_USERS_FOLDER if of_another_user else state_dir) / result_name(token)
 
 
 def with_result_file(request: StartRequest, state_dir: Path) -> dict[str, str]:

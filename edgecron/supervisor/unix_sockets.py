@@ -15,7 +15,7 @@ _UCRED = struct.Struct("3i")  # pid, uid, gid
 _XUCRED = struct.Struct("@IIh16I")  # version, uid, number of groups, groups
 _TIMEVAL = struct.Struct("@ll")
 _LOCAL_PEERCRED = 1
-_FDS = "/proc/self/fd"
+FD_FOLDER = "/proc/self/fd"
 
 
 def listen(path: Path) -> socket.socket:
@@ -73,8 +73,8 @@ def _short(path: Path) -> Iterator[str]:
         return
     folder_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if os.path.isdir(f"{_FDS}/{folder_fd}"):
-            yield f"{_FDS}/{folder_fd}/{path.name}"
+        if os.path.isdir(f"{FD_FOLDER}/{folder_fd}"):
+            yield f"{FD_FOLDER}/{folder_fd}/{path.name}"
             return
     finally:
         os.close(folder_fd)

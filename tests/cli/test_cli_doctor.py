@@ -681,9 +681,9 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story.add("job", "every 1h")
-    monkeypatch.setattr(doctor_database, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(doctor_database, "SMALL_BYTES", 0)
     every = doctor_database.check_integrity(story.client, is_deep=False, command=str)
-    monkeypatch.setattr(doctor_database, "_MOMENT_MS", -1)
+    monkeypatch.setattr(doctor_database, "MOMENT_MS", -1)
     nothing = doctor_database.check_integrity(story.client, is_deep=False, command=str)
     damage, unread = find_damage_within(story.client.store, lambda: False)
 

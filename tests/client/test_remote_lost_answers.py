@@ -58,7 +58,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little time for what is asked again."""
-    monkeypatch.setattr("edgecron.client.remote_connection._KEYED_MS", 300)
+    monkeypatch.setattr("edgecron.client.remote_connection.REPEAT_MS", 300)
 
 
 @pytest.fixture

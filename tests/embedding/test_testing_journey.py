@@ -493,7 +493,7 @@ def test_an_assertion_of_a_job_is_its_failure_and_what_ends_a_test_ends_it(
 def test_a_job_that_runs_itself_without_end_is_told_of(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.embedding.travel_engine._MOST_PASSES", 20)
+    monkeypatch.setattr("edgecron.embedding.travel_engine.MOST_PASSES", 20)
 
     @scheduler.job("@hourly", overlap="allow")
     def poll() -> None:

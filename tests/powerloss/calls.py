@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.client import backup
+from edgecron.client import backup, restore
 from tests.powerloss.faults import Op
 from tests.powerloss.recorder import (
     Create,
@@ -31,8 +31,6 @@ from tests.powerloss.recorder import (
     Write,
 )
 
-_EXCHANGE = 2  # of renameat2
-
 
 @contextmanager
 def watching_calls(recorder: Recorder) -> Iterator[None]:
@@ -43,14 +41,14 @@ def watching_calls(recorder: Recorder) -> Iterator[None]:
                      "replace", "link", "unlink", "remove", "mkdir", "rmdir"):  # fmt: skip
             patch.setattr(os, name, calls.around(name))
         patch.setattr(io, "open", calls.open_file)
-        patch.setattr(backup, "_rename", calls.rename_in_one_step)
+        patch.setattr(backup, "rename_new", calls.in_one_step(backup.rename_new))
+        patch.setattr(restore, "exchange", calls.in_one_step(backup.exchange, is_exchange=True))
         yield
 
 
 class _Calls:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._rename_in_one_step = backup._rename
         self._open_file = io.open
 
     def around(self, name: str) -> Callable[..., Any]:
@@ -71,16 +69,23 @@ class _Calls:
         assert mode == "r+b", f"{file} is opened by {mode!r}, which is not logged"
         return io.BufferedRandom(_RawFile(os.open(file, os.O_RDWR | os.O_CLOEXEC)))
 
-    def rename_in_one_step(self, path: Path, target: Path, flag: int) -> bool:
-        first, second = self._recorder.place(path), self._recorder.place(target)
-        if first is not None:
-            self._recorder.meet_call(Op.WRITE, str(target))
-        before = [self._number(each) for each in (path, target)]
-        is_done = self._rename_in_one_step(path, target, flag)
-        if is_done and first is not None and second is not None:
-            left = before[1] if flag == _EXCHANGE else None
-            self._recorder.note(Rename(changes=((first, left), (second, before[0]))))
-        return is_done
+    def in_one_step(
+        self, original: Callable[[Path, Path], bool], *, is_exchange: bool = False
+    ) -> Callable[[Path, Path], bool]:
+        """A renaming that is logged; `is_exchange`: the other file gets the first one's name."""
+
+        def call(path: Path, target: Path) -> bool:
+            first, second = self._recorder.place(path), self._recorder.place(target)
+            if first is not None:
+                self._recorder.meet_call(Op.WRITE, str(target))
+            before = [self._number(each) for each in (path, target)]
+            is_done = original(path, target)
+            if is_done and first is not None and second is not None:
+                left = before[1] if is_exchange else None
+                self._recorder.note(Rename(changes=((first, left), (second, before[0]))))
+            return is_done
+
+        return call
 
     # By the names of `os`.
 

@@ -91,7 +91,7 @@ class WrittenJournal(dict[str, Body | None]):
         """Let go of the lock; harmless where that is done."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
-            os.close(self._journal._fd)
+            self._journal.close()
             self._lock_fd = None
 
 

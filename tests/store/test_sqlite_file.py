@@ -23,7 +23,6 @@ from edgecron.base.errors import (
     NotFound,
     SchemaTooNew,
 )
-from edgecron.store.sqlite import database_file
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID
 from edgecron.store.sqlite.store import open_store
@@ -546,9 +545,9 @@ def test_a_file_that_is_in_a_transaction_at_a_fork_is_refused_in_the_child(path:
 
 
 def test_an_sqlite_that_is_too_old_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_file, "_LEAST_SQLITE", (9, 0, 0))
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
 
-    with pytest.raises(DatabaseUnusable, match="SQLite is"):
+    with pytest.raises(DatabaseUnusable, match=r"SQLite is 3\.51\.2, expected 3\.51\.3 or later"):
         Database(path)
 
     assert not path.exists()

@@ -27,6 +27,7 @@ from edgecron.client import restore as restore_module
 from edgecron.client.restore import Restored, prepare_restore
 from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt
+from edgecron.store.sqlite import connection
 from edgecron.store.sqlite.connection import BusyWait, Database
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.support.clock import FakeClock
@@ -209,17 +210,12 @@ class Late(BusyWait):
         return super().nap(tries_before)
 
 
-class Waiting(Database):
-    def _open(self) -> None:
-        self._busy_wait = Late(self.path, most_s=30.0)
-        super()._open()
-
-
 @pytest.mark.failure(31)
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
-    client: Client, backup: Path, path: Path, mode: str
+    client: Client, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
+    monkeypatch.setattr(connection, "BusyWait", Late)
     client.close()
     Late.holder, Late.new, Late.place = apsw.Connection(str(path)), backup, path
     Late.holder.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -227,7 +223,7 @@ def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
     Late.holder.execute("BEGIN EXCLUSIVE")
 
     with pytest.raises(DatabaseGone, match="replaced while it was open"):
-        Waiting(path, must_exist=True)
+        Database(path, must_exist=True)
 
     assert names(client) == ["first"]
 

@@ -79,7 +79,7 @@ def test_a_socket_can_be_reached_whatever_the_length_of_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
 ) -> None:
     if not has_proc:
-        monkeypatch.setattr("edgecron.supervisor.unix_sockets._FDS", "/no/such/folder")
+        monkeypatch.setattr("edgecron.supervisor.unix_sockets.FD_FOLDER", "/no/such/folder")
     bench = Bench(tmp_path / ("x" * 120) / ("y" * 120), by=StartBy.FORK)
 
     with Control(bench.state_dir, bench.link.supervisor_id) as control:

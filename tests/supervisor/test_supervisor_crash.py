@@ -112,7 +112,7 @@ def test_that_of_another_user_is_found_where_there_can_be_no_file_for_its_result
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where /var is read-only."""
-    monkeypatch.setattr(results, "_OF_OTHERS", Path("/proc/none"))
+    monkeypatch.setattr(results, "OTHER_USERS_FOLDER", Path("/proc/none"))
     bench = Bench(tmp_path, by=StartBy.FORK)
     token = bench.shell("exec sleep 60", identity=identity())
     started = bench.started(token)

@@ -232,9 +232,10 @@ def test_a_job_that_is_killed_leaves_the_others_alone(bench: Bench) -> None:
 def test_a_run_without_a_pidfd_is_reaped_on_its_signal(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As on macOS: neither is there. The supervisor is forked with them gone.
+    # As on macOS, where none of them is there. The supervisor is forked with them gone.
+    monkeypatch.setattr("edgecron.supervisor.guardian.become_subreaper", lambda: False)
     monkeypatch.delattr(os, "pidfd_open")
-    monkeypatch.setattr("edgecron.supervisor.live_runs._WAITID", None)
+    monkeypatch.delattr(os, "waitid")
     bench = Bench(tmp_path_factory.mktemp("signal") / "state", by=StartBy.FORK)
     monkeypatch.undo()
     try:
