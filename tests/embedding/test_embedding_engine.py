@@ -200,9 +200,20 @@ class ClosingLoop(asyncio.SelectorEventLoop):
     """Is closed for other threads, and can be cleared away all the same."""
 
     is_shut = False
+    has_asked_thread = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_refused_engine = threading.Event()
+
+    def run_in_executor(self, *args: Any) -> Any:  # type: ignore[override]
+        self.has_asked_thread = True
+        return super().run_in_executor(*args)
 
     def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> asyncio.Handle:  # type: ignore[override]
         if self.is_shut:
+            if threading.current_thread().name == "edgecron-engine":
+                self.has_refused_engine.set()
             raise RuntimeError("Event loop is closed")
         return super().call_soon_threadsafe(*args, **kwargs)
 
@@ -258,12 +269,14 @@ def test_who_waited_on_a_loop_that_was_closed_does_not_end_the_engine(
     loop = ClosingLoop()
     with scheduler:
         run = hold.run_now()
-        task = loop.create_task(wait_for(run))
         assert entered.wait(BOUND_S)
-        while not scheduler.waits._wakers:
+        assert run.status == "running"
+        task = loop.create_task(wait_for(run))
+        while not loop.has_asked_thread:  # The task waits, and reads the run again there.
             loop.run_until_complete(asyncio.sleep(0))
         loop.is_shut = True
         opened.set()
+        assert loop.has_refused_engine.wait(BOUND_S)
         run.wait(BOUND_S)
         loop.is_shut = False
         task.cancel()

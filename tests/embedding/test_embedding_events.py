@@ -299,18 +299,23 @@ def test_a_stream_that_nobody_has_any_more_takes_up_nothing(scheduler: Scheduler
     @scheduler.job("@daily")
     def poll() -> None: ...
 
+    def find_inboxes() -> list[subscriptions.Inbox]:
+        gc.collect()
+        return [one for one in gc.get_objects() if isinstance(one, subscriptions.Inbox)]
+
     async def main() -> str:
         with scheduler:
             poll_run = poll.run_now()
             kinds = []
             async for event in scheduler.events():
                 kinds.append(event.kind)
+                assert len(find_inboxes()) == before + 1
                 break
             await poll_run
-            gc.collect()
-            assert scheduler._subscribers._inboxes == ()
+            assert len(find_inboxes()) == before
             return kinds[0]
 
+    before = len(find_inboxes())
     assert asyncio.run(asyncio.wait_for(main(), BOUND_S)) in ("started", "finished")
 
 

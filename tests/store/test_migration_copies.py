@@ -16,7 +16,6 @@ import apsw
 import pytest
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
-from edgecron.store.sqlite import whole_file
 from edgecron.store.sqlite.store import open_store
 from tests.support.olddatabases import everything, make_version_1, version_of
 from tests.support.places import fill, small_disk
@@ -167,13 +166,21 @@ def test_without_room_for_a_copy_nothing_is_changed(tmp_path: Path) -> None:
 def test_room_that_runs_out_leaves_all_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, while_: str
 ) -> None:
-    with small_disk(tmp_path / "disk", kib=256) as disk:
+    with small_disk(tmp_path / "disk", kib=512) as disk:
         path = disk / "edgecron.db"
         make_version_1(path)
         before = everything(path)
-        # Others may take the room after it was looked at.
-        monkeypatch.setattr(whole_file, "_need_space", lambda _path: None)
-        filler = leave_room(disk, room)
+        filler = disk / "filler"
+        look = os.statvfs
+
+        def take_room_after_look(place: Path) -> os.statvfs_result:
+            seen = look(place)
+            if place == disk:
+                monkeypatch.undo()
+                leave_room(disk, room)
+            return seen
+
+        monkeypatch.setattr(os, "statvfs", take_room_after_look)
 
         with pytest.raises(DatabaseUnusable, match="no space left"):
             migrated(path)

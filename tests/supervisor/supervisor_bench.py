@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecron.base.clock import SystemClock
+from edgecron.base.clock import Clock, SystemClock
 from edgecron.embedding.fake_clock import FakeClock
 from edgecron.model.claim import Output, Stream
 from edgecron.supervisor.control import LIVE, Control
@@ -39,10 +39,17 @@ class Bench:
     """One supervisor, the events that came from it, and words to say what a test needs."""
 
     def __init__(
-        self, state_dir: Path, *, by: StartBy | None = None, places: int | None = None
+        self,
+        state_dir: Path,
+        *,
+        by: StartBy | None = None,
+        places: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.state_dir = state_dir
-        self.link: SupervisorLink = start(state_dir, clock=SystemClock(), by=by, places=places)
+        self.link: SupervisorLink = start(
+            state_dir, clock=clock or SystemClock(), by=by, places=places
+        )
         self.events: list[Event] = []
         # Some files of runs lie outside the state folder, and tests run side by side.
         self._mark = os.urandom(4).hex()

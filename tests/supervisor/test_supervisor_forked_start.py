@@ -367,7 +367,8 @@ def test_a_user_who_is_not_changed_whole_runs_nothing(
     monkeypatch: pytest.MonkeyPatch, refused_as_nobody: Callable[[], ExitRecord]
 ) -> None:
     """As where capabilities outlive a change of user."""
-    monkeypatch.setattr(forked_start, "_can_become_root", lambda: True)
+    become = os.setuid
+    monkeypatch.setattr(os, "setuid", lambda uid: None if uid == 0 else become(uid))
 
     refused = refused_as_nobody()
 
@@ -385,7 +386,13 @@ def test_a_signal_on_the_way_to_the_command_ends_a_start_and_no_command(
     number: signal.Signals,
 ) -> None:
     """As by its user, whose process it is already, or where the memory runs out."""
-    monkeypatch.setattr(forked_start, "_enter_folder", lambda _: os.kill(os.getpid(), number))
+    become = os.setuid
+
+    def become_and_meet_signal(uid: int) -> None:
+        become(uid)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(os, "setuid", become_and_meet_signal)
 
     refused = refused_as_nobody()
 

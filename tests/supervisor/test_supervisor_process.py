@@ -208,14 +208,13 @@ def test_a_supervisor_for_which_no_descriptor_is_left_is_an_error_with_a_reason(
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*arguments: object) -> None:
+class BrokenClock(SystemClock):
+    def monotonic_ms(self) -> int:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("edgecron.supervisor.loop.Supervisor._start", fail)
-    bench = Bench(tmp_path, by=StartBy.FORK)
+
+def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, by=StartBy.FORK, clock=BrokenClock())
     bench.start("/bin/true")
     bench.wait_for_death()
 
@@ -227,10 +226,13 @@ def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(
 def test_an_executed_supervisor_that_can_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.supervisor.launch._EXEC", "import no_such_module")
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'No module named no_such_module' >&2\nexit 1\n")
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
 
-    with pytest.raises(SupervisorUnavailable, match="No module named 'no_such_module'"):
-        start(tmp_path, clock=SystemClock(), by=StartBy.EXEC)
+    with pytest.raises(SupervisorUnavailable, match="said: No module named no_such_module"):
+        start(tmp_path / "state", clock=SystemClock(), by=StartBy.EXEC)
 
 
 def test_an_idle_supervisor_never_wakes(bench: Bench) -> None:
