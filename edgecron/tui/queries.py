@@ -30,6 +30,19 @@ class QueryScreen(Screen[ScreenResultType]):
 
     app: DatabaseApp
 
+    def on_compose(self) -> None:
+        """Take the classes of the terminal's size before there are widgets.
+
+        Textual sets them after the first layout, and then everything is styled and laid out again.
+        """
+        size = self.app.size
+        for length, breakpoints in (
+            (size.width, self.HORIZONTAL_BREAKPOINTS),
+            (size.height, self.VERTICAL_BREAKPOINTS),
+        ):
+            names = [name for least, name in breakpoints or () if least <= length]
+            self.add_class(*names[-1:], update=False)
+
     def ask(
         self,
         topic: str,

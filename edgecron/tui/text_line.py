@@ -9,6 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.color import Color
+from textual.geometry import Size
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
@@ -139,6 +141,8 @@ class LineInput(Input):
     DEFAULT_CSS = """
     LineInput, LineInput:focus { border: none; height: 1; padding: 0; background: $surface; }
     """
+    # As wide as its text, which scrolls in it. Textual's own lays out the screen for each letter.
+    virtual_size: reactive[Size] = reactive(Size(0, 0))
 
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
