@@ -229,6 +229,12 @@ class ScheduleForm(QueryScreen[str | None]):
         row = self._current_row()
         words = "" if row is None else f"{row.field.label}: {row.field.hint}"
         self.query_one("#hint", TextLine).show([(f" {words}", "dim")])
+        self._show_keys()
+
+    def on_resize(self) -> None:
+        self._show_keys()
+
+    def _show_keys(self) -> None:
         self.query_one("#keys", TextLine).show(self._key_spans())
 
     def _key_spans(self) -> list[Span]:
@@ -242,7 +248,7 @@ class ScheduleForm(QueryScreen[str | None]):
             ((key, f"accent@{action}" if action else "accent"), (f" {name}", f"dim@{action}"))
             for key, name, action in keys
         ]
-        return [(" ", ""), *whole_parts(parts, self.size.width - 1)]
+        return [(" ", ""), *whole_parts(parts, self.app.size.width - 1)]
 
     def _current_row(self) -> FieldRow | None:
         if self.focused is None:
