@@ -33,13 +33,13 @@ class Seen:
     async def press(self, *keys: str) -> None:
         """Press keys, and wait for what becomes of each."""
         for key in keys:
-            await self.pilot.press(key)
+            # As the pilot's `press`, which also asks each widget before and after it.
+            await self.app._press_keys([key])
             await self.settle()
 
     async def write(self, text: str) -> None:
-        """Press the keys of a text."""
-        for letter in text:
-            await self.pilot.press("space" if letter == " " else letter)
+        """Press the keys of a text, as fast as they are taken."""
+        await self.pilot.press(*("space" if letter == " " else letter for letter in text))
         await self.settle()
 
     async def settle(self) -> None:
@@ -54,7 +54,7 @@ class Seen:
             await self.pilot.pause(0)
             if self.app.asked == asked + 2:
                 # Details of a line are read once the cursor has rested on it.
-                await self.pilot.pause(_REST_S)
+                await asyncio.sleep(_REST_S)
                 await self.pilot.pause(0)
                 if self.app.asked == asked + 2:
                     break

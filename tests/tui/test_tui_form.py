@@ -16,7 +16,7 @@ from edgecron.formats.document_writing import schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.form import ScheduleForm
-from edgecron.tui.form_widgets import Choice, FieldRow
+from edgecron.tui.form_widgets import Choice, FieldLine, FieldLines, FieldRow
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
 from tests.support.scene import Scene, make_scene
@@ -58,15 +58,14 @@ def edit(scene: Scene, name: str, tale: Tale, *, size: tuple[int, int] = LARGE) 
     watch(opened, scene.path, scene.clock, size=size)
 
 
-async def fill(seen: Seen, field: str, text: str) -> None:
-    """Go to a field, and write into it in the place of what stands there."""
-    form = seen.app.screen
-    assert isinstance(form, ScheduleForm)
-    editor = form.query_one(f"#row-{field}", FieldRow).editor
-    assert editor is not None
-    editor.focus()
-    await seen.press("end", "ctrl+u")
-    editor.post_message(Paste(text))
+async def fill(seen: Seen, **texts: str) -> None:
+    """Write into fields in the place of what stands there, and wait until all are checked."""
+    for field, text in texts.items():
+        editor = seen.app.screen.query_one(f"#row-{field}", FieldRow).editor
+        assert isinstance(editor, FieldLine | FieldLines)
+        editor.focus()
+        editor.clear()
+        editor.post_message(Paste(text))
     await seen.settle()
 
 
@@ -94,10 +93,13 @@ def origins(scene: Scene) -> Mapping[str, str]:
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
 def test_a_new_one_looks_as_it_was_drawn(scene: Scene, size: tuple[int, int]) -> None:
     async def tale(seen: Seen) -> None:
-        await fill(seen, "name", "report")
-        await fill(seen, "when", "30 2 * * SUN\nevery 15 parsecs")
-        await fill(seen, "job", "/bin/true")
-        await fill(seen, "cwd", "/nowhere")
+        await fill(
+            seen,
+            name="report",
+            when="30 2 * * SUN\nevery 15 parsecs",
+            job="/bin/true",
+            cwd="/nowhere",
+        )
         check_screen(seen.lines(), f"form-new-{size[0]}x{size[1]}")
 
     add(scene, tale, size=size)
@@ -138,7 +140,7 @@ def test_keys_alone_make_a_schedule(scene: Scene) -> None:
     assert origins(scene)["report"] == "dashboard"
 
 
-def test_each_field_is_reached_by_tab_and_seen_to_be(scene: Scene) -> None:
+def test_each_field_is_reached_by_tab_and_seen_to_be_on_small_screens(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         form = seen.app.screen
         rows = list(form.query(FieldRow))
@@ -147,37 +149,43 @@ def test_each_field_is_reached_by_tab_and_seen_to_be(scene: Scene) -> None:
             shown = form.query_one("#form-fields").region
             return row.has_class("-focused") and row.region in shown  # type: ignore[comparison-overlap]
 
-        for row in rows:
-            await seen.until(partial(is_reached, row))
-            await seen.pilot.press("tab")
-        await seen.until(lambda: form.focused is form.query_one("#save"))
-        await seen.press("shift+tab", "up")
-        await seen.until(partial(is_reached, rows[-2]))
+        async def resize(*size: int) -> None:
+            await seen.pilot.resize_terminal(*size)
+            await seen.settle()
+            *_, keys = seen.lines()
+            assert keys.startswith(" ^s save   esc back")
+            assert "…" not in keys
+
+        async def walk() -> None:
+            for row in rows:
+                await seen.until(partial(is_reached, row))
+                await seen.pilot.press("tab")
+            await seen.until(lambda: form.focused is form.query_one("#save"))
+            await seen.press("shift+tab", "up")
+            await seen.until(partial(is_reached, rows[-2]))
+            await seen.press("tab", "tab", "tab")
+
+        await walk()
+        await resize(60, 14)
+        await resize(40, 10)
+        await walk()
 
     add(scene, tale, size=SMALL)
 
 
-@pytest.mark.parametrize("size", [(40, 10), (60, 14)])
-def test_a_small_screen_shows_whole_keys_and_what_is_written_in(
-    scene: Scene, size: tuple[int, int]
+def test_nothing_is_written_before_it_is_saved_and_leaving_asks_about_changes_only(
+    scene: Scene,
 ) -> None:
-    async def tale(seen: Seen) -> None:
-        *_, keys = seen.lines()
-        assert keys.startswith(" ^s save   esc back")
-        assert "…" not in keys
-        for row in seen.app.screen.query(FieldRow):
-            assert row.region.y < seen.app.screen.query_one("#preview").region.y
-            await seen.press("tab")
-
-    edit(scene, "weather", tale, size=size)
-
-
-def test_nothing_is_written_before_it_is_saved(scene: Scene) -> None:
     before = schedule(scene, "weather")
 
     async def tale(seen: Seen) -> None:
-        await fill(seen, "timeout", "5m")
-        await fill(seen, "when", "@hourly")
+        await fill(seen, timeout="5m")
+        await fill(seen, timeout="")
+        await seen.press("escape")
+        assert isinstance(seen.app.screen, ScheduleScreen)
+
+        await seen.press("e")
+        await fill(seen, timeout="5m", when="@hourly")
         await seen.press("escape")
         assert isinstance(seen.app.screen, ConfirmDialog)
         await seen.press("n")
@@ -190,33 +198,9 @@ def test_nothing_is_written_before_it_is_saved(scene: Scene) -> None:
     assert schedule(scene, "weather") == before
 
 
-def test_leaving_asks_nothing_where_nothing_was_changed(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "timeout", "5m")
-        await fill(seen, "timeout", "")
-        await seen.press("escape")
-        assert isinstance(seen.app.screen, ScheduleScreen)
-
-    edit(scene, "weather", tale)
-
-
-def test_the_program_is_not_left_with_something_unsaved(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "name", "report")
-        seen.app.screen.query_one(Choice).focus()
-        await seen.press("q")
-        assert isinstance(seen.app.screen, ConfirmDialog)
-        await seen.press("n")
-        assert isinstance(seen.app.screen, ScheduleForm)
-
-    add(scene, tale)
-
-
 def test_a_change_is_saved_and_shown(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
-        await fill(seen, "timeout", "5m")
-        await fill(seen, "env", "LANG=C\nTZ=UTC")
-        await fill(seen, "name", "forecast")
+        await fill(seen, timeout="5m", env="LANG=C\nTZ=UTC", name="forecast")
         await seen.press("ctrl+s")
         assert "changed forecast: name, env.LANG, env.TZ, timeout; next" in seen.told()
         assert isinstance(seen.app.screen, ScheduleScreen)
@@ -232,27 +216,30 @@ def test_a_change_is_saved_and_shown(scene: Scene) -> None:
 
 
 def test_a_secret_that_is_removed_is_said_to_stay_in_the_database(scene: Scene) -> None:
-    async def first(seen: Seen) -> None:
-        await fill(seen, "env", "TOKEN=s3cret")
+    async def tale(seen: Seen) -> None:
+        await fill(seen, env="TOKEN=s3cret")
         await seen.press("ctrl+s")
         assert "keeps the former" not in seen.told()
 
-    async def then(seen: Seen) -> None:
-        await fill(seen, "env", "")
+        await seen.press("e")
+        await fill(seen, env="")
         await seen.press("ctrl+s")
         assert "the database keeps the former env.TOKEN" in seen.told()
         assert "edgecron prune --forget weather" in seen.told()
 
-    edit(scene, "weather", first)
-    edit(scene, "weather", then)
+    edit(scene, "weather", tale)
 
 
-def test_another_change_than_of_times_keeps_the_next_time(scene: Scene) -> None:
+def test_the_button_saves_too_and_another_change_than_of_times_keeps_the_next_time(
+    scene: Scene,
+) -> None:
     before = schedule(scene, "poll-meter")
 
     async def tale(seen: Seen) -> None:
-        await fill(seen, "description", "the meter in the cellar")
-        await seen.press("ctrl+s")
+        await fill(seen, description="the meter in the cellar")
+        await seen.pilot.click("#save")
+        await seen.settle()
+        assert "changed poll-meter: description" in seen.told()
 
     edit(scene, "poll-meter", tale)
 
@@ -263,7 +250,7 @@ def test_another_change_than_of_times_keeps_the_next_time(scene: Scene) -> None:
 
 def test_one_whose_time_has_passed_can_be_changed(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
-        await fill(seen, "description", "it is over")
+        await fill(seen, description="it is over")
         await seen.press("ctrl+s")
         assert "changed switch-tariff: description" in seen.told()
 
@@ -282,83 +269,77 @@ def test_saving_what_was_not_changed_changes_nothing(scene: Scene) -> None:
     assert schedule(scene, "weather") == before
 
 
-def test_the_button_saves_too(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "timeout", "5m")
-        await seen.pilot.click("#save")
-        await seen.settle()
-        assert "changed weather: timeout" in seen.told()
-
-    edit(scene, "weather", tale)
-
-
-# What may be written, and what is said below it.
+# What may be written at one time, and what is said below each field.
 SAID = (
-    ("name", "weather", "✗ schedule 'weather' exists already"),
-    ("name", "a b", "✗ schedule name 'a b' is not usable"),
-    ("timezone", "Mars/Base", "✗ timezone 'Mars/Base' is unknown"),
-    ("job", "echo 'a", "✗ the command can't be split into words: no closing quotation"),
-    ("job", "", "✗ the command is missing"),
-    ("job", "/no/such", "! command '/no/such' does not exist yet"),
-    ("cwd", "/no/such", "! folder '/no/such' does not exist yet"),
-    ("env", "A", "✗ a line of env is not KEY=VALUE"),
-    ("env", "API_TOKEN=x", "! the database stores API_TOKEN in plain text"),
-    ("group", "disk:x", "✗ group NAME:N is 'x', expected a whole number"),
-    ("max_late", "soon", "✗ max_late: duration 'soon'"),
-    ("max_running", "0", "✗ max_running is '0', expected a whole number from 1"),
-    ("timeout", "-1", "✗ timeout: duration '-1'"),
-    ("retries", "many", "✗ retries is 'many', expected a whole number from 0"),
-    ("retry_delay", "2h", "✗ retry_delay is 2h, which is more than retry_max_delay, 1h"),
-    ("ok_codes", "0, 256", "✗ ok_codes is '256', expected a whole number from 0 to 255"),
-    ("needs", "success:nobody", "✗ schedule 'report' needs 'success:nobody', but there is no"),
-    ("priority", "top", "✗ priority is 'top', expected low, normal, high"),
-    ("from", "someday", "✗ from:"),
-    ("until", "someday", "✗ until:"),
-    ("max_runs", "0", "✗ max_runs is '0', expected a whole number"),
-    ("payload", "{", "✗ payload is not JSON"),
-    ("scope", "pump", "✗ scope is 'pump', expected KIND:ID"),
+    {
+        "timezone": ("Mars/Base", "✗ timezone 'Mars/Base' is unknown"),
+        "job": ("echo 'a", "✗ the command can't be split into words: no closing quotation"),
+        "env": ("A", "✗ a line of env is not KEY=VALUE"),
+        "group": ("disk:x", "✗ group NAME:N is 'x', expected a whole number"),
+        "max_late": ("soon", "✗ max_late: duration 'soon'"),
+        "max_running": ("0", "✗ max_running is '0', expected a whole number from 1"),
+        "timeout": ("-1", "✗ timeout: duration '-1'"),
+        "retries": ("many", "✗ retries is 'many', expected a whole number from 0"),
+        "ok_codes": ("0, 256", "✗ ok_codes is '256', expected a whole number from 0 to 255"),
+        "priority": ("top", "✗ priority is 'top', expected low, normal, high"),
+        "from": ("someday", "✗ from:"),
+        "until": ("someday", "✗ until:"),
+        "max_runs": ("0", "✗ max_runs is '0', expected a whole number"),
+        "scope": ("pump", "✗ scope is 'pump', expected KIND:ID"),
+    },
+    {
+        "name": ("a b", "✗ schedule name 'a b' is not usable"),
+        "job": ("", "✗ the command is missing"),
+    },
+    {
+        "name": ("weather", "✗ schedule 'weather' exists already"),
+        "job": ("/no/such", "! command '/no/such' does not exist yet"),
+        "cwd": ("/no/such", "! folder '/no/such' does not exist yet"),
+        "env": ("API_TOKEN=x", "! the database stores API_TOKEN in plain text"),
+    },
+    {"retry_delay": ("2h", "✗ retry_delay is 2h, which is more than retry_max_delay, 1h")},
+    {"payload": ("{", "✗ payload is not JSON")},
+    {"needs": ("success:nobody", "✗ schedule 'report' needs 'success:nobody', but there is no")},
 )
 
 
 def test_what_is_wrong_is_said_beside_its_field(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         right = {"name": "report", "when": "@daily", "job": "/bin/true", "timezone": "local"}
-        for field, text in right.items():
-            await fill(seen, field, text)
-        wrong = []
-        for field, text, words in SAID:
-            await fill(seen, field, text)
-            if not told(seen, field).startswith(words):
-                wrong.append((field, told(seen, field)))
-            await fill(seen, field, right.get(field, ""))
-            assert told(seen, field) == ""
-        assert wrong == []
+        await fill(seen, **right)
+        wrong = {}
+        for texts in SAID:
+            await fill(seen, **{field: text for field, (text, _) in texts.items()})
+            for field, (text, words) in texts.items():
+                if not told(seen, field).startswith(words):
+                    wrong[field, text] = told(seen, field)
+            await fill(seen, **{field: right.get(field, "") for field in texts})
+            assert {field: told(seen, field) for field in texts} == dict.fromkeys(texts, "")
+        assert wrong == {}
 
-    add(scene, tale, size=(160, 60))
+    add(scene, tale, size=(160, 80))
 
 
-def test_a_command_that_can_not_be_split_is_one_wrong_field(scene: Scene) -> None:
+def test_what_is_wrong_is_not_saved_but_counted_and_reached(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
-        await fill(seen, "name", "report")
-        await fill(seen, "when", "@daily")
-        await fill(seen, "job", "echo 'a")
+        form = seen.app.screen
+        # What was not reached yet is not called wrong before it is saved.
+        assert "✗" not in seen.text()
+        await seen.press("ctrl+s")
+        assert "✗ not saved: 3 fields have problems" in seen.lines()[1]
+        assert told(seen, "when").startswith("✗ it has no time to run at")
+        assert form.query_one("#row-name").has_class("-focused")
+
+        # A command that can't be split is one wrong field.
+        await fill(seen, name="report", when="@daily", job="echo 'a")
         await seen.press("ctrl+s")
         assert "✗ not saved: 1 field has a problem" in seen.lines()[1]
         assert told(seen, "job").startswith("✗ the command can't be split into words")
 
-    add(scene, tale)
-
-
-def test_what_is_wrong_is_not_saved(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "name", "report")
-        await fill(seen, "when", "@daily")
-        await fill(seen, "job", "/bin/true")
-        await fill(seen, "retries", "many")
-        await fill(seen, "priority", "top")
+        await fill(seen, job="/bin/true", priority="top", retries="many", description="a")
         await seen.press("ctrl+s")
         assert "✗ not saved: 2 fields have problems" in seen.lines()[1]
-        assert seen.app.screen.query_one("#row-retries").has_class("-focused")
+        assert form.query_one("#row-retries").has_class("-focused")
 
     add(scene, tale)
 
@@ -366,43 +347,30 @@ def test_what_is_wrong_is_not_saved(scene: Scene) -> None:
         client.schedule("report")
 
 
-def test_what_was_not_reached_yet_is_not_called_wrong_before_it_is_saved(scene: Scene) -> None:
+def test_times_are_read_back_with_the_next_ones_and_what_is_wrong_with_them(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
-        assert "✗" not in seen.text()
-        await seen.press("ctrl+s")
-        assert "✗ not saved: 3 fields have problems" in seen.lines()[1]
-        assert told(seen, "when").startswith("✗ it has no time to run at")
-        assert seen.app.screen.query_one("#row-name").has_class("-focused")
-
-    add(scene, tale)
-
-
-def test_times_are_read_back_with_the_next_ones_and_clock_changes(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "name", "report")
-        await fill(seen, "when", "30 2 * 3,10 SUN\nat tomorrow 09:00\nafter weather")
-        await fill(seen, "timezone", "Europe/Berlin")
+        await fill(
+            seen,
+            name="report",
+            when="30 2 * 3,10 SUN\nat tomorrow 09:00\nafter weather",
+            timezone="Europe/Berlin",
+        )
         shown = seen.text()
         assert "✓ at 02:30, Sunday, in March and October (Europe/Berlin)" in shown
         assert "✓ once, at 2026-11-21T08:00:00Z" in shown
         assert "✓ each time weather has succeeded" in shown
         assert "in 18 h   Sat 2026-11-21 09:00:00" in shown
         assert "! 2027-03-28: clocks go forward" in shown
-        await fill(seen, "until", "2026-11-30")
+        await fill(seen, until="2026-11-30")
         assert "clocks go forward" not in seen.text()
 
-    add(scene, tale)
-
-
-def test_each_wrong_time_is_told_in_the_words_of_the_house(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "when", "0 25 * * *\nat yesterday\n@daily\nat noon")
+        await fill(seen, when="0 25 * * *\nat yesterday\n@daily\nat noon", until="")
         shown = " ".join(line[92:].strip() for line in seen.lines())
         assert "✗ hour is '25', expected 0-23" in shown
         assert "✗ at is 'yesterday', that is" in shown
         assert "✗ time 'noon'" in shown
         assert "✓ at 00:00 every day" in shown
-        await fill(seen, "when", "after nobody")
+        await fill(seen, when="after nobody")
         await seen.press("ctrl+s")
         assert "✓ each time nobody has succeeded" in seen.text()
 
@@ -411,9 +379,7 @@ def test_each_wrong_time_is_told_in_the_words_of_the_house(scene: Scene) -> None
 
 def test_what_the_configuration_has_by_default_stands_in_a_new_one(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
-        await fill(seen, "name", "report")
-        await fill(seen, "when", "@daily")
-        await fill(seen, "job", "/bin/true")
+        await fill(seen, name="report", when="@daily", job="/bin/true")
         await seen.press("ctrl+s")
 
     defaults = {
@@ -438,9 +404,11 @@ def change_meanwhile(scene: Scene, **policies: Any) -> None:
         )
 
 
-def test_what_others_changed_meanwhile_is_told_and_not_overwritten(scene: Scene) -> None:
+def test_what_others_changed_is_told_and_only_what_was_written_is_saved_over_it(
+    scene: Scene,
+) -> None:
     async def tale(seen: Seen) -> None:
-        await fill(seen, "timeout", "5m")
+        await fill(seen, timeout="5m")
         change_meanwhile(scene, timeout_s=60.0, retries=3)
         await seen.press("ctrl+s")
         assert isinstance(seen.app.screen, ScheduleForm)
@@ -448,36 +416,24 @@ def test_what_others_changed_meanwhile_is_told_and_not_overwritten(scene: Scene)
         assert "was changed by others since it was opened: timeout, retries;" in said
         assert "press ^s again to overwrite their changes" in said
         assert schedule(scene, "weather").spec.policies.timeout_s == 60
-
-    edit(scene, "weather", tale, size=SMALL)
-
-
-def test_once_it_was_told_saving_changes_no_more_of_theirs_than_was_written(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "timeout", "5m")
-        change_meanwhile(scene, timeout_s=60.0, retries=3)
-        await seen.press("ctrl+s", "ctrl+s")
+        await seen.press("ctrl+s")
         assert "changed weather: timeout" in seen.told()
 
-    edit(scene, "weather", tale)
+    edit(scene, "weather", tale, size=SMALL)
 
     policies = schedule(scene, "weather").spec.policies
     assert (policies.timeout_s, policies.retries) == (300, 3)
 
 
-def test_that_others_change_it_is_told_as_soon_as_it_is_known(scene: Scene) -> None:
+def test_what_others_do_is_told_as_soon_as_it_is_known_and_nothing_removed_comes_back(
+    scene: Scene,
+) -> None:
     async def tale(seen: Seen) -> None:
         change_meanwhile(scene, retries=3)
         seen.app.post_changed()
         await seen.settle()
         assert "! others changed this schedule meanwhile: retries" in seen.lines()[1]
-
-    edit(scene, "weather", tale)
-
-
-def test_what_was_removed_meanwhile_does_not_come_back(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, "timeout", "5m")
+        await fill(seen, timeout="5m")
         with scene.client() as other:
             other.remove("weather")
         await seen.press("ctrl+s")
@@ -500,6 +456,11 @@ def test_a_choice_is_made_by_arrows_and_by_the_mouse(scene: Scene) -> None:
         assert row.text == "replace"
         await seen.pilot.click(choice, offset=(18, 0))
         assert row.text == "allow"
+        # The program is not left with something unsaved.
+        await seen.press("q")
+        assert isinstance(seen.app.screen, ConfirmDialog)
+        await seen.press("n")
+        assert isinstance(seen.app.screen, ScheduleForm)
 
     add(scene, tale)
 
@@ -513,10 +474,9 @@ def test_hostile_text_is_shown_harmless_and_stays_as_it_is(scene: Scene) -> None
 
     async def tale(seen: Seen) -> None:
         assert "\\x1b]52;c;eA==\\x07[red]\\x9b2J" in seen.text()
-        await fill(seen, "description", "a\x1b[31mred\tone")
-        await fill(seen, "timeout", "5\x1bm")
+        await fill(seen, description="a\x1b[31mred\tone", timeout="5\x1bm")
         assert not {"\x1b", "\x07", "\x9b", "\t"} & set(seen.text())
-        await fill(seen, "timeout", "5m")
+        await fill(seen, timeout="5m")
         await seen.press("ctrl+s")
 
     edit(scene, "evil", tale)
