@@ -12,9 +12,7 @@ from edgecron.base.errors import InvalidInput, InvalidName, InvalidTime
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 _MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
-_NAME_RULE = (
-    "use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, and not digits alone"
-)
+_NAME_RULE = "use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, not only digits"
 _JSON_EXAMPLE = '{"size": 3}'
 _MOST_DEEP = 500  # SQLite reads JSON of 1000 levels, and languages differ
 

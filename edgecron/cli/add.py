@@ -144,14 +144,14 @@ def warn_of_zone(cli: Session, schedule: Schedule) -> None:
         return
     theirs, ours = cli.client().local_zone(), local_zone_mark()
     if theirs is not None:
-        whose = f"{theirs.partition(':')[0]} for the engine, which goes by its own"
+        whose = f"{theirs.partition(':')[0]} for the engine"
     elif cli.remote_url() is None:
         theirs, ours = machine_zone_name(), local_zone_name()
         whose = f"{theirs} for an engine without this shell's TZ"
     if theirs is not None and theirs != ours and {theirs, ours} != {"UTC", "Etc/UTC"}:
         cli.warn(
-            f"local time is that of {local_zone_name()} here, and that of {whose};"
-            f" say which is meant: {cli.command(f'edit {schedule.name} --tz ZONE')}"
+            f"local time is that of {local_zone_name()} here, but that of {whose};"
+            f" choose one: {cli.command(f'edit {schedule.name} --tz ZONE')}"
         )
 
 
@@ -163,6 +163,7 @@ def _warn_of_other_database(cli: Session, job: Job) -> None:
         return
     if given.origin in ("--db", "EDGECRON_DB") and "EDGECRON_DB" not in job.env:
         cli.warn(
-            f"a job does not see {given.origin}: its edgecron looks into this user's own database;"
+            f"a job does not see {given.origin}: an edgecron that it starts uses this user's"
+            " default database;"
             f" add --db {cli.database_path()} to its command"
         )

@@ -36,13 +36,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("from_at", metavar="FROM", help="RFC 3339, local, 'yesterday', '2d ago'")
     parser.add_argument("to_at", metavar="TO", help="the last time, itself included")
-    parser.add_argument("--dry-run", action="store_true", help="show the runs, and start none")
+    parser.add_argument("--dry-run", action="store_true", help="show the runs; start nothing")
     parser.add_argument(
         "--priority",
         metavar="low|normal|high|N",
         help="set the priority of the runs (default: below all other runs)",
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask, however many")
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="start any number of runs without asking"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -73,7 +75,7 @@ def _agrees(cli: Session, plan: Backfill) -> bool:
     if not cli.can_ask():
         raise UsageError(
             f"that is {what}, and there is no terminal to ask on",
-            hint="look at them with --dry-run, then repeat with --yes",
+            hint="see them with --dry-run, then repeat with --yes",
         )
     for line in _lines(cli, plan):
         cli.say(line)
@@ -121,10 +123,10 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
     name = plan.schedule.name
     cli.put(queued_words(name, ids))
     if ids and not plan.schedule.enabled:
-        cli.put(f"  it is paused: they wait for {cli.command(f'resume {name}')}")
+        cli.put(f"  the schedule is paused: the runs wait for {cli.command(f'resume {name}')}")
     lost = len(plan.wanted) - len(ids)
     if lost:
-        cli.put(f"  {lost} had a run of their own by then")
+        cli.put(f"  {lost} skipped: another program queued them in the meantime")
     for line in left_lines(cli.command, plan, zone=cli.zone()):
         cli.put(f"  {line}")
 

@@ -32,7 +32,7 @@ LIVES_LONG = True
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE|FOLDER|-", help="where it goes; - is stdout")
+    parser.add_argument("file", metavar="FILE|FOLDER|-", help="the file to write, or - for stdout")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
@@ -47,7 +47,7 @@ def run(cli: Session, args: Namespace) -> int:
                 done = client.write_backup(stdout.write, on_progress=progress)
         except BrokenPipeError:
             # For other commands this is no error; here the backup is incomplete.
-            raise EdgecronError("whoever read the backup has gone before its end") from None
+            raise EdgecronError("the backup is incomplete: its reader closed the pipe") from None
         cli.say(_words(done))
         return 0
     done = client.backup(args.file, replace=args.force, on_progress=progress)
@@ -61,10 +61,10 @@ def run(cli: Session, args: Namespace) -> int:
 def _refuse_stdout(cli: Session, args: Namespace) -> None:
     if cli.is_json or args.force:
         option = "--json" if cli.is_json else "--force"
-        raise UsageError(f"{option} has no meaning where the backup itself goes to stdout")
+        raise UsageError(f"{option} does not work with a backup to stdout")
     if sys.stdout.isatty():
         raise UsageError(
-            "a backup is no text for a terminal", hint="send it into a pipe, or name a file"
+            "a backup is binary, and stdout is a terminal", hint="name a file, or use a pipe"
         )
 
 

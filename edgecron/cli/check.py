@@ -147,14 +147,14 @@ def _is_time(text: str, *, timezone: str, now: datetime) -> bool:
 def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> list[str]:
     """Return notes on a kind of trigger."""
     if trigger.kind is TriggerKind.BOOT:
-        return ["its times are those of the machine's boots"]
+        return ["it fires at each boot of the machine; these times are unknown"]
     if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
-        return ["it has no times of its own: it follows the ends of runs"]
+        return ["it has no times of its own: it fires when other runs end"]
     if isinstance(trigger, EveryTrigger) and not (trigger.is_bounded or is_anchored):
-        return ["a schedule counts from when it is made; these times count from 1970"]
+        return ["a schedule counts from its creation; these times count from 1970"]
     if trigger.kind is TriggerKind.CRON and _has_hash(trigger.text):
         whose = f"the name {name!r}" if name else f"the stand-in name {_STAND_IN!r} (see --name)"
-        return [f"H comes from {whose} alone here; a database's seed moves these times"]
+        return [f"H comes from {whose} only; a database's seed moves these times"]
     return []
 
 

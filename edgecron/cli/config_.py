@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         default="show",
         metavar="show|path|check|init",
-        help="what to do (default: show)",
+        help="choose an action (default: show)",
     )
     parser.add_argument(
         "what",
@@ -175,7 +175,7 @@ def _check(cli: Session, args: Namespace) -> None:
     if cli.is_json:
         cli.put_json(checked)
     elif not checked:
-        cli.say("there is no file, and every setting has its default or a variable's value")
+        cli.say("there is no file: every setting has its default, or the value of a variable")
     else:
         for file, each in zip(config.files, checked, strict=True):
             words = count_words(len(file.values), "setting")
@@ -190,7 +190,7 @@ def _report(cli: Session, error: InvalidConfig) -> InvalidConfig:
     for problem in () if cli.is_json else error.problems:
         hint = f" ({problem['hint']})" if problem["hint"] else ""
         cli.say(clean(f"{problem['message']}{hint}"))
-    return InvalidConfig(f"{count} things are wrong", problems=error.problems)
+    return InvalidConfig(f"{count} settings are wrong", problems=error.problems)
 
 
 def _check_dashboard(config: Config) -> None:
@@ -210,14 +210,15 @@ def _init(cli: Session, args: Namespace) -> None:
         places = find_places(cli.config_path)
         if not places:
             raise UsageError(
-                "--config none names no file", hint="give one: edgecron config init ./config.toml"
+                "the file is missing, and --config is none",
+                hint="name one: edgecron config init ./config.toml",
             )
         path, is_system = places[0].path, places[0].kind == "system"
     _write_new(path, example_text(), is_system=is_system)
     if cli.is_json:
         cli.put_json([{"path": str(path)}])
     else:
-        cli.put(clean(f"wrote {path}: every setting is a comment yet"))
+        cli.put(clean(f"wrote {path}: every setting is still a comment"))
 
 
 def _write_new(path: Path, text: str, *, is_system: bool) -> None:
@@ -229,7 +230,7 @@ def _write_new(path: Path, text: str, *, is_system: bool) -> None:
         write_new(path, text.encode(), mode=0o644 if is_system else 0o600)
     except FileExistsError:
         raise AlreadyExists(
-            f"file {path} is there already, and is left as it is",
+            f"file {path} exists already",
             hint="name another one: edgecron config init ./config.toml",
         ) from None
     except OSError as error:

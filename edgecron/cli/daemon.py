@@ -119,7 +119,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         const=_HTTP_PLACE,
         metavar="HOST:PORT|unix:PATH",
-        help=f"serve the HTTP API, too (default: {_HTTP_PLACE})",
+        help=f"also serve the HTTP API (default: {_HTTP_PLACE})",
     )
     advanced = parser.add_argument_group(ADVANCED)
     advanced.add_argument(
@@ -130,7 +130,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DURATION|none|forever",
         help="let intervals wait this long for a clock that can be trusted (default: 10m)",
     )
-    advanced.add_argument("--until-eof", action="store_true", help="end when stdin ends, too")
+    advanced.add_argument("--until-eof", action="store_true", help="also stop when stdin ends")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -201,8 +201,8 @@ def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]
         return nullcontext()
     if args.http is None:
         raise UsageError(
-            "--token-file is for the HTTP API, which is not served",
-            hint="give --http, too",
+            "--token-file only works with the HTTP API",
+            hint="also give --http",
         )
     # An extra.
     from edgecron.http.serving import HttpService, check_served, read_place
@@ -231,10 +231,10 @@ def _audience_words(service: HttpService) -> str | None:
     from edgecron.http.serving import Audience
 
     return {
-        Audience.OWN_USERS: f"of this machine's users it answers {'' if is_root() else 'you and '}"
-        "root alone, others for /healthz and /metrics: a token lets others in",
-        Audience.ALL_USERS: "every user of this machine can ask it, and there act as you:"
-        " --http unix: is for you alone",
+        Audience.OWN_USERS: f"without a token, only {'' if is_root() else 'you and '}root can use"
+        " it; other users of this machine can read only /healthz and /metrics",
+        Audience.ALL_USERS: "every user of this machine can use it and act as you;"
+        " for you only: --http unix:",
     }.get(service.audience)
 
 
@@ -268,8 +268,8 @@ def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown)
     """
     if on_shutdown is not OnShutdown.WAIT and args.shutdown_timeout not in (None, "none"):
         raise UsageError(
-            f"--shutdown-timeout has no meaning with --on-shutdown {on_shutdown}",
-            hint="it bounds --on-shutdown wait",
+            f"--shutdown-timeout does not work with --on-shutdown {on_shutdown}",
+            hint="use it with --on-shutdown wait",
         )
     timeout_ms: int | None = cli.setting("limits.shutdown_timeout", flag=args.shutdown_timeout)
     return timeout_ms if on_shutdown is OnShutdown.WAIT else None

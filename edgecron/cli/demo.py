@@ -50,9 +50,9 @@ _STORY = (
 )
 _OF_THE_ENGINE = (EventKind.ENGINE_STARTED, EventKind.ENGINE_STOPPING, EventKind.ENGINE_STOPPED)
 _NEXT_STEPS = """
-All of it is gone now.
+The temporary database is removed.
 
-Your own turn:
+Now try it yourself:
   edgecron add hello --every 10s --shell "date"    a schedule that stays
   edgecron daemon                                  run due schedules until Ctrl-C
   edgecron next                                    what comes
@@ -70,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
-        raise UsageError("demo is for people, and has no --json")
+        raise UsageError("demo does not support --json")
     seconds = read_count(args.seconds, what="--seconds", most=_MOST_SECONDS)
     with _ended_by_signals(), TemporaryDirectory(prefix="edgecron-demo-") as folder:
         _play(cli, Path(folder) / "edgecron.db", seconds)

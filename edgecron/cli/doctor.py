@@ -197,7 +197,7 @@ def _trust_clock(cli: Session) -> int:
     before = (
         "before, no time was trusted" if was is None else f"before, it was {format_instant(was)}"
     )
-    cli.put(f"trusted from {format_instant(now)} on; {before}")
+    cli.put(f"the clock is trusted from {format_instant(now)}; {before}")
     return 0
 
 

@@ -76,7 +76,7 @@ class Draft:
             rmtree(self._folder, ignore_errors=True)
         else:
             self._cli.say(f"your text is kept in {self.path}")
-            self._cli.say(f"when it is mended: {self._taking_over()}")
+            self._cli.say(f"after you fix it: {self._taking_over()}")
 
     def _taking_over(self) -> str:
         """Return the command that applies the kept file."""
@@ -107,7 +107,7 @@ class Draft:
             raise InvalidInput(
                 f"the editor {command[0]!r}{whose} can't be started:"
                 f" {os_words(error, is_named=True)}",
-                hint="set VISUAL or EDITOR to one that is there",
+                hint="set VISUAL or EDITOR to an installed editor",
             ) from None
         finally:
             signal.signal(signal.SIGINT, before)
@@ -155,12 +155,13 @@ def find_editor() -> tuple[list[str], str]:
             try:
                 return split(text), f" of ${variable}"
             except ValueError as error:
-                raise UsageError(f"${variable} is {text!r}, which is no command: {error}") from None
+                raise UsageError(f"${variable} is {text!r}, expected a command: {error}") from None
     for name in _FALLBACKS:
         if which(name):
             return [name], ""
     raise UsageError(
-        f"there is no editor: neither $VISUAL nor $EDITOR, nor {', '.join(_FALLBACKS)}",
+        f"no editor was found: $VISUAL and $EDITOR are not set, and there is no"
+        f" {', '.join(_FALLBACKS)}",
         hint="set EDITOR, or change single options: edgecron edit --help",
     )
 
@@ -179,7 +180,7 @@ def edit_text(cli: Session, name: str) -> int:
     schedule = client.schedule(name)
     if not cli.can_ask() and not is_editor_set():
         raise UsageError(
-            f"nothing to change in schedule {name!r} is given, and an editor needs a terminal",
+            f"no change to schedule {name!r} is given, and an editor needs a terminal",
             hint=f"give options, such as: edgecron edit {name} --timeout 1h;"
             f" or: edgecron export {name} -o FILE, and edgecron apply FILE",
         )

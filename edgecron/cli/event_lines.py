@@ -96,16 +96,16 @@ _WAITING = {
 _COUNTED = ("created", "changed", "unchanged")
 # Of events whose details fill in one sentence.
 _SENTENCES = {
-    EventKind.STATE_RESTORED: "the state folder was deleted, and is made anew",
+    EventKind.STATE_RESTORED: "the state folder was deleted; the engine created it again",
     EventKind.DATABASE_COPIED: "pid {pid} runs a copy of this database, {copy}: each schedule fires"
     " in both; stop one, and see edgecron doctor",
     EventKind.ENGINE_STOPPING: "{on_shutdown}: {runs} running",
     EventKind.RESUMED: "the machine was asleep for {asleep_s}",
-    EventKind.CLOCK_UNTRUSTED: "it is too far from {known_ms}, the last time known; what is planned"
-    " is held",
-    EventKind.CLOCK_WAIT_OVER: "intervals and boot jobs go by it as it is; cron and `at` times wait"
-    " on",
-    EventKind.CLOCK_TRUSTED: "nothing is held any more",
+    EventKind.CLOCK_UNTRUSTED: "it is too far from {known_ms}, the last known time; scheduled runs"
+    " are held",
+    EventKind.CLOCK_WAIT_OVER: "intervals and boot jobs run by this clock; cron and `at` times are"
+    " still held",
+    EventKind.CLOCK_TRUSTED: "runs are no longer held",
     EventKind.TZDATA_CHANGED: "{was}, now {now}",
     EventKind.LOCAL_ZONE_CHANGED: "{was}, now {now}",
     EventKind.CHECKING_TIMES: "by the clock and the zones: {checked_percent} % so far",
@@ -117,9 +117,9 @@ _REASONS = {
     "misfire": "missed",
     "jitter": "passed by jitter",
     "shutdown": "stopped with the engine",
-    "request": "asked for",
-    "lost": "its end is not on record",
-    "reboot": "the machine started anew",
+    "request": "cancelled by a user",
+    "lost": "its end is unknown",
+    "reboot": "the machine restarted",
     "restored": "its database was restored from a backup",
     "removed": "its schedule was removed",
     "replaced": "a newer one took its place",
@@ -128,7 +128,7 @@ _REASONS = {
     "missing": "its next time was missing",
     "timezone": "the local time zone changed",
     "tzdata": "the time zone data changed",
-    "engine_gone": "goes on; its engine has gone",
+    "engine_gone": "continues; its engine is no longer running",
 }
 # Instants among the details; every other detail has the same key in a log.
 _INSTANTS_IN_LOG = {
@@ -289,7 +289,7 @@ def _notes_of_kind(event: Event, zone: tzinfo) -> list[str]:
         "next_ms": "none",
         "next_was_ms": "none",
         **details,
-        "copy": details.get("copy") or "which is not seen here",
+        "copy": details.get("copy") or "at an unknown path",
     }
     for key, value in details.items():
         if key.endswith("_ms") and isinstance(value, int):
@@ -350,7 +350,7 @@ def _pruned_words(details: Mapping[str, object]) -> str:
 def _left_words(details: Mapping[str, object]) -> str:
     runs = details.get("runs")
     if not isinstance(runs, int) or runs == 0:
-        return "nothing is left running"
+        return "no run is active"
     if runs == 1:
-        return "1 run goes on; the next engine adopts it"
-    return f"{runs} runs go on; the next engine adopts them"
+        return "1 run continues; the next engine adopts it"
+    return f"{runs} runs continue; the next engine adopts them"

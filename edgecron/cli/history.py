@@ -84,7 +84,7 @@ def read_times(args: Namespace, client: Client) -> tuple[datetime | None, dateti
     if since is not None and until is not None and since >= until:
         raise UsageError(
             f"--since is {args.since!r}, which is not before --until {args.until!r}",
-            hint="exchange them, or leave one out",
+            hint="exchange them, or remove one",
         )
     return since, until
 
@@ -139,7 +139,7 @@ def say_removed(cli: Session, client: Client, name: str) -> None:
     removed_at = client.removed_at(name)
     if removed_at is not None and not cli.is_json:
         when = near_time(removed_at, zone=cli.zone(), now=client.now())
-        cli.say(f"schedule {name} was removed at {when}; this is what it left")
+        cli.say(f"schedule {name} was removed at {when}; these are its runs")
 
 
 def _put_by_schedule(

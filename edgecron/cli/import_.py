@@ -325,7 +325,7 @@ def _say_left(
         if one.changed_in_edgecron and not one.changed_in_crontab
     ]
     if edited:
-        cli.say(f"changed in edgecron since the import, and kept: {', '.join(edited)}")
+        cli.say(f"changed in edgecron since the import, not replaced: {', '.join(edited)}")
     if removed:
         names = ", ".join(f"{one.entry.spec.name} (line {one.entry.line})" for one in removed)
         cli.say(

@@ -90,7 +90,7 @@ def run(cli: Session, args: Namespace) -> int:
         if args.limit is not None or args.after is not None:
             raise UsageError(
                 "--groups lists every group; -n and --after are for schedules",
-                hint="leave them out",
+                hint="remove them",
             )
         return _list_groups(cli, choice)
     wanted = None if choice == Choice() else choice

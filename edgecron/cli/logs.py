@@ -75,12 +75,12 @@ def run(cli: Session, args: Namespace) -> int:
     if args.result:
         _refuse_beside_result(args)
     if args.follow and cli.is_json:
-        raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
+        raise UsageError("logs -f has no JSON output", hint="remove -f or --json")
     has_times = args.since is not None or args.until is not None
     if has_times and (args.follow or args.result or _is_number(args.run)):
         raise UsageError(
             "--since and --until print the past runs of a schedule",
-            hint="give the name of a schedule, and leave out -f and --result",
+            hint="give the name of a schedule, and remove -f and --result",
         )
     lines = None if args.lines is None else read_count(args.lines, what="-n", least=0)
     cli.is_patient = args.follow
@@ -166,12 +166,12 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
         printer.end()
     if execution.status in ACTIVE or (pieces is None and not cli.is_json):
         words = state_words(cli, execution, zone=cli.zone())
-        more = ": -f goes on until it has ended" if execution.status is Status.RUNNING else ""
+        more = ": to follow it to its end, use -f" if execution.status is Status.RUNNING else ""
         if more and prints_elsewhere(execution):
             more += f"; {PRINTS_ELSEWHERE}"
         cli.say(f"run {execution.id} of {execution.schedule} {words}{more}")
     elif prints_elsewhere(execution) and not cli.is_json:
-        cli.say(f"this is where it ended; {PRINTS_ELSEWHERE}")
+        cli.say(f"the output ends here; {PRINTS_ELSEWHERE}")
     if not _is_number(args.run) and not cli.is_json:
         _say_queued(cli, execution)
 
@@ -202,7 +202,7 @@ def put_result(cli: Session, execution: Execution) -> None:
     if execution.result is None:
         raise NotFound(
             f"run {execution.id} of {execution.schedule} {_no_result_words(execution)}",
-            hint="a job may write up to 64 KiB of JSON into the file that EDGECRON_RESULT names",
+            hint="a job can write up to 64 KiB of JSON to the file named by EDGECRON_RESULT",
         )
     result = json.loads(execution.result)
     if cli.is_json:
@@ -214,18 +214,18 @@ def put_result(cli: Session, execution: Execution) -> None:
 
 def _no_result_words(execution: Execution) -> str:
     if execution.status in ACTIVE:
-        return "has not ended yet, and its result comes with its end"
+        return "is still active; it can have a result when it ends"
     if "result_too_big" in execution.flags:
         return "left a result that was too big to keep"
     if "result_invalid" in execution.flags:
-        return "left a result that is no JSON"
+        return "left a result that is not JSON"
     return "left no result"
 
 
 def _refuse_beside_result(args: Namespace) -> None:
     if args.follow or args.times or args.stream is not None or args.lines is not None:
         raise UsageError(
-            "--result is the result alone", hint="leave out -f, -n, --times and --stream"
+            "--result prints only the result", hint="remove -f, -n, --times and --stream"
         )
 
 
@@ -361,5 +361,5 @@ class LogFollower:
         return has_printed
 
     def _say_removed(self, name: str) -> int:
-        self._cli.say(f"schedule {name} was removed, and nothing of it follows")
+        self._cli.say(f"schedule {name} was removed: it has no more runs")
         return 0

@@ -92,7 +92,7 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     if per_schedule and _PER_SCHEDULE not in found:
         raise NotSupported(
             f"the server at {url} has no metrics per schedule",
-            hint="bring edgecron there up to date, or leave --per-schedule out",
+            hint="upgrade edgecron there, or remove --per-schedule",
         )
     return found
 

@@ -82,7 +82,7 @@ def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
 def _say_nothing_to_come(cli: Session, client: Reader, name: str | None) -> None:
     if name is None:
         cli.say(
-            "nothing to come whose time is known: see what each schedule waits for in:"
+            "no upcoming run has a known time; to see what each schedule waits for:"
             f" {cli.command('list')}"
         )
         return

@@ -307,7 +307,7 @@ def _refuse_unused(command: str, given: list[str]) -> None:
         used.append("--url")  # The command says why it needs the machine of the database.
     for option in given:
         if option not in used:
-            hint = f"leave it out; see: edgecron {command} --help"
+            hint = f"remove it; see: edgecron {command} --help"
             if option == "--json" and command == "tui":
                 hint = "edgecron status --json"
             raise UsageError(f"edgecron {command} does not use {option}", hint=hint)

@@ -32,9 +32,9 @@ _MOST_FAILURES = 3
 _LEAVING = ("quit", "exit", "q")
 # They would take the terminal for themselves.
 _ELSEWHERE = {
-    "daemon": "`engine` runs one, and stops it",
-    "tui": "this is it, and quit leaves it",
-    "demo": "it shows itself on a terminal of its own",
+    "daemon": "use `engine` to start and stop one",
+    "tui": "you are in the dashboard; to leave it: quit",
+    "demo": "use another terminal",
 }
 _HELP = """\
 list, next, history, logs 41, run NAME, pause NAME and so on

@@ -128,8 +128,8 @@ def _forget(cli: Session, args: Namespace) -> int:
         )
     if not found.is_log_empty:
         cli.warn(
-            "the database's log still holds what was removed, because another process reads it;"
-            f" repeat this: {cli.command(f'prune --forget {args.name}')}"
+            "the removed data is still in the database's log, which another process reads;"
+            f" repeat this later: {cli.command(f'prune --forget {args.name}')}"
         )
     return 0
 

@@ -35,11 +35,13 @@ def run(cli: Session, args: Namespace) -> int:
         except Unreadable as error:
             if not client.remove_unreadable(name):
                 raise
-            cli.warn(f"removed {name} unread: {error.message}")
+            cli.warn(f"removed {name}, which was not readable: {error.message}")
     for schedule in removed:
         left = ", ".join(client.find_dependents(schedule.name))
         if left:
-            cli.warn(f"what comes after {schedule.name} or needs it waits in vain now: {left}")
+            cli.warn(
+                f"these schedules follow or need {schedule.name}, and now wait in vain: {left}"
+            )
     if cli.is_json:
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0
@@ -61,7 +63,9 @@ def _agrees(cli: Session, names: list[str]) -> bool:
     for name in dict.fromkeys(names):
         left = [one for one in client.find_dependents(name) if one not in names]
         if left:
-            cli.say(f"{', '.join(left)} would wait in vain: they come after {name} or need it")
+            cli.say(
+                f"these schedules follow or need {name}, and would wait in vain: {', '.join(left)}"
+            )
             if not cli.ask(f"remove {name}?"):
                 return False
     return True

@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if args.result and not args.wait:
-        raise UsageError("--result is there when the run has ended", hint="add --wait")
+        raise UsageError("--result only works with --wait", hint="add --wait")
     if args.payload is not None:
         check_json(args.payload, what="--payload")  # The client would not name the option.
     cli.is_patient = args.wait
@@ -132,7 +132,7 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
         _tell_what_lacks(cli, executions)
     except ServerLost as error:
         # The fire is queued: an error would make people fire again.
-        cli.warn(f"{error.message}; whether something keeps it from being run is unknown")
+        cli.warn(f"{error.message}; the run is queued, but its state is unknown")
     return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
 
 
@@ -180,7 +180,7 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
     if execution.exit_code is None:
         if execution.status is Status.SKIPPED:
             more = f": {blocking_words(cli, execution) or 'its schedule had an earlier run'}"
-        cli.report(f"{what} was not completed: {status_words(execution)}{more}")
+        cli.report(f"{what} did not complete: {status_words(execution)}{more}")
         return OWN_ERROR
     if execution.status is Status.FAILED and execution.reason is Reason.EXIT:
         return execution.exit_code

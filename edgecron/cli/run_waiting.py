@@ -264,7 +264,7 @@ def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
         words = absence_words(cli.client(), schedule)
         raise NotSupported(words, hint=removal_words(schedule.name, command=cli.command))
     is_running = cli.client().has_engine(queue)
-    how = "running, but does not offer it" if is_running else "not running"
+    how = "running, but does not declare it" if is_running else "not running"
     raise NotSupported(
         f"{schedule.name} is run by {runner_words(queue)}, which is {how}",
         hint="start that program; without --wait, it starts with the program",

@@ -108,13 +108,13 @@ def _check_file(path: Path) -> None:
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InvalidInput(
             f"file {str(path)!r} is not a regular file",
-            hint="the daemon reads it again on each HUP: name a regular file",
+            hint="name a regular file, which the daemon can read again on HUP",
         )
     weakness = find_weakness(path) if is_checked() else None
     if weakness is not None:
         raise InvalidInput(
             f"file {str(path)!r} can be changed by other users: {weakness.words}",
-            hint=f"who can change it decides which commands run: {weakness.mend}",
+            hint=f"these users could choose the commands that run: {weakness.mend}",
         )
 
 
@@ -233,7 +233,7 @@ def _refusal(problems: list[dict[str, Any]]) -> InvalidDocument:
             f"no schedule file is applied: {words}", hint=problem["hint"], problems=problems
         )
     return InvalidDocument(
-        f"{len(problems)} things are wrong with the schedule files, and none of them is applied",
+        f"{len(problems)} errors in the schedule files: no file is applied",
         problems=problems,
     )
 

@@ -46,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         default="show",
         metavar="show|clean|remove",
-        help="what to do (default: show)",
+        help="choose an action (default: show)",
     )
     parser.add_argument("-y", "--yes", action="store_true", help="remove without asking")
 

@@ -29,8 +29,8 @@ def find_url(config: Config) -> str | None:
     far, near = config.rank("url"), config.rank("database")
     if database is not None and near == far:
         raise UsageError(
-            f"{database.what} and {url.what} are both given, and name two databases",
-            hint="leave one of them out",
+            f"{database.what} and {url.what} are both given, expected one of them",
+            hint="remove one of them",
         )
     return str(url.text) if database is None or far < near else None
 
@@ -50,7 +50,10 @@ def connector_to(config: Config, url: str, *, warn: Callable[[str], None]) -> Co
 
     token = read_token(str(token_file.text))
     if server.is_open:
-        warn(f"the token travels to {server.url} in the open; https, or a tunnel, hides it")
+        warn(
+            f"the connection to {server.url} is not encrypted, so others can read the token;"
+            " use https or a tunnel"
+        )
     return Connector(server, token)
 
 
@@ -79,6 +82,6 @@ def opener(
 def refuse_here(command: str, url: str) -> NotSupported:
     """Return the error for a command that needs the machine of the database."""
     return NotSupported(
-        f"{command} works on the machine of the database alone, and can't be asked of {url}",
+        f"{command} only works on the machine of the database, not through {url}",
         hint=f"run it there: edgecron {command}; or name a database of this machine: --db PATH",
     )

@@ -90,7 +90,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         const=_HTTP_PLACE,
         metavar="HOST:PORT|unix:PATH",
-        help=f"serve the HTTP API, too (default: {_HTTP_PLACE})",
+        help=f"also serve the HTTP API (default: {_HTTP_PLACE})",
     )
     parser.add_argument(
         "--linger", action="store_true", help="run your service without a login, too"
@@ -132,12 +132,12 @@ def _check(cli: Session, args: Namespace) -> None:
     if args.user and args.system:
         raise UsageError("--user and --system are given, expected one of them")
     if args.linger and scope_of(args) == "system":
-        raise UsageError("--linger is for a user's service", hint="give --user, too")
+        raise UsageError("--linger only works with --user")
     if cli.token_file is not None and args.http is None:
-        raise UsageError("--token-file is for the HTTP API", hint="give --http, too")
+        raise UsageError("--token-file only works with --http")
     if args.name and cli.database is None and args.action in ("install", "print"):
         raise UsageError(
-            f"a service named {args.name!r} needs a database of its own", hint="give --db, too"
+            f"a service named {args.name!r} needs a database of its own", hint="also give --db PATH"
         )
     lonely = {
         "print": ("dry_run", "force", "root", "linger"),
@@ -148,7 +148,7 @@ def _check(cli: Session, args: Namespace) -> None:
     for name in lonely[args.action]:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} has no meaning with {args.action}")
+            raise UsageError(f"{option} does not work with {args.action}")
 
 
 def _manager(args: Namespace, *, needed: bool) -> Manager:
@@ -164,17 +164,16 @@ def _manager(args: Namespace, *, needed: bool) -> Manager:
         manager = here or (Manager.LAUNCHD if sys.platform == "darwin" else Manager.SYSTEMD)
     elif here is None:
         raise NotSupported(
-            "no service manager that edgecron knows runs here: neither systemd, launchd, OpenRC"
-            " nor procd",
-            hint="an image of a machine is named with --root; a container runs `edgecron daemon`;"
-            " else see: edgecron service print",
+            "no supported service manager is running: expected systemd, launchd, OpenRC or procd",
+            hint="in a container, run edgecron daemon; for a machine's image, use --root;"
+            " for a file to install yourself: edgecron service print",
         )
     else:
         manager = here
     if args.action in ("install", "uninstall") and manager in (Manager.OPENRC, Manager.PROCD):
         raise NotSupported(
-            f"services of {manager} are not {args.action}ed by edgecron",
-            hint=f"edgecron service print --for {manager} gives the file, and says where it goes",
+            f"edgecron can't {args.action} services of {manager}",
+            hint=f"edgecron service print --for {manager} prints the file and its place",
         )
     return manager
 
@@ -182,7 +181,7 @@ def _manager(args: Namespace, *, needed: bool) -> Manager:
 def _print(cli: Session, args: Namespace) -> int:
     service, manager = wanted_service(cli, args), _manager(args, needed=False)
     if args.strict and manager is not Manager.SYSTEMD:
-        raise UsageError(f"--strict is of systemd, not of {manager}")
+        raise UsageError(f"--strict only works with systemd, not with {manager}")
     texts = {
         Manager.SYSTEMD: strict_drop_in if args.strict else systemd_unit,
         Manager.LAUNCHD: lambda each: launchd_plist(each, home=PurePosixPath(Path.home())),
@@ -245,8 +244,8 @@ def _refuse_rights(args: Namespace, scope: Scope) -> None:
     """Raise NotSupported if only root can do this."""
     if scope is Scope.SYSTEM and not is_root() and not args.dry_run:
         raise NotSupported(
-            f"to {args.action} a service of the machine takes root",
-            hint=f"sudo edgecron service {args.action} --system; or your own: --user",
+            f"only root can {args.action} a service of the machine",
+            hint=f"sudo edgecron service {args.action} --system; or for you only: --user",
         )
 
 
@@ -270,7 +269,7 @@ def _carry_out(cli: Session, args: Namespace, steps: list[Step]) -> None:
 
 def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
     if not has_changed:
-        cli.say(f"{service.id} is installed as it should be")
+        cli.say(f"{service.id} is already installed")
         return
     if args.root is not None:
         cli.say(f"{service.id} starts when that machine boots")

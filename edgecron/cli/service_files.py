@@ -56,12 +56,14 @@ class Service:
             )
         if not PurePath(self.program[0]).is_absolute():
             raise InvalidInput(
-                f"program {self.program[0]!a} is no absolute path",
-                hint="a service manager looks in no PATH: give the whole path",
+                f"program {self.program[0]!a} is not an absolute path",
+                hint="give the whole path: a service manager does not use PATH",
             )
         for word in self.words():
             if not word.isprintable():
-                raise InvalidInput(f"{word!a} holds a letter that no service file can hold")
+                raise InvalidInput(
+                    f"{word!a} has a character that is not allowed in a service file"
+                )
 
     @property
     def id(self) -> str:

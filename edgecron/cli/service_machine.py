@@ -75,7 +75,7 @@ def ask(argv: Sequence[str]) -> Answer:
     except FileNotFoundError:
         return Answer(code=127, out="", err=f"{argv[0]} is not installed")
     except subprocess.TimeoutExpired:
-        return Answer(code=1, out="", err=f"no answer within {_BOUND_S} s")
+        return Answer(code=1, out="", err=f"did not answer within {_BOUND_S} s")
     return Answer(code=said.returncode, out=said.stdout.strip(), err=said.stderr.strip())
 
 
@@ -100,7 +100,8 @@ def carry_out(steps: Iterable[Step], *, tell: Callable[[Step], object]) -> None:
             _do(step)
         except OSError as error:
             raise EdgecronError(
-                os_words(error), hint="what was done before it stays done; begin again"
+                os_words(error),
+                hint="edgecron keeps the steps that were done before; repeat the command",
             ) from error
 
 
@@ -169,7 +170,7 @@ def find_binary(argv0: str, *, file: str, is_roots: bool) -> str:
     if not file:
         raise InvalidInput(
             "the file of this program was removed or replaced while it ran",
-            hint="start the one that is there now, or name one: --program PATH",
+            hint="start edgecron again, or name a program: --program PATH",
         )
     found = _find_called(argv0)
     if found is None or (is_roots and find_weakness(Path(found), must_exist=True)):
@@ -192,7 +193,7 @@ def check_program(words: Sequence[str], *, version: str) -> None:
     Raises InvalidInput if it is not an edgecron of this version.
     """
     shown = " ".join(words)
-    hint = "name one that is installed for good: --program PATH"
+    hint = "name a program that stays installed: --program PATH"
     try:
         said = subprocess.run(
             [*words, "--version"],
@@ -209,13 +210,15 @@ def check_program(words: Sequence[str], *, version: str) -> None:
         why = os_words(error) if isinstance(error, OSError) else "it does not answer"
         raise InvalidInput(f"program {shown!r} can't be started: {why}", hint=hint) from error
     if said.returncode != 0 or not said.stdout.startswith("edgecron "):
-        lines = (said.stderr or said.stdout).strip().splitlines() or ["it says nothing"]
-        raise InvalidInput(f"program {shown!r} is no edgecron on its own: {lines[-1]}", hint=hint)
+        lines = (said.stderr or said.stdout).strip().splitlines() or ["it prints nothing"]
+        raise InvalidInput(
+            f"program {shown!r} is not an edgecron that runs by itself: {lines[-1]}", hint=hint
+        )
     theirs = said.stdout.split()[1]
     if theirs != version:
         raise InvalidInput(
             f"program {shown!r} is edgecron {theirs}, and this is {version}",
-            hint="install with the one that is to run, or upgrade it",
+            hint="upgrade that program, or install the service with it",
         )
 
 
@@ -225,8 +228,8 @@ def warn_of_weakness(cli: Session, service: Service) -> None:
     weakness = find_weakness(program, may_have_links=True)
     if service.scope is Scope.SYSTEM and weakness is not None:
         cli.warn(
-            f"root will run {program}, but {weakness.words}: who can change it gets root's"
-            " rights; better a program that is root's alone, by --program"
+            f"root will run {program}, but {weakness.words}: users who can change it get root's"
+            " rights; use a program that only root can change: --program PATH"
         )
 
 
@@ -261,7 +264,7 @@ def _ask(args: Namespace, wish: Wish) -> tuple[bool, UnitState | None]:
     if state is None and not args.dry_run:
         raise NotSupported(
             f"systemd can't be asked for the services of user {user_name()}, who has no session",
-            hint="log in (su and sudo open none), or install it for the machine: --system",
+            hint="log in (not by su or sudo), or install the service for the machine: --system",
         )
     return True, state
 

@@ -159,7 +159,11 @@ def plan_removals(paths: Sequence[Path], texts: Texts, *, is_forced: bool) -> li
 
 def _check_ours(path: Path, text: str, *, diff: list[str]) -> None:
     if not is_ours(text):
-        who = "was changed since edgecron wrote it" if was_ours(text) else "is not edgecron's"
+        who = (
+            "was changed since edgecron wrote it"
+            if was_ours(text)
+            else "was not written by edgecron"
+        )
         raise FileChanged(f"{path} {who}", path=path, diff=diff)
 
 
@@ -169,7 +173,7 @@ class FileChanged(Conflict):
     code = "file_changed"
 
     def __init__(self, message: str, *, path: Path, diff: list[str]) -> None:
-        super().__init__(message, hint="--force replaces it, changes and all")
+        super().__init__(message, hint="to replace it and lose the changes: --force")
         self.path = path
         self.diff = diff
 
@@ -282,8 +286,8 @@ def _is_packaged(wish: Wish, places: Places, texts: Texts) -> bool:
             return True
         if text is not None and not wish.is_forced:
             raise Conflict(
-                f"a package has a unit of that name, {path}, which would be hidden by ours",
-                hint=f"use that: {systemctl_words(service)} enable --now {service.id};"
+                f"this unit would hide a package's unit of the same name, {path}",
+                hint=f"use the package's: {systemctl_words(service)} enable --now {service.id};"
                 f" or give another --name, or --force",
             )
     return False

@@ -71,7 +71,7 @@ def run(cli: Session, args: Namespace) -> int:
     if mask is not None and (job.env or job.payload is not None or job.stdin is not None):
         cli.say(f"values are hidden; to see them: {cli.command(f'show {schedule.name} --reveal')}")
     if schedule.trigger_error is not None:
-        cli.say(f"mend it: {cli.command(f'edit {schedule.name}')} --cron ... --tz ...")
+        cli.say(f"fix it: {cli.command(f'edit {schedule.name}')} --cron ... --tz ...")
     return 0
 
 
@@ -86,7 +86,7 @@ def _show_run(cli: Session, client: Client, text: str, *, is_masked: bool) -> in
     mask = MASK if is_masked else None
     _put(cli, f"run {run.id} of {run.schedule}", run_lines(run, zone=zone, now=now, mask=mask))
     cli.say(run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)))
-    cli.say(f"what it printed: {cli.command(f'logs {run.id}')}")
+    cli.say(f"see its output: {cli.command(f'logs {run.id}')}")
     if is_masked and run.payload is not None:
         cli.say(f"the payload is hidden; to see it: {cli.command(f'show {run.id} --reveal')}")
     return 0

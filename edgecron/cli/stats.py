@@ -115,7 +115,7 @@ def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[st
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     if not found.by_name:
         since = local_time(found.since, zone=cli.zone())
-        cli.say(f"no run has ended since {since}; to look further back: --since 30d")
+        cli.say(f"no run has ended since {since}; to count older runs: --since 30d")
         return
     named = list(found.by_name.items())
     if len(named) > 1 and is_all:
@@ -169,7 +169,7 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
     ]
     if found.output_bytes is not None:
         sizes = found.output_bytes
-        words = f"{size_words(sizes.median)} in the middle, {size_words(sizes.most)} at most"
+        words = f"median {size_words(sizes.median)}, at most {size_words(sizes.most)}"
         lines.append(("printed", f"{words}, of the newest {sizes.count:,} runs that printed"))
     if schedule is not None:
         ever = ", ".join(
@@ -178,7 +178,7 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
         lines.append(("ever", ", ".join([f"{schedule.run_count:,} runs", ever]).rstrip(", ")))
     cli.put_pairs([line for line in lines if line[1]], width=10)
     if not tally.counts.get(Status.SUCCESS) and not tally.runs:
-        cli.say("no run of it has ended since then")
+        cli.say("none of its runs has ended since then")
 
 
 def _rate(tally: Tally) -> str:
@@ -202,7 +202,7 @@ def _spread_words(spread: Spread | None) -> str:
     if spread is None:
         return ""
     median, p95, most = _cells(spread)
-    return f"{median} in the middle, {p95} for 95 of 100, {most} at most"
+    return f"median {median}, 95 of 100 within {p95}, at most {most}"
 
 
 def _object(

@@ -89,7 +89,7 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
     label, see = "engines", f"see {cli.command('doctor')}"
     if not any(_takes_runs(state) for state in states):
         has_ending = any(state.is_alive for state in states)
-        words = "all are stopping" if has_ending else "no engine is running"
+        words = "all engines are stopping" if has_ending else "no engine is running"
         yield label, words, "red"
         label = ""
     for state in sorted(states, key=lambda state: not _takes_runs(state)):
@@ -97,7 +97,7 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
         yield label, *_engine_words(cli, state, since=since)
         label = ""
     for twin in client.other_databases():
-        where = twin.path or "which is not seen here"
+        where = twin.path or "at an unknown path"
         words = f"pid {twin.pid} runs a copy of this database, {where}"
         yield "copies", f"{words}: each schedule fires in both; {see}", "red"
 
@@ -106,7 +106,7 @@ def _clock_lines(cli: Session, client: Client) -> Iterator[_Line]:
     now, zone, clock = client.now(), cli.zone(), client.clock_state()
     if not clock.is_trusted:
         known = near_time(from_ms(clock.mark_ms), zone=zone, now=now)
-        words = f"can't be trusted, for the last time known is {known}"
+        words = f"can't be trusted: the last known time is {known}"
         see = f"see {cli.command('doctor')}"
         yield "clock", f"{words}: cron and `at` times are held; {see}", "red"
     if clock.set_at_ms is not None and clock.set_by_ms is not None:

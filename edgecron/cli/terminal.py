@@ -25,7 +25,7 @@ def raise_lost(error: OSError) -> NoReturn:
     if isinstance(error, BrokenPipeError):
         raise error
     drop(sys.stdout)
-    raise EdgecronError(f"what was to be shown can't be written: {os_words(error)}") from error
+    raise EdgecronError(f"stdout can't be written: {os_words(error)}") from error
 
 
 def tell(text: str, *, end: str = "\n") -> None:
@@ -50,20 +50,20 @@ def find_unfit() -> UsageError | None:
     # The dashboard reads stdin and draws on stderr. A redirected stdout means: text is wanted.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return UsageError(
-            "the dashboard needs a terminal, and stdin, stdout or stderr is none",
-            hint="edgecron status tells how it stands; edgecron tui --plain needs no terminal",
+            "the dashboard needs a terminal, but stdin, stdout or stderr is not one",
+            hint="without a terminal, use: edgecron status; or: edgecron tui --plain",
         )
     term = os.environ.get("TERM", "")
     if term in CANT_MOVE:
         return UsageError(
-            f"the dashboard needs a terminal that can move its cursor, and TERM is {term!r}",
-            hint="edgecron tui --plain shows the same as lines",
+            f"the dashboard needs a terminal that can move its cursor, but TERM is {term!r}",
+            hint="use the dashboard of lines: edgecron tui --plain",
         )
     encoding = (sys.stderr.encoding or "").lower().replace("-", "")
     if encoding != "utf8":
         return UsageError(
-            f"the dashboard needs UTF-8, and the locale says {sys.stderr.encoding}",
-            hint="try LC_ALL=C.UTF-8 edgecron tui, or edgecron tui --plain",
+            f"the dashboard needs UTF-8, but the locale has {sys.stderr.encoding}",
+            hint="try: LC_ALL=C.UTF-8 edgecron tui; or: edgecron tui --plain",
         )
     return None
 

@@ -189,7 +189,7 @@ def _tell_crash(cli: Session, crash: BaseException) -> int:
     """Print what went wrong, on a restored terminal."""
     show_crash(type(crash), crash, crash.__traceback__)
     cli.say(
-        f"edgecron: the dashboard failed because of a defect in edgecron,"
+        f"edgecron: the dashboard stopped because of a defect in edgecron,"
         f" {type(crash).__name__}; runs continue; please report the lines above"
     )
     return 1
@@ -215,7 +215,10 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
         def ready() -> None:
             cli.say(f"edgecron: the dashboard is at {where.url}; Ctrl-C ends it")
             if token is not None:
-                cli.say("edgecron: it asks for the token; without TLS, it can be read on its way")
+                cli.say(
+                    "edgecron: it asks for the token; others can read the token on the network,"
+                    " unless a proxy adds TLS"
+                )
             elif users_of(where) is not None:
                 whom = "root" if is_root() else "you and root"
                 cli.say(f"edgecron: only {whom} can open it")

@@ -120,7 +120,7 @@ class Apply:
                     if one.step.wanted is not None and one.step.action is not Action.KEEP
                 ]
             steps = [self._reread(step) for step in steps]
-        raise Conflict("these schedules are being changed by others", hint="try again")
+        raise Conflict("another program is changing these schedules", hint="try again")
 
     def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
         with apply_lock(self._database.path) as is_ours:
@@ -164,7 +164,7 @@ class Apply:
                 continue
             tries += 1
             if tries > TRIES:
-                raise Conflict("these schedules are being changed by others", hint="try again")
+                raise Conflict("another program is changing these schedules", hint="try again")
             again = [step_of(stored[one.step.name], self._store.find_schedule) for one in part]
             prepared = [*prepared[:at], *map(self._prepare, again), *prepared[at + size :]]
         self._store.finish_apply()
@@ -192,9 +192,9 @@ class Apply:
             step.schedule.revision,
         ):
             raise Conflict(
-                f"schedule {step.schedule.name!r} was changed by others meanwhile, and nothing of"
-                " this was done",
-                hint="look at it again, and repeat",
+                f"another program changed schedule {step.schedule.name!r} in the meantime;"
+                " nothing was applied",
+                hint="check the schedule, then repeat",
             )
 
         return replace(step, schedule=schedule)
@@ -268,7 +268,7 @@ class Apply:
             dependents = set(self._database.find_dependents(name)) - gone - needs.keys()
             if dependents:
                 raise Conflict(
-                    f"schedule {name!r} is named by others: {', '.join(sorted(dependents))}",
+                    f"other schedules follow or need {name!r}: {', '.join(sorted(dependents))}",
                     hint="change their triggers and needs first",
                 )
 
@@ -298,7 +298,7 @@ class Apply:
             notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
         has_events = compiled.on_boot or compiled.upstreams or compiled.timing.after_end_ms
         if not has_events and fresh_fire(compiled.timing, self._clock.now_ms()) is None:
-            notes.append("its times have passed: it does not run any more")
+            notes.append("its times have passed: it does not run again")
         return notes
 
     def _write(self, prepared: Sequence[Prepared], origin: str) -> bool:

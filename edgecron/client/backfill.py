@@ -37,7 +37,7 @@ class Backfills(Runs):
         check_aware("to", to_at)
         if to_at < from_at:
             raise InvalidInput(
-                f"the end of the backfill, {format_ms(to_ms(to_at))}, lies before its beginning,"
+                f"the end of the backfill, {format_ms(to_ms(to_at))}, is before its beginning,"
                 f" {format_ms(to_ms(from_at))}",
                 hint="give the earlier time first",
             )
@@ -92,7 +92,7 @@ class Backfills(Runs):
                     break
                 schedule = self._same_times(schedule, len(ids))
             else:
-                raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+                raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
             ids += queued
             self.ring()
             self.store.let_others_write()
@@ -105,8 +105,8 @@ class Backfills(Runs):
         same = now.id == before.id and now.spec.scopes == before.spec.scopes
         if not same or timing_words(now.spec) != timing_words(before.spec):
             raise Conflict(
-                f"the times of schedule {before.name!r} were changed when {count} runs were queued",
-                hint="look at it, and backfill again: it takes what is left",
+                f"the times of schedule {before.name!r} changed after {count} runs were queued",
+                hint="check the schedule, then backfill again: the queued runs are skipped",
             )
         return now
 
@@ -117,9 +117,9 @@ class Backfills(Runs):
         kinds = {trigger.kind for trigger in self.triggers(schedule)}
         if not kinds & {TriggerKind.CRON, TriggerKind.EVERY, TriggerKind.AT}:
             raise InvalidInput(
-                f"schedule {schedule.name!r} has no times of its own: it runs"
+                f"schedule {schedule.name!r} has no times of its own: it fires"
                 f" {' and '.join(schedule.spec.triggers)}",
-                hint=f"run it by hand: edgecron run {schedule.name}",
+                hint=f"run it now: edgecron run {schedule.name}",
             )
 
     def _plan_of(self, schedule: Schedule, timing: Timing, past: PastTimes) -> Backfill:
@@ -160,6 +160,7 @@ def _need_few(schedule: Schedule, timing: Timing, past: PastTimes) -> None:
         most = MOST_BACKFILLED // scopes
         end = format_ms(last_of_first(timing, past, most))
         raise InvalidInput(
-            f"that is {count:,} runs of schedule {schedule.name!r}, more than {MOST_BACKFILLED:,}",
-            hint=f"backfill it part by part, such as up to {end} first" if most else None,
+            f"that is {count:,} runs of schedule {schedule.name!r},"
+            f" expected at most {MOST_BACKFILLED:,}",
+            hint=f"backfill it in parts; first up to {end}" if most else None,
         )

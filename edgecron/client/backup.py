@@ -82,7 +82,7 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
     is not set, NotFound if its folder is missing, InvalidInput if no backup can be there.
     """
     if not given or "\0" in given:
-        raise InvalidInput(f"the file of the backup is {given!r}, expected a path")
+        raise InvalidInput(f"the backup file is {given!r}, expected a path")
     dated = given.replace("{date}", date_words(now))
     target = Path(os.path.normpath(resolve_path(dated, what="backup")))
     is_found = target.is_dir() or given.endswith("/")
@@ -126,13 +126,12 @@ def refuse_in_use(path: Path, *, is_folder_in_use: bool = True) -> None:
         beside = path.with_name(path.name + name)
         if os.path.lexists(beside):
             raise InvalidInput(
-                f"{beside} lies beside it: {path} is a database in use, or was copied without its"
-                " log",
-                hint=f"to make a whole copy: edgecron --db {path} backup FILE",
+                f"{path} is a database in use, or was copied without its log: {beside} exists",
+                hint=f"to make a complete copy: edgecron --db {path} backup FILE",
             )
     if is_folder_in_use and os.path.lexists(state_dir(path)):
         raise InvalidInput(
-            f"{path} is the database of engines, whose folder {state_dir(path)} lies beside it",
+            f"{path} is the database of an engine: its folder {state_dir(path)} exists",
             hint="name another file",
         )
 
@@ -217,7 +216,7 @@ def refuse_own(database: Path, target: Path) -> None:
                 f"{target} is the database itself, expected another file", hint="name another file"
             )
     if place.is_relative_to(state_dir(database).resolve()):
-        raise InvalidInput(f"{target} lies in the folder of the engines", hint="name another one")
+        raise InvalidInput(f"{target} is in the folder of the engines", hint="name another file")
     refuse_in_use(target)
 
 
@@ -236,7 +235,7 @@ def _make_partial(folder: Path) -> tuple[Path, int]:
         try:
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:
-            raise EdgecronError(f"no file can be made in {folder} ({error.strerror})") from error
+            raise EdgecronError(f"can't create a file in {folder} ({error.strerror})") from error
         with suppress(OSError):  # Not every file system has locks.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.path.lexists(path):

@@ -147,7 +147,7 @@ def check_engines(
         if not any(queue in info.queues for info in alive):
             absent.pop((queue, False), None)  # It would say the same.
             found.append(_none_at_work(queue, count, is_any_alive=bool(alive), command=command))
-    found = found or [well("engines", "no engine is running, and nothing is scheduled")]
+    found = found or [well("engines", "no engine is running, and there is nothing to run")]
     return found + [
         _absent(client, schedules, command=command) for _, schedules in sorted(absent.items())
     ]
@@ -169,8 +169,8 @@ def check_zones(states: Sequence[EngineState], *, command: Command) -> list[Find
     return [
         warning(
             "engines",
-            f"local time differs between engines: {'; '.join(each)}; a schedule with zone local"
-            " goes by the engine that started last",
+            f"local time differs between engines: {'; '.join(each)}; schedules with zone local"
+            " follow the engine that started last",
             hint="start all with the same TZ, or give each schedule its zone:"
             f" {command('edit NAME --tz ZONE')}",
         )
@@ -183,7 +183,7 @@ def check_pace(client: Client, *, command: Command) -> list[Finding]:
     return [
         warning(
             "engines",
-            f"can't keep up with {one.schedule}: {behind_words(one, now=now)}",
+            f"engines can't keep up with {one.schedule}: {behind_words(one, now=now)}",
             hint=f"see: {command(f'why {one.schedule}')}",
         )
         for one in client.behind(limit=_MOST_NAMED)
@@ -200,7 +200,7 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
             "engines", f"pid {pid} is stalled: {state.why}; its runs continue", hint=hint
         )
     if state.health is EngineHealth.SILENT:
-        hint = f"run doctor again; if it stays silent, stop it: kill -TERM {pid}"
+        hint = f"run doctor again; if the engine is still silent, stop it: kill -TERM {pid}"
         return warning("engines", f"pid {pid} is running but silent: {state.why}", hint=hint)
     if state.health is EngineHealth.GONE:
         return warning(
@@ -215,7 +215,7 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
 def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Command) -> Finding:
     wait = f"{count} schedule waits" if count == 1 else f"{count} schedules wait"
     if queue == COMMAND_QUEUE:
-        none = "all are stopping" if is_any_alive else "no engine is running"
+        none = "all engines are stopping" if is_any_alive else "no engine is running"
         return warning("engines", f"{none}, and {wait}", hint=f"start one: {command('daemon')}")
     return warning(
         "engines",
@@ -283,9 +283,13 @@ def check_supervisors(client: Client) -> list[Finding]:
             continue
         if supervisor_id in alone:
             words = f"{supervisor_id} continues without an engine, with {_runs(count)}"
-            more = "" if is_ours else "; it is of another version of edgecron, and not adopted"
+            more = (
+                ""
+                if is_ours
+                else "; another version of edgecron started it, so this one can't adopt it"
+            )
             found.append(well("supervisors", words + more))
-    return found or [well("supervisors", "none is without its engine")]
+    return found or [well("supervisors", "every supervisor has its engine")]
 
 
 def _is_of_our_version(folder: Path, supervisor_id: str) -> bool:
@@ -298,7 +302,7 @@ def _is_of_our_version(folder: Path, supervisor_id: str) -> bool:
 def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
     pid = find_holder(lock_path(folder, supervisor_id))
     hint = f"if it is stopped, let it continue: kill -CONT {pid}" if pid else None
-    words = f"{why}; its runs have no time-out and can't be cancelled meanwhile"
+    words = f"{why}; its runs have no timeout and can't be cancelled until it continues"
     return problem("supervisors", words, hint=hint)
 
 
@@ -329,28 +333,28 @@ def check_clock(client: Client, *, command: Callable[[str], str]) -> list[Findin
     state = client.clock_state()
     found = _judge_set(state)
     if state.is_synchronised:
-        return [*found, well("clock", "kept right, as the kernel says")]
+        return [*found, well("clock", "synchronised, as the kernel reports")]
     margin_days = resolve_margin_ms(state.now_ms, mark_ms=state.mark_ms) // _DAY_MS
     if state.is_trusted and margin_days < _FEW_DAYS:
         return [
             *found,
             warning(
                 "clock",
-                f"nothing keeps it right, and after {margin_days} more days without an engine it"
-                " can't be trusted any more",
-                hint=f"have it kept right (NTP); if it is right: {command(TRUST)}",
+                f"nothing synchronises it; after {margin_days} more days without an engine, "
+                "edgecron no longer trusts it",
+                hint=f"synchronise it (NTP); if it is right: {command(TRUST)}",
             ),
         ]
     if state.is_trusted:
-        kept = "is not" if state.is_synchronised is False else "may not be"
+        kept = "is not" if state.is_synchronised is False else "might not be"
         return [*found, well("clock", f"plausible; it {kept} synchronised")]
     return [
         *found,
         problem(
             "clock",
-            f"it says {format_ms(state.now_ms)} and can't be trusted, for the last time known is"
+            f"it says {format_ms(state.now_ms)} and can't be trusted: the last known time is"
             f" {format_ms(state.mark_ms)}: cron and `at` times are held",
-            hint=f"set it, or have it kept right (NTP); if it is right: {command(TRUST)}",
+            hint=f"set it, or synchronise it (NTP); if it is right: {command(TRUST)}",
         ),
     ]
 

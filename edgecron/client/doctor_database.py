@@ -58,7 +58,7 @@ def check_integrity(
         # A page can't be read; the others may be fine.
         return [problem("integrity", error.message, hint=error.hint)]
     restore = "stop every engine, move the database away with its -wal, and restore a backup"
-    repair = f"remove or complete these rows, nothing else is lost: {command('doctor --repair')}"
+    repair = f"remove or complete only these rows: {command('doctor --repair')}"
     found = [
         problem(
             "integrity",
@@ -68,7 +68,7 @@ def check_integrity(
         for words in damage
     ]
     if unread and not found:
-        words = "no damage found in the part that was read; damage in these tables is found only by"
+        words = "no damage found in the part that was read; to check these tables, use"
         return [well("integrity", f"{words} {command('doctor --deep')}: {', '.join(unread)}")]
     return found or [well("integrity", "no damage found")]
 
@@ -81,8 +81,8 @@ def check_access(client: Client) -> list[Finding]:
         found.append(
             warning(
                 "database",
-                f"{path} is locked for writing for {_LOCK_WAIT_S:.0f} s at least: nothing is"
-                " started",
+                f"{path} has been locked for writing for at least {_LOCK_WAIT_S:.0f} s:"
+                " no run can start",
                 hint=f"a stalled engine or another program holds it; to see which: fuser {path}",
             )
         )
@@ -92,8 +92,8 @@ def check_access(client: Client) -> list[Finding]:
             warning(
                 "database",
                 f"{unmoved_bytes / _MIB:,.0f} MiB of its log can't be moved into {path}, and the"
-                " log grows: a program has begun to read, and does not end that",
-                hint=f"end the program that holds it; to see which: fuser {path}",
+                " log grows: a program has an open read transaction",
+                hint=f"end that program; to see which: fuser {path}",
             )
         )
     return found or [well("database", str(path))]
@@ -130,7 +130,7 @@ def check_schedules(
         return broken
     count, *_ = client.count_schedules()
     if count > len(schedules):
-        words = f"{count}; the {len(schedules)} that need a look are readable"
+        words = f"{count}; the {len(schedules)} that need a check are readable"
         return [well("schedules", f"{words}; read all: {command('doctor --deep')}")]
     return [well("schedules", f"{count}, all readable")]
 
@@ -197,7 +197,7 @@ def _judge_ailing(one: FailingSchedule, *, now: datetime, command: Callable[[str
             words = f"{one.name} fails every time since its last success, {ago}"
         words += f": {one.last_error}" if one.last_error else ""
         return warning("schedules", words, hint=f"see: {command(f'logs {one.name}')}")
-    skipped = f"{one.skipped_count} skipped" if one.skipped_count else "its time has passed"
+    skipped = f"{one.skipped_count} skipped" if one.skipped_count else "its times have passed"
     words = f"{one.name} has never run: {skipped}"
     return warning("schedules", words, hint=f"see: {command(f'why {one.name}')}")
 

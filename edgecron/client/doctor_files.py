@@ -88,7 +88,7 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            wide.append(problem("files", f"{path} can't be looked at: {error.strerror}"))
+            wide.append(problem("files", f"{path} can't be checked: {error.strerror}"))
             continue
         if path != state_dir and not stat.S_ISREG(mode_now):
             continue  # The check `database` reports a device or a link.
@@ -130,7 +130,7 @@ def check_space(database: Path, state_dir: Path) -> list[Finding]:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            return [problem("space", f"{folder} can't be looked at: {error.strerror}")]
+            return [problem("space", f"{folder} can't be checked: {error.strerror}")]
         room = Room(
             free_bytes=seen.f_bavail * seen.f_frsize,
             total_bytes=seen.f_blocks * seen.f_frsize,
@@ -157,7 +157,7 @@ def judge_space(folder: Path, room: Room) -> Finding:
         return problem(
             "space",
             f"room for {room.free_files} more files on the file system of {folder}",
-            hint="remove some: an engine and its runs need a few",
+            hint="remove some files: an engine and its runs create files",
         )
     return well("space", words)
 
@@ -167,8 +167,8 @@ def check_crashes(state_dir: Path) -> list[Finding]:
     return [
         warning(
             "supervisors",
-            f"one failed by a defect of edgecron: {path}",
-            hint=f"read and report it, then: rm {quote(str(path))}",
+            f"a supervisor failed because of a defect in edgecron: {path}",
+            hint=f"report the content of this file, then: rm {quote(str(path))}",
         )
         for path in sorted(state_dir.glob("supervisor-*.crash"))
     ]
@@ -185,9 +185,9 @@ def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]
     found = [
         problem(
             "others",
-            f"pid {twin.pid} runs a copy of this database, {twin.path or 'which is not seen here'}:"
+            f"pid {twin.pid} runs a copy of this database, {twin.path or 'at an unknown path'}:"
             " each schedule fires in both",
-            hint="stop one; a copy that is to live on is made by: edgecron backup FILE, and"
+            hint="stop one of them; to make a second database: edgecron backup FILE, then"
             " edgecron --db NEW restore FILE",
         )
         for twin in client.other_databases()
@@ -197,7 +197,9 @@ def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]
         pid = state.info.pid
         if state.is_alive and holds_open(pid, engine_lock_path(folder, state.info.key)):
             found += check_host(client.path, pid)
-    return found or [well("others", "no other process runs a copy of it or opens it unsafely")]
+    return found or [
+        well("others", "no other process runs a copy of the database or opens it unsafely")
+    ]
 
 
 def check_host(database: Path, pid: int) -> list[Finding]:
@@ -206,13 +208,13 @@ def check_host(database: Path, pid: int) -> list[Finding]:
     The caller has the database open: if the kernel does not show its own locks, it shows none.
     """
     holders = _holders(database)
-    advice = "open it only through edgecron, or in a process of its own; restart that program"
+    advice = "open the database only through edgecron, or in another process; restart the program"
     if os.getpid() in holders and pid not in holders:
         return [
             problem(
                 "others",
-                f"the engine of pid {pid} has lost its locks on the database: its program has"
-                " opened and closed the file beside it, as Python's sqlite3 does",
+                f"the engine of pid {pid} has lost its locks on the database: its program"
+                " opened and closed the file by other means, such as Python's sqlite3",
                 hint=advice,
             )
         ]
@@ -220,8 +222,8 @@ def check_host(database: Path, pid: int) -> list[Finding]:
         return [
             warning(
                 "others",
-                f"the program of pid {pid} has Python's sqlite3 loaded beside its engine: if"
-                " it opens this database with that, the engine loses its locks",
+                f"the program of pid {pid} has an engine and has loaded Python's sqlite3: if"
+                " it opens this database by sqlite3, the engine loses its locks",
                 hint=advice,
             )
         ]

@@ -306,7 +306,7 @@ class Client(Outlooks, Backfills):
         alive = [state for state in self.engines() if state.is_alive]
         if alive:
             raise Conflict(
-                f"an engine is running, pid {alive[0].info.pid}, and could write nothing meanwhile",
-                hint="stop it first; what is free is filled again before the file grows",
+                f"an engine, pid {alive[0].info.pid}, is running and could not write meanwhile",
+                hint="stop it first; without --compact, edgecron fills the free space again",
             )
         compact(self.store)

@@ -37,13 +37,13 @@ _STATUSES = ("success", "failed", "cancelled", "interrupted")
 _DURATION = ("scheduler_run_duration_seconds", "How long runs took.", DURATION_STEPS_MS)
 _LATE = (
     "scheduler_claim_latency_seconds",
-    "From due to started, of runs that have ended and were not late on purpose.",
+    "Delay from due to started, of ended runs that were not late on purpose.",
     LATE_STEPS_MS,
 )
 _TIMES = (
-    ("last_run", "When the latest run that has ended was started, in seconds since 1970."),
-    ("last_success", "When a run last ended well, in seconds since 1970."),
-    ("next_run", "When the next run may start, in seconds since 1970."),
+    ("last_run", "Start of the latest run that has ended, in seconds since 1970."),
+    ("last_success", "End of the last successful run, in seconds since 1970."),
+    ("next_run", "Earliest start of the next run, in seconds since 1970."),
 )
 
 
@@ -54,7 +54,7 @@ def families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
     """
     measures = client.measures(per_schedule=per_schedule)
     yield InfoMetricFamily(
-        "scheduler_build", "The edgecron that answers.", {"version": edgecron.__version__}
+        "scheduler_build", "Version of edgecron.", {"version": edgecron.__version__}
     )
     yield from _engines(client)
     yield _schedules(measures.schedules)
@@ -62,7 +62,7 @@ def families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
     yield from _sizes(client)
     yield CounterMetricFamily(
         "scheduler_lock_failures",
-        "Transactions that found the database locked by another, over all processes.",
+        "Transactions that found the database locked, over all processes.",
         measures.lock_failures,
     )
     if measures.by_schedule is None:
@@ -85,7 +85,7 @@ def _engines(client: Client) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "scheduler_engines_stalled",
-        "Engines that run and make no progress.",
+        "Engines that are running but make no progress.",
         sum(state.is_stalled for state in states),
     )
 
@@ -129,7 +129,7 @@ def _by_schedule(found: Mapping[str, OfSchedule]) -> Iterator[Metric]:
     for part in _slices(list(found.items())):
         family = CounterMetricFamily(
             "scheduler_claim_lock_failures",
-            "Claims of a due schedule that found the database locked by another.",
+            "Claims of a due schedule that found the database locked.",
             labels=("schedule_id",),
         )
         for name, one in part:

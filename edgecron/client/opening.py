@@ -261,4 +261,4 @@ class Engines(OpenDatabase):
             if self.store.note_trusted(now_ms, was_ms=was_ms):
                 self.ring()
                 return (None if was_ms is None else from_ms(was_ms)), from_ms(now_ms)
-        raise Conflict("the trusted mark is being changed by others", hint="try again")
+        raise Conflict("another program is changing the trusted time", hint="try again")

@@ -209,8 +209,8 @@ def specification_form() -> Form:
     return _form(
         ScheduleSpec,
         "Specification",
-        "A schedule as it was written, with the fields of show --json: a field that is missing has"
-        " its default.",
+        "A schedule as a person wrote it, with the fields of show --json. A missing field has its"
+        " default.",
         shapes=_specification_shapes(),
         required=_REQUIRED_OF_SPEC,
         encode=encode,
@@ -393,7 +393,7 @@ def chunk_form() -> Form:
     return _form(
         OutputChunk,
         "OutputChunk",
-        "Bytes as they came: `text` if they are UTF-8 by themselves, else `base64`.",
+        "Bytes as the job printed them: `text` if these are UTF-8, else `base64`.",
         shapes={
             "stream": {"type": "string", "enum": list(streams)},
             "at": INSTANT,

@@ -378,7 +378,7 @@ class RemoteClient:
             changed = self.edit_once(schedule, change(schedule.spec), origin=origin)
             if changed is not None:
                 return changed
-        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+        raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"

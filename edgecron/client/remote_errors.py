@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from edgecron.client.remote_server import Server
 
 # About a change that the server may have received.
-NOT_KNOWN = "whether it was done is unknown"
-LOOK = "look, and then repeat it if it was not"
+NOT_KNOWN = "it is unknown whether the server did it"
+LOOK = "check first; repeat the command if the server did not do it"
 _REFUSED = (401, 403)
 _BEHIND = (502, 503, 504)  # a proxy answers, but not the server behind it
 
@@ -36,29 +36,30 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
         return body
     error = _error_in(body)
     if error is None and status in _BEHIND:
-        words = f"{url} answers with status {status}: what is behind it does not answer"
+        words = f"{url} answers with status {status}: it is a proxy, and the server"
+        words += " behind it does not answer"
         if is_write:  # The server may only be slow.
             raise ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
         raise ServerLost(words, hint="start a server there: edgecron daemon --http")
     if error is None:
         raise ServerUnavailable(
-            f"{url} is not an edgecron: it answers with status {status}",
-            hint="give the address of the daemon itself, as its --http has it",
+            f"{url} is not an edgecron server: it answers with status {status}",
+            hint="give the address that the daemon's --http has",
         )
     if error.get("code") == "overloaded":
         # The server is busy or stopping, and has not begun with the request.
         raise ServerUnheard(f"{url} does not answer: {error.get('message')}")
     if error.get("code") == QueryInterrupted.code:
         # A server that stops interrupts its requests, at any point of a change.
-        words = f"{url} has ended what it was asked"
+        words = f"{url} stopped before it completed the request"
         raise ServerLost(f"{words}; {NOT_KNOWN}" if is_write else words, hint=LOOK)
     if status in _REFUSED and "type" not in error:
         raise _refusal(url, error, has_token=has_token)
     if error.get("code") in ("no_route", "wrong_method"):
         raise ServerUnavailable(
-            f"{url} is an edgecron, but it serves nothing at this path",
-            hint="give the address as its --http has it, with nothing after the port; or it is an"
-            " older one: use the same version on both machines",
+            f"{url} is an edgecron server, but it has nothing at this path",
+            hint="give the address that the daemon's --http has, without a path; if that is right,"
+            " use the same version on both machines",
         )
     return body
 
@@ -66,18 +67,18 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
 def _refusal(url: str, error: dict[str, Any], *, has_token: bool) -> AccessRefused:
     if error.get("code") == "other_user":
         return AccessRefused(
-            f"{url} refuses us: {error.get('message')}",
-            hint="ask as one of those; or have it served with a token, and give that: --token-file"
-            " FILE",
+            f"{url} refused access: {error.get('message')}",
+            hint="run the command as one of these users; or start the daemon with a token, and use"
+            " --token-file FILE",
         )
     if not has_token:
         return AccessRefused(
-            f"{url} wants a token",
-            hint="give the one that its daemon was started with: --token-file FILE",
+            f"{url} needs a token",
+            hint="give the token of its daemon: --token-file FILE",
         )
     return AccessRefused(
-        f"{url} refuses us: {error.get('message') or 'the token is not its own'}",
-        hint="is the token in --token-file the one that its daemon was started with?",
+        f"{url} refused access: {error.get('message') or 'the token is wrong'}",
+        hint="check that --token-file names the token of its daemon",
     )
 
 
@@ -104,7 +105,7 @@ def connection_error(
     if server.path is not None:
         hint = f"start a server there: edgecron daemon --http unix:{server.path}"
     elif isinstance(error, ConnectionResetError) and not server.is_tls:
-        hint = "does it speak https there? give https://"
+        hint = "if the server speaks https, give https://"
     else:
         hint = "start a server there: edgecron daemon --http; or check the port"
     return kind(words, hint=hint)

@@ -40,15 +40,15 @@ def wrap_socket(link: socket.socket, server: Server) -> ssl.SSLSocket:
         link.close()
         raise ServerUnavailable(
             f"the certificate of {server.url} is not trusted: {error.verify_message}",
-            hint=f"if it is your own, name it or its issuer: {_NAME_IT}; if this machine"
-            " trusts no issuer: install ca-certificates",
+            hint=f"if the certificate is your own, name it or its issuer: {_NAME_IT}; if this"
+            " machine trusts no issuer, install ca-certificates",
         ) from error
     except ssl.SSLError as error:
         link.close()
         raise ServerUnavailable(
-            f"{server.url} does not speak TLS, or not ours: {error.reason or error}",
-            hint="edgecron itself serves plain http: give http://, or the address of the proxy"
-            " that speaks https before it",
+            f"{server.url} does not speak TLS, or only an old version: {error.reason or error}",
+            hint="edgecron itself serves http: give http://, or the address of a proxy that"
+            " speaks https",
         ) from error
 
 

@@ -337,7 +337,7 @@ def read_arguments(
         if _is_list(asked.parameters[key]):
             given.setdefault(key, []).append(value)
         elif key in given:
-            raise refuse(f"parameter {key}", text, "to be given once")
+            raise refuse(f"parameter {key}", text, "once")
         else:
             given[key] = value
     for key in sorted(asked.required - given.keys()):

@@ -131,7 +131,7 @@ class Restoration:
             raise EdgecronError(
                 f"backup {self.source} could be another user's: {self.opening};"
                 f" its commands would run as {user_name()}",
-                hint="look at its commands, and repeat with --take-over if they are to run so",
+                hint="check its commands; to accept them, repeat with --take-over",
             )
         refuse_alive(self.database)
         now = from_ms(self._clock.now_ms())
@@ -227,7 +227,7 @@ def prepare_restore(
         except OSError as error:
             raise EdgecronError(
                 f"{source} can't be copied into {database.parent} ({error.strerror})",
-                hint="it is looked through there first, so there must be room for it",
+                hint="edgecron checks a copy there first, so this folder needs room for the copy",
             ) from error
         contents = read_copy(partial, shown=source)
         yield Restoration(
@@ -245,7 +245,10 @@ def refuse_alive(database: Path) -> None:
     folder = state_dir(database)
     for kind, hint in (
         ("engine", "stop it first, and start it again afterwards"),
-        ("supervisor", "wait until what it runs has ended, or cancel that: edgecron status"),
+        (
+            "supervisor",
+            "wait until its runs have ended, or cancel them; to see them: edgecron status",
+        ),
     ):
         for lock in sorted(folder.glob(f"{kind}-*.lock")):
             if lock_is_held(lock):
@@ -294,8 +297,8 @@ def _refuse_untrusted(store: SqliteStore, clock: Clock) -> None:
     if not is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=clock.is_synchronised()):
         raise Conflict(
             f"the clock says {format_instant(from_ms(now_ms))} and can't be trusted:"
-            " it can't show what was missed since the backup",
-            hint="set the clock first, or leave what was missed to each schedule's catch-up",
+            " the times missed since the backup are unknown",
+            hint="set the clock first, or restore without --skip-missed",
         )
 
 

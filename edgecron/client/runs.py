@@ -237,7 +237,7 @@ class Runs(Engines, Schedules):
             schedule = self.store.get_schedule(name)
             if is_one and len(schedule.spec.scopes) > 1:
                 raise InvalidInput(
-                    f"{name!r} has {len(schedule.spec.scopes)} scopes, and none was run",
+                    f"{name!r} has {len(schedule.spec.scopes)} scopes, expected one",
                     hint="use fire(), which gives a run for each",
                 )
             now_ms = self._clock.now_ms()
@@ -246,7 +246,7 @@ class Runs(Engines, Schedules):
             if decided is not None:
                 self.ring()
                 return [one.execution_id for one in decided]
-        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+        raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
     def run_once(
         self,
@@ -281,7 +281,7 @@ class Runs(Engines, Schedules):
             if found is not None:
                 self.ring()
                 return [self.execution(one) for one in found]
-        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+        raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
     def report_progress(self, execution_id: int, fraction: float | None, text: str = "") -> bool:
         """Record how far a run is, at most once a second; return whether it was recorded.
@@ -331,7 +331,7 @@ class Runs(Engines, Schedules):
                     return self.execution(execution_id)
             else:
                 raise Conflict(f"run {execution_id} has ended already: {execution.status}")
-        raise Conflict(f"run {execution_id} is being changed by others", hint="try again")
+        raise Conflict(f"another program is changing run {execution_id}", hint="try again")
 
 
 def _fire_by_hand(fire_key: str, payload: str | None, *, now_ms: int) -> Fire:

@@ -100,7 +100,7 @@ class ScheduleChanges(Engines, Schedules):
             changed = self.edit_once(schedule, change(schedule.spec), origin=origin)
             if changed is not None:
                 return changed
-        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+        raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
@@ -136,8 +136,8 @@ class ScheduleChanges(Engines, Schedules):
         dependents = self.find_dependents(name)
         if dependents:
             raise Conflict(
-                f"schedule {name!r} is named by others: {', '.join(dependents)}",
-                hint="change their triggers and needs first, and change them back after it",
+                f"other schedules follow or need {name!r}: {', '.join(dependents)}",
+                hint="remove it from their triggers and needs first; add the new name after that",
             )
 
     def remove(self, name: str) -> Schedule:
@@ -180,7 +180,9 @@ class ScheduleChanges(Engines, Schedules):
         if not self.store.restore_removed(
             before, retiming=retiming, boot_id=boot_id, now_ms=now_ms
         ):
-            raise Conflict(f"schedule {schedule.name!r} was restored by others meanwhile")
+            raise Conflict(
+                f"schedule {schedule.name!r} was restored by another program in the meantime"
+            )
 
     def remove_unreadable(self, name: str) -> bool:
         """Remove a schedule that can't be read; False if there is none of this name."""
@@ -244,14 +246,14 @@ class ScheduleChanges(Engines, Schedules):
             and schedule.next_plan_at is not None
             and schedule.next_plan_at < until
         ):
-            why, hint = "it has no time after its pause", f"first: edgecron resume {name}"
+            why, hint = "it has no times after its pause", f"first: edgecron resume {name}"
         elif idle is None:
             return
         else:
             why = idle_words(standing, now=now) or ""
             hint = {
                 Idle.VANISHED: f"remove it: edgecron rm {name}",
-                Idle.BROKEN: f"mend it first: edgecron edit {name}",
+                Idle.BROKEN: f"fix it first: edgecron edit {name}",
                 Idle.PAUSED: f"first: edgecron resume {name}",
             }.get(idle, f"run it now, or give it another time: edgecron run {name}")
         raise Conflict(f"schedule {name!r} has no next time to move: {why}", hint=hint)
@@ -279,7 +281,7 @@ class ScheduleChanges(Engines, Schedules):
             if once(schedule, self._clock.now_ms()):
                 self.ring()
                 return self.store.find_schedule(name) or schedule
-        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+        raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
     def compile(
         self,

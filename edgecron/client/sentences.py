@@ -201,7 +201,7 @@ def verdict_sentences(
     did = "was" if found.at <= now else "is"
     words = {
         Verdict.BROKEN: f"It {did} not run: the triggers can't be read:"
-        f" {schedule.trigger_error or 'those of that time'}.",
+        f" {schedule.trigger_error or 'the record of that time is damaged'}.",
         Verdict.NOT_MADE: f"It did not run at {time}: the schedule was added later, at {made}.",
         Verdict.NO_TIME: f"{time} {did} not one of its times.{_around(found, zone=zone)}",
         Verdict.TOO_EARLY: f"{time} is before --from {shown(spec.from_at)}.",
@@ -255,7 +255,7 @@ def _around(found: Explanation, *, zone: tzinfo) -> str:
     ]
     if not around:
         triggers = " and ".join(found.schedule.spec.triggers)
-        return f" It has no times of its own: it runs {triggers}."
+        return f" It has no times of its own: it fires {triggers}."
     return f" Of those, {' and '.join(around)}."
 
 

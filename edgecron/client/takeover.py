@@ -130,8 +130,8 @@ def _refuse_unable(pid: int) -> None:
     has_proc = Path("/proc/self/fd").exists()
     if not (has_proc and hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
         raise NotSupported(
-            "this system can't end a process and be sure which one it is",
-            hint=f"look whether pid {pid} is the engine, and end it by hand: kill -KILL {pid}",
+            "edgecron can't be sure on this system that it ends the right process",
+            hint=f"check that pid {pid} is the engine, then end it: kill -KILL {pid}",
         )
 
 
@@ -155,7 +155,7 @@ def _listed(states: list[EngineState]) -> str:
 def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> None:
     # From here on the pidfd names one process: check again that it is the engine.
     if not holds_open(engine.pid, lock):
-        raise Conflict(f"pid {engine.pid} is no longer the engine, and was left alone")
+        raise Conflict(f"pid {engine.pid} is no longer the engine; nothing was ended")
     state = find_state(
         engine,
         client.store,
@@ -171,5 +171,5 @@ def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> No
     if not poller.poll(_END_MS):
         raise EdgecronError(
             f"engine pid {engine.pid} was sent KILL, and has not ended",
-            hint="it waits for the disk; it ends when that answers, and nothing else ends it",
+            hint="it waits for the disk, and ends when the disk answers",
         )

@@ -26,7 +26,7 @@ _ORPHAN_MS = 1_000  # the same while runs are alive whose engine died and that c
 _ADOPT_MS = 30_000  # the longest pause until an adoption that failed is tried again
 _NO_ENGINE = 0
 _MESSAGES = {
-    Reason.LOST: "its supervisor died, and its end is not on record",
+    Reason.LOST: "its supervisor died, and its end is unknown",
     Reason.REBOOT: "the machine restarted while it ran",
 }
 _PROGRAM_ENDED = "the program that ran it has ended"

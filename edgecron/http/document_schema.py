@@ -20,8 +20,7 @@ NAME: Shape = {
     "type": "string",
     "pattern": r"^(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}$",
     "format": "schedule-name",
-    "description": "1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, and not digits"
-    " alone",
+    "description": "1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, not only digits",
 }
 ZONE: Shape = {
     "type": "string",

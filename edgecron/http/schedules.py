@@ -233,7 +233,7 @@ def _noted(answer: Answer, notes: tuple[str, ...]) -> Answer:
 
 
 def _changed_by_others(name: str) -> Conflict:
-    return Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+    return Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
 
 def merge(target: Any, patch: Any) -> Any:

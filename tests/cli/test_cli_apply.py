@@ -226,7 +226,7 @@ def test_what_a_person_has_edited_since_is_not_pruned(edgecron: Edgecron, file: 
 
     # Its words are those of the file, a pause or not; but the other comes after it.
     assert said.code == 1
-    assert "'backup' is named by others: report" in said.err
+    assert "other schedules follow or need 'backup': report" in said.err
     assert sorted(listed(edgecron)) == ["backup", "report"]
     edgecron("rm", "report")
     said = edgecron("apply", str(file), "--prune", "--json")
@@ -334,7 +334,7 @@ def test_a_plan_is_not_carried_out_over_another_change(
         steps = client.plan_document(document, origin="apply x")
         edgecron("edit", "backup", "--retries", "1")
 
-        with pytest.raises(Exception, match="changed by others meanwhile"):
+        with pytest.raises(Exception, match="in the meantime; nothing was applied"):
             client.apply(steps, origin="apply x")
 
     assert listed(edgecron)["backup"]["timeout_s"] == 7200

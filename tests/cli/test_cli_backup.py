@@ -98,7 +98,7 @@ def test_a_backup_that_nobody_reads_to_its_end_has_failed(
     said = process.communicate(timeout=BOUND_S)[1]
 
     assert process.returncode == 1
-    assert said == "error: whoever read the backup has gone before its end\n"
+    assert said == "error: the backup is incomplete: its reader closed the pipe\n"
     assert [path.name for path in database.parent.glob(".edgecron-*")] == []
 
 

@@ -46,10 +46,10 @@ def test_as_json_it_is_an_array_of_one_object(edgecron: Edgecron) -> None:
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("on boot", "boots"),
+        ("on boot", "boot of the machine"),
         ("every 1h after end", "has no times of its own"),
         ("after backup:any", "has no times of its own"),
-        ("every 15m", "when it is made"),
+        ("every 15m", "from its creation"),
         ("at 2001-01-01T00:00:00Z", "never fires"),
         ("H 3 * * *", "stand-in name"),
     ],

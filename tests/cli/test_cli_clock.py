@@ -37,7 +37,7 @@ def test_status_says_that_the_clock_can_not_be_trusted(edgecron: Edgecron, untru
     said, as_json = edgecron("status"), edgecron("status", "--json")
 
     [line] = [line for line in said.out.splitlines() if line.startswith("clock")]
-    assert "can't be trusted, for the last time known is 2101-01-01 00:00" in line
+    assert "can't be trusted: the last known time is 2101-01-01 00:00" in line
     assert "edgecron doctor" in line
     assert as_json.json[0]["clock_trusted"] is False
 
@@ -59,10 +59,10 @@ def test_doctor_calls_an_untrusted_clock_a_problem_until_somebody_vouches_for_it
     [found] = [one for one in before.json if one["check"] == "clock"]
     assert before.code == 1
     assert found["status"] == "problem"
-    assert "the last time known is 2101-01-01T00:00:00Z" in found["message"]
+    assert "the last known time is 2101-01-01T00:00:00Z" in found["message"]
     assert found["hint"].endswith("if it is right: edgecron doctor --trust-clock")
     assert vouched.code == 0
-    assert vouched.out.startswith("trusted from 20")
+    assert vouched.out.startswith("the clock is trusted from 20")
     assert vouched.out.endswith("it was 2101-01-01T00:00:00Z\n")
     [found] = [one for one in after.json if one["check"] == "clock"]
     assert (found["status"], found["message"]) == ("ok", "plausible; it is not synchronised")
@@ -80,8 +80,7 @@ def test_doctor_warns_before_a_clock_that_nothing_keeps_right_is_believed_no_mor
 
     assert finding.status is CheckStatus.WARNING
     assert finding.message == (
-        "nothing keeps it right, and after 5 more days without an engine it can't be trusted"
-        " any more"
+        "nothing synchronises it; after 5 more days without an engine, edgecron no longer trusts it"
     )
     assert after.status is CheckStatus.OK
 
@@ -94,7 +93,7 @@ def test_doctor_knows_a_clock_that_is_kept_right(
     said = edgecron("doctor", "--json")
 
     [found] = [one for one in said.json if one["check"] == "clock"]
-    assert (found["status"], found["message"]) == ("ok", "kept right, as the kernel says")
+    assert (found["status"], found["message"]) == ("ok", "synchronised, as the kernel reports")
 
 
 def test_vouching_for_the_clock_is_said_as_json(edgecron: Edgecron, backup: str) -> None:
@@ -137,7 +136,7 @@ def test_a_broken_schedule_is_shown_everywhere_and_how_to_mend_it(
     assert "broken: its zone is gone" in listed.out
     assert listed.err.endswith("see: edgecron doctor\n")
     assert "broken: its zone is gone" in shown.out
-    assert shown.err == "mend it: edgecron edit backup --cron ... --tz ...\n"
+    assert shown.err == "fix it: edgecron edit backup --cron ... --tz ...\n"
     edgecron("edit", backup, "--every", "2h")
     assert edgecron("status", "--json").json[0]["broken"] == 0
     assert edgecron("list").err == ""
@@ -175,7 +174,7 @@ def test_a_daemon_holds_what_is_planned_until_somebody_vouches_for_the_clock(
         (
             EventKind.CLOCK_UNTRUSTED,
             {"known_ms": to_ms(AT)},
-            "it is too far from 2026-11-20 08:04:05, the last time known; what is planned is held",
+            "it is too far from 2026-11-20 08:04:05, the last known time; scheduled runs are held",
         ),
         (
             EventKind.LOCAL_ZONE_CHANGED,

@@ -291,7 +291,7 @@ def test_check_reports_everything_that_is_wrong_with_a_file(
     ] == [True] * 5
     assert all(words in line for line, (_, words) in zip(lines, expected, strict=True))
     assert "(did you mean color?)" in lines[0]
-    assert last == "error: 5 things are wrong"
+    assert last == "error: 5 settings are wrong"
     problems = as_json.error["problems"]
     assert [each["line"] for each in problems] == [number for number, _ in expected]
     assert problems[1]["hint"] == "did you mean limits.burst?"

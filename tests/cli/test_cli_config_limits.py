@@ -65,7 +65,7 @@ def test_the_daemon_takes_its_limits_from_the_file(settings: Settings, tmp_path:
         ("", ("--max-running", "0"), "--max-running is '0', expected a whole number from 1"),
         ("", ("--log-format", "xml"), "--log-format is 'xml', expected text or json"),
         ("", ("--on-shutdown", "die"), "--on-shutdown is 'die', expected leave, wait or stop"),
-        ("", ("--shutdown-timeout", "5"), "no meaning with --on-shutdown leave"),
+        ("", ("--shutdown-timeout", "5"), "does not work with --on-shutdown leave"),
         (
             '[limits]\non_shutdown = "wait"\n',
             ("--shutdown-timeout", "5"),

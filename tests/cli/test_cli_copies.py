@@ -109,7 +109,7 @@ def test_an_engine_that_has_gone_runs_no_copy(
     [
         ("nothing", None, ""),
         ("closes", "problem", "has lost its locks on the database"),
-        ("loads", "warning", "has Python's sqlite3 loaded beside its engine"),
+        ("loads", "warning", "has an engine and has loaded Python's sqlite3"),
     ],
 )
 def test_a_host_that_opens_the_file_beside_its_engine_is_told_of(

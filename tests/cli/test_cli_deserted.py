@@ -210,7 +210,7 @@ def test_an_engine_that_waits_for_its_runs_to_end_is_not_counted_on(place: Place
     out, _ = waiting.communicate(timeout=BOUND_S)
     place.gate.open()
 
-    assert "all are stopping" in status
+    assert "all engines are stopping" in status
     assert f"pid {daemon.process.pid}, version " in status
     assert ", takes no new runs, and stops when its runs end" in status
     assert "it takes no new runs, and stops when its runs end" in doctor

@@ -173,7 +173,7 @@ def test_a_schedule_that_has_never_run_is_named(edgecron: Edgecron, database: Pa
 
     said = edgecron("doctor")
 
-    assert "late has never run: its time has passed" in said.out
+    assert "late has never run: its times have passed" in said.out
     assert "skipped has never run: 4 skipped" in said.out
     assert "new has never run" not in said.out
 
@@ -294,7 +294,7 @@ def test_what_a_dead_engine_left_running_is_told(
         "engine and supervisor are gone: run 1 of long",
         "the next engine recovers them; start one: edgecron daemon",
     )
-    assert only(lost, "supervisors")[1] == "none is without its engine"
+    assert only(lost, "supervisors")[1] == "every supervisor has its engine"
 
 
 def test_a_supervisor_that_does_not_answer_is_a_problem(
@@ -316,7 +316,7 @@ def test_a_supervisor_that_does_not_answer_is_a_problem(
 
     status, message, hint = only(said, "supervisors")
     assert (said.code, status) == (1, "problem")
-    assert "it did not answer in time; its runs have no time-out" in message
+    assert "it did not answer in time; its runs have no timeout" in message
     assert hint == f"if it is stopped, let it continue: kill -CONT {supervisor}"
     assert only(again, "supervisors")[0] == "ok"
 
@@ -536,7 +536,7 @@ def test_a_file_system_without_inodes_is_a_problem(
 
     assert said.code == 1
     status, message, hint = only(said, "space")
-    assert (status, hint) == ("problem", "remove some: an engine and its runs need a few")
+    assert (status, hint) == ("problem", "remove some files: an engine and its runs create files")
     assert message.endswith(f"more files on the file system of {disk}")
 
 
@@ -554,7 +554,7 @@ def test_a_supervisor_that_failed_is_named_by_what_it_left(
     assert said.code == 0
     assert crashed["status"] == "warning"
     assert str(crash) in crashed["message"]
-    assert crashed["hint"] == f"read and report it, then: rm {crash}"
+    assert crashed["hint"] == f"report the content of this file, then: rm {crash}"
 
 
 def test_a_database_that_is_not_there_is_not_made(edgecron: Edgecron, database: Path) -> None:
@@ -692,7 +692,7 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
     assert unread == ()
     [told] = nothing
     assert told.status == "ok"
-    assert "damage in these tables is found only by doctor --deep: " in told.message
+    assert "to check these tables, use doctor --deep: " in told.message
     assert told.message.endswith("executions, outputs")
 
 
@@ -770,6 +770,6 @@ def test_a_program_that_reads_without_end_is_told_of(
     reader.close()
 
     assert during[0] == "warning"
-    assert "has begun to read" in during[1]
+    assert "has an open read transaction" in during[1]
     assert "fuser" in (during[2] or "")
     assert after == ("ok", str(database), None)

@@ -199,7 +199,7 @@ def test_a_name_that_others_use_stays(edgecron: Edgecron, backup: str, editor: E
     said = edgecron("edit", backup)
 
     assert said.code == 1
-    assert "'backup' is named by others: report" in said.err
+    assert "other schedules follow or need 'backup': report" in said.err
     assert len(editor.kept()) == 1
 
 
@@ -224,7 +224,7 @@ def test_a_text_with_another_name_is_not_sent_to_apply_which_would_change_that_o
 
     [kept] = editor.kept()
     assert "edgecron apply" not in said.err
-    assert f"when it is mended: VISUAL='cp {kept}' edgecron edit backup\n" in said.err
+    assert f"after you fix it: VISUAL='cp {kept}' edgecron edit backup\n" in said.err
     kept.write_text(kept.read_text().replace("schedules.other", "schedules.third"))
     monkeypatch.setenv("VISUAL", f"cp {kept}")
     assert edgecron("edit", backup).code == 0
@@ -292,7 +292,7 @@ def test_an_editor_that_fails_changes_nothing_and_loses_nothing(
     ("value", "message"),
     [
         ("no-such-editor --wait", "'no-such-editor' of $EDITOR can't be started"),
-        ("vi 'unclosed", "which is no command"),
+        ("vi 'unclosed", "expected a command"),
     ],
 )
 def test_an_editor_that_is_not_there_is_named(

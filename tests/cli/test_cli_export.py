@@ -61,7 +61,7 @@ def test_what_is_exported_can_be_applied_to_an_empty_database(
     notes = {step["name"]: step["note"] for step in applied.json}
     assert "runs after 'base', and there is no schedule with that name" in notes["follow"]
     assert "there is no schedule 'base'" in notes["needy"]
-    assert notes["once"] == "its times have passed: it does not run any more"
+    assert notes["once"] == "its times have passed: it does not run again"
     assert notes["grid"] is None
     found = {one["name"]: one for one in edgecron("list", "--json").json}
     assert found["once"]["next_run_at"] is None

@@ -230,4 +230,4 @@ def test_following_a_schedule_ends_when_it_is_removed(place: Place, logs: Logs) 
     late, err = follower.communicate(timeout=BOUND_S)
 
     assert (follower.returncode, early, late) == (0, b"ran\n", b"")
-    assert err.endswith(b"schedule x was removed, and nothing of it follows\n")
+    assert err.endswith(b"schedule x was removed: it has no more runs\n")

@@ -48,7 +48,7 @@ def test_logs_of_a_function_that_failed_say_so_below_where_it_did(
     as_json = edgecron("logs", "tell", "--json")
 
     assert said.out.endswith("LookupError: no such plc\n")
-    assert said.err == f"this is where it ended; {ELSEWHERE}\n"
+    assert said.err == f"the output ends here; {ELSEWHERE}\n"
     assert as_json.err == ""
 
 
@@ -74,7 +74,8 @@ def test_logs_of_a_function_that_runs_say_that_nothing_will_come_here(
         timer.join()
 
     assert (
-        shown.err == f"run 1 of tell is still running: -f goes on until it has ended; {ELSEWHERE}\n"
+        shown.err
+        == f"run 1 of tell is still running: to follow it to its end, use -f; {ELSEWHERE}\n"
     )
     assert followed.err.startswith(f"run 1 of tell continues; {ELSEWHERE}\nrun 1 of tell: success")
     assert followed.out == ""

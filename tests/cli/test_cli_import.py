@@ -245,7 +245,7 @@ def test_a_schedule_that_was_edited_is_not_imported_twice(
     said = edgecron("import", "crontab", str(crontab))
 
     assert said.code == 0
-    assert "changed in edgecron since the import, and kept: backup" in said.err
+    assert "changed in edgecron since the import, not replaced: backup" in said.err
     assert listed(edgecron) == before
 
 
@@ -260,7 +260,7 @@ def test_a_schedule_that_an_older_version_imported_is_known(
 
     said = edgecron("import", "crontab", str(crontab))
 
-    assert "and kept: backup (env)" in said.err
+    assert "not replaced: backup (env)" in said.err
     assert "skipped, because you removed them since the import: cat" in said.err
     assert sorted(listed(edgecron)) == ["backup", "echo"]
 
@@ -412,7 +412,7 @@ def test_edgecron_s_side_is_asked_about_once(edgecron: Edgecron, crontab: Path) 
 
     assert said.code == again.code == 0
     assert "--all" in str(listed(edgecron)["backup"]["job"])
-    assert "changed in edgecron since the import, and kept: backup (command)" in again.err
+    assert "changed in edgecron since the import, not replaced: backup (command)" in again.err
 
 
 def test_a_person_at_a_terminal_is_asked_about_each_line(

@@ -259,11 +259,11 @@ def test_a_line_for_machines_says_how_bad_it_is(
     ("kind", "details", "component", "message"),
     [
         (EventKind.ENGINE_STOPPED, {"runs": 1}, "engine",
-         "engine: stopped, 1 run goes on; the next engine adopts it"),
+         "engine: stopped, 1 run continues; the next engine adopts it"),
         (EventKind.DATABASE_TROUBLE, {"error_msg": "locked"}, "store",
          "engine: database trouble, locked"),
         (EventKind.PRUNED, {"runs": 1200}, "retention", "engine: pruned, 1,200 runs"),
-        (EventKind.CLOCK_TRUSTED, {}, "clock", "engine: clock trusted, nothing is held any more"),
+        (EventKind.CLOCK_TRUSTED, {}, "clock", "engine: clock trusted, runs are no longer held"),
     ],
 )  # fmt: skip
 def test_a_line_for_machines_names_a_part_of_edgecron(

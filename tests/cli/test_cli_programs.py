@@ -185,7 +185,7 @@ def test_where_another_version_is_at_work_it_is_told_that_one_is_missing(
 
     assert queued.err == f"warning: the program 'plant' is running {missing}\n"
     assert missing in " ".join(why.out.split())
-    assert (waited.code, "which is running, but does not offer it" in waited.err) == (125, True)
+    assert (waited.code, "which is running, but does not declare it" in waited.err) == (125, True)
     [told] = [one for one in doctor if missing in one["message"]]
     assert (told["check"], told["hint"]) == ("engines", "start that version")
     assert told["message"].startswith("poll: the program 'plant' is running")

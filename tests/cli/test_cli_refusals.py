@@ -83,7 +83,7 @@ COMMAND = ("--", "true")
         (("add", "x", *WHEN, "--on-interrupt", "cry", *COMMAND), "leave or retry"),
         (("add", "x", *WHEN, "--needs", "online", *COMMAND), "is unknown"),
         (("add", "x", *WHEN, "--timeot", "1s", *COMMAND), "did you mean --timeout"),
-        (("edit", "backup"), "nothing to change"),
+        (("edit", "backup"), "no change to schedule"),
         (("edit", "backup", "--name", "a b"), "schedule name 'a b' is not usable"),
         (("pause", "backup", "--until", "2001-01-01"), "in the past"),
         (("logs", "backup", "--stream", "stdin"), "--stream"),

@@ -70,7 +70,7 @@ def test_a_result_is_the_same_value_wherever_it_is_shown_as_json(edgecron: Edgec
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("echo { >$EDGECRON_RESULT", "a result that is no JSON"),
+        ("echo { >$EDGECRON_RESULT", "a result that is not JSON"),
         ("head -c 70000 /dev/zero >$EDGECRON_RESULT", "a result that was too big to keep"),
     ],
 )

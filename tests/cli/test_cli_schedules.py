@@ -449,7 +449,7 @@ def test_local_times_that_are_other_ones_for_the_engine_are_warned_of(
 
     for said in (added, edited):
         assert said.code == 0
-        assert ("is that of UTC here, and that of Europe/Berlin for" in said.err) is is_warned
+        assert ("is that of UTC here, but that of Europe/Berlin for" in said.err) is is_warned
 
 
 @pytest.fixture

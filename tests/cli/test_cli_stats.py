@@ -154,7 +154,7 @@ def test_a_table_for_all_and_lines_for_one(edgecron: Edgecron, backup: str) -> N
         ["100%"], ["0%"], ["50%"],
     ]  # fmt: skip
     assert "1, 1 success" in one.out
-    assert "9 bytes in the middle" in one.out
+    assert "median 9 bytes" in one.out
 
 
 def test_the_fields_are_a_contract(edgecron: Edgecron, backup: str) -> None:
@@ -176,7 +176,7 @@ def test_where_there_is_nothing_that_is_said(edgecron: Edgecron, database: objec
 
     assert (every.code, every.out) == (0, "")
     assert "no run has ended since" in every.err
-    assert "no run of it has ended" in one.err
+    assert "none of its runs has ended" in one.err
     assert edgecron("stats", "nobody").code == 3
     assert edgecron("stats", "--since", "tomorrow 09:00").code == 2
     assert edgecron("stats", "--since", "7 parsecs").code == 2

@@ -320,7 +320,7 @@ def test_a_system_that_can_not_name_a_process_for_good_is_refused(
     said = edgecron("doctor", "--take-over", str(pid), "--yes")
 
     assert said.code == 1
-    assert f"end it by hand: kill -KILL {pid}" in said.err
+    assert f"then end it: kill -KILL {pid}" in said.err
     resume(daemon.process)
 
 

@@ -120,7 +120,7 @@ def test_to_install_again_does_nothing_or_what_has_changed(image: Image) -> None
     image.do("install")
     before = (image.root / UNIT).stat().st_mtime_ns
 
-    assert "is installed as it should be" in image.do("install").err
+    assert "is already installed" in image.do("install").err
     assert (image.root / UNIT).stat().st_mtime_ns == before
 
     said = image.do("install", "--http")
@@ -154,8 +154,8 @@ def test_a_unit_of_somebody_else_is_not_taken_for_ours(image: Image) -> None:
     unit.parent.mkdir(parents=True)
     unit.write_text("[Service]\nExecStart=/bin/true\n")
 
-    assert "is not edgecron's" in image.do("install").err
-    assert "is not edgecron's" in image.do("uninstall").err
+    assert "was not written by edgecron" in image.do("install").err
+    assert "was not written by edgecron" in image.do("uninstall").err
     assert unit.read_text() == "[Service]\nExecStart=/bin/true\n"
 
 
@@ -206,11 +206,11 @@ def test_status_says_what_is_there_where_no_systemd_runs(image: Image) -> None:
     [
         (("start",), "expected install, uninstall, status or print"),
         (("install", "--user"), "expected one of them"),
-        (("install", "--linger"), "--linger is for a user's"),
+        (("install", "--linger"), "--linger only works with --user"),
         (("install", "--token-file", "/t"), "--http"),
-        (("install", "--program", "edgecron"), "no absolute path"),
-        (("status", "--force"), "--force has no meaning with status"),
-        (("uninstall", "--http"), "--http has no meaning with uninstall"),
+        (("install", "--program", "edgecron"), "not an absolute path"),
+        (("status", "--force"), "--force does not work with status"),
+        (("uninstall", "--http"), "--http does not work with uninstall"),
         (("install", "--name", "../x", "--db", "/x.db"), "service name"),
         (("install", "--http", "nonsense"), "expected HOST:PORT or unix:PATH"),
     ],
@@ -315,7 +315,7 @@ def test_the_very_unit_of_a_package_is_used_and_another_one_not_hidden(places: P
         "systemctl restart edgecron.service",
     ]
     assert len(steps) == 2
-    with pytest.raises(Conflict, match="a package has a unit"):
+    with pytest.raises(Conflict, match="would hide a package's unit"):
         plan_systemd_install(wish(), places, other, is_live=True, state=ABSENT)
 
 
@@ -484,9 +484,13 @@ def test_a_program_is_tried_as_a_service_manager_will_start_it(tmp_path: Path) -
     check_program((program("good", "echo edgecron 1.2.3"),), version="1.2.3")
     for name, text, message in (
         ("older", "echo edgecron 1.0", "is edgecron 1.0"),
-        ("other", "echo hello", "no edgecron on its own: hello"),
+        ("other", "echo hello", "not an edgecron that runs by itself: hello"),
         ("broken", "echo 'No module named edgecron' >&2; exit 1", "No module named edgecron"),
-        ("leaning", '[ -n "$PYTHONPATH" ] && echo edgecron 1.2.3', "no edgecron on its own"),
+        (
+            "leaning",
+            '[ -n "$PYTHONPATH" ] && echo edgecron 1.2.3',
+            "not an edgecron that runs by itself",
+        ),
     ):
         with pytest.raises(InvalidInput, match=message):
             check_program((program(name, text),), version="1.2.3")

@@ -123,7 +123,7 @@ def test_what_others_follow_is_not_pruned_from_under_them(client: Client) -> Non
     apply(client, 'x]\ncron = "0 * * * *"')
     client.add(make_spec("y", "after x"))
 
-    with pytest.raises(Conflict, match="'x' is named by others: y"):
+    with pytest.raises(Conflict, match="other schedules follow or need 'x': y"):
         apply(client, 'z]\ncron = "0 * * * *"', is_pruned=True)
 
     assert [one.name for one in client.schedules()] == ["x", "y"]

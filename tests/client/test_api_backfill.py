@@ -159,13 +159,13 @@ def test_too_many_are_refused_at_once_with_what_to_do(client: Client) -> None:
     client.add(make_spec("job", "* * * * * *"))
 
     began_s = time.thread_time()  # of the processor, whoever else needs it
-    with pytest.raises(InvalidInput, match="more than 10,000") as refused:
+    with pytest.raises(InvalidInput, match="expected at most 10,000") as refused:
         client.backfill("job", at(0) - timedelta(days=50 * 365), at(8))
     took_s = time.thread_time() - began_s
 
     assert took_s < 10, "to count them all takes hours"
     assert refused.value.hint is not None
-    assert "such as up to 19" in refused.value.hint
+    assert "first up to 19" in refused.value.hint
 
 
 def test_the_part_that_is_advised_is_not_refused(client: Client) -> None:
@@ -185,14 +185,14 @@ def test_a_schedule_without_times_of_its_own_is_refused(client: Client, trigger:
     client.add(make_spec("other", "@daily"))
     client.add(make_spec("job", trigger))
 
-    with pytest.raises(InvalidInput, match=f"no times of its own: it runs {trigger}"):
+    with pytest.raises(InvalidInput, match=f"no times of its own: it fires {trigger}"):
         client.backfill("job", at(3), at(6))
 
 
 def test_a_range_that_ends_before_it_begins_is_refused(client: Client) -> None:
     client.add(hourly())
 
-    with pytest.raises(InvalidInput, match="lies before its beginning"):
+    with pytest.raises(InvalidInput, match="is before its beginning"):
         client.backfill("job", at(6), at(3))
 
 
@@ -222,7 +222,7 @@ def test_a_change_of_times_meanwhile_stops_it_and_another_change_does_not(
         elif len(told) == 2:
             client.edit("job", lambda spec: replace(spec, triggers=("0 * * * *",)))
 
-    with pytest.raises(Conflict, match="when 500 runs were queued"):
+    with pytest.raises(Conflict, match="after 500 runs were queued"):
         client.backfill("job", at(20, day=19), at(8), on_progress=change)
 
     revisions = {run.revision for run in client.history("job", limit=1000)}

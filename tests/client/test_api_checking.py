@@ -64,7 +64,7 @@ def test_what_could_not_be_applied_is_refused(client: Client) -> None:
         client.check(made(make_spec("backup")))
     with pytest.raises(AlreadyExists, match="'other' exists already"):
         client.check(changed(client, "backup", make_spec("other")))
-    with pytest.raises(Conflict, match="named by others: verify"):
+    with pytest.raises(Conflict, match=r"follow or need '[^']+': verify"):
         client.check(changed(client, "backup", make_spec("renamed")))
     with pytest.raises(InvalidTrigger, match="nobody"):
         client.check(made(make_spec("late", "after nobody")))

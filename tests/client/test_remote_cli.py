@@ -147,7 +147,7 @@ def test_what_belongs_to_the_machine_itself_is_refused(
     said = edgecron(*words)
 
     assert said.code == 1
-    assert f"can't be asked of {url}" in said.err
+    assert f"not through {url}" in said.err
     assert "run it there" in said.err
 
 
@@ -257,7 +257,10 @@ def test_a_token_that_travels_in_the_open_is_told_of(tmp_path: Path) -> None:
         connector_to(config, url, warn=warned.append)
 
     assert warned == [
-        "the token travels to http://pi:8745 in the open; https, or a tunnel, hides it"
+        (
+            "the connection to http://pi:8745 is not encrypted, so others can read the token;"
+            " use https or a tunnel"
+        )
     ]
 
 

@@ -86,7 +86,7 @@ def test_what_changes_something_is_asked_once() -> None:
 
     with answering(hear_twice) as url, client_of(url) as client:
         client.count_schedules()
-        with pytest.raises(ServerUnavailable, match="whether it was done is unknown"):
+        with pytest.raises(ServerUnavailable, match="it is unknown whether the server did it"):
             client.cancel(5)
 
 
@@ -172,7 +172,7 @@ def test_the_token_is_wanted_and_is_never_told(tmp_path: Path) -> None:
 
         with client_of(url, token=TOKEN) as client:
             assert client.schedules() == []
-        with client_of(url) as client, pytest.raises(AccessRefused, match="wants a token"):
+        with client_of(url) as client, pytest.raises(AccessRefused, match="needs a token"):
             client.schedules()
         with (
             client_of(url, token=f"{TOKEN}-not") as client,
@@ -186,11 +186,11 @@ def test_the_token_is_wanted_and_is_never_told(tmp_path: Path) -> None:
 def test_who_is_another_user_there_is_told_so_and_not_that_a_token_is_missing() -> None:
     body = b'{"error": {"code": "other_user", "message": "it answers user 1 alone", "hint": "x"}}'
 
-    with pytest.raises(AccessRefused, match="refuses us: it answers user 1 alone") as caught:
+    with pytest.raises(AccessRefused, match="refused access: it answers user 1 alone") as caught:
         judge("http://127.0.0.1:1", status=403, body=body, has_token=False, is_write=False)
 
     assert caught.value.hint is not None
-    assert "have it served with a token" in caught.value.hint
+    assert "start the daemon with a token" in caught.value.hint
 
 
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_resource_that_a_server_does_not_know_yet_is_told_as_one_of_an_older_v
         monkeypatch.setitem(cast("dict[str, Resource]", RESOURCES), "imported", later)
         resource_types.cache_clear()
         try:
-            with pytest.raises(ServerUnavailable, match="serves nothing at this path") as caught:
+            with pytest.raises(ServerUnavailable, match="has nothing at this path") as caught:
                 client.imported()
         finally:
             resource_types.cache_clear()
@@ -303,7 +303,7 @@ def test_what_a_proxy_gave_up_waiting_for_may_have_been_done(
     with pytest.raises(ServerLost) as caught:
         judge("http://pi", status=504, body=b"<html>", has_token=True, is_write=is_write)
 
-    assert ("whether it was done is unknown" not in caught.value.message) is is_known
+    assert ("it is unknown whether the server did it" not in caught.value.message) is is_known
 
 
 @pytest.mark.parametrize(("is_write", "is_known"), [(True, False), (False, True)])
@@ -313,7 +313,7 @@ def test_what_a_server_ends_as_it_stops_may_have_been_done(is_write: bool, is_kn
     with pytest.raises(ServerLost) as caught:
         judge("http://pi", status=503, body=body, has_token=True, is_write=is_write)
 
-    assert ("whether it was done is unknown" not in caught.value.message) is is_known
+    assert ("it is unknown whether the server did it" not in caught.value.message) is is_known
     assert not isinstance(caught.value, ServerUnheard)
 
 

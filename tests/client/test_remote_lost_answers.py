@@ -38,7 +38,7 @@ from tests.support.servers import wait_until
 from tests.support.specs import make_spec
 
 ASKED = b"/fire "
-NOT_KNOWN = "whether it was done is unknown"
+NOT_KNOWN = "it is unknown whether the server did it"
 SCOPES = (("device", "a"), ("device", "b"))
 
 
@@ -157,7 +157,7 @@ def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(a
 
     assert relay.lost > 0
     assert ended.stdout.startswith("run 1 of job: ")
-    assert "whether something keeps it from being run is unknown" in ended.stderr
+    assert "the run is queued, but its state is unknown" in ended.stderr
     assert ended.returncode == 0
 
 

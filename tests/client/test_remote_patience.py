@@ -180,7 +180,7 @@ def test_what_changes_something_is_not_asked_again_where_it_may_have_been_heard(
         lines = Connector(read_server(url), patience=Patience(told.append))
         with RemoteClient(lines) as client:
             client.count_schedules()
-            with pytest.raises(ServerLost, match="whether it was done is unknown"):
+            with pytest.raises(ServerLost, match="it is unknown whether the server did it"):
                 client.cancel(5)
 
     assert told == []

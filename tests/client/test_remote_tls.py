@@ -140,7 +140,7 @@ def test_another_path_is_told_with_what_to_give_instead(ends: Ends) -> None:
     said = asked(f"http://127.0.0.1:{ends.plain}/jobs", "list")
 
     assert said.returncode == 5
-    assert "serves nothing at this path" in said.stderr
+    assert "has nothing at this path" in said.stderr
 
 
 def test_a_socket_that_nobody_serves_is_told_with_how_it_is_served(tmp_path: Path) -> None:
@@ -181,11 +181,11 @@ def test_what_somebody_has_named_is_trusted_alone(
     said = system.ask(f"https://127.0.0.1:{ends.proxy}", "list", **{variable: "/dev/null"})
 
     assert said.returncode == 5
-    assert "if it is your own, name it" in said.stderr
+    assert "if the certificate is your own, name it" in said.stderr
 
 
 def test_a_system_that_names_nobody_is_told_with_what_to_do(ends: Ends, system: System) -> None:
     said = system.ask(f"https://127.0.0.1:{ends.proxy}", "list")
 
     assert said.returncode == 5
-    assert "this machine trusts no issuer: install ca-certificates" in said.stderr
+    assert "this machine trusts no issuer, install ca-certificates" in said.stderr

@@ -455,7 +455,7 @@ def test_run_now_runs_nothing_of_what_has_several_scopes(path: Path, client: Cli
     @scheduler.job("@daily", scopes=["device:plc1", "device:plc2"])
     def poll() -> None: ...
 
-    with pytest.raises(InvalidInput, match="'poll' has 2 scopes, and none was run"):
+    with pytest.raises(InvalidInput, match="'poll' has 2 scopes, expected one"):
         poll.run_now()
 
     assert client.history("poll") == []

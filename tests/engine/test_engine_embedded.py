@@ -419,4 +419,4 @@ def test_whoever_looks_finds_nothing_amiss_with_a_function_that_runs(tmp_path: P
 
     assert [state.is_working for state in states] == [True]
     assert runs.message == "1 running, 0 queued"
-    assert supervisors.message == "none is without its engine"
+    assert supervisors.message == "every supervisor has its engine"

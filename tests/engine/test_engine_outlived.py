@@ -106,7 +106,7 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
     ended = second.wait_for("ended", schedule="long")
 
     assert (finding.status, finding.hint) == ("ok", None)
-    assert "continues without an engine, with 1 run; it is of another version" in finding.message
+    assert "continues without an engine, with 1 run; another version" in finding.message
     assert printed.content == b"before\n"
     assert cancelled.status is Status.RUNNING
     assert ended["status"] == "cancelled"

@@ -164,5 +164,5 @@ def test_a_pause_with_nothing_after_it_has_no_time_to_move(story: Story) -> None
     story.add("once", f"at {hour(1).isoformat()}")
     story.client.pause("once", until=hour(2))
 
-    with pytest.raises(Conflict, match="it has no time after its pause"):
+    with pytest.raises(Conflict, match="it has no times after its pause"):
         story.client.reschedule("once", hour(3))

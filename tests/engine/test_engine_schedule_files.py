@@ -169,7 +169,7 @@ def test_a_file_with_errors_keeps_the_daemon_from_starting(tmp_path: Path, file:
     assert f"{bad}, line 3: schedule 'x': at: time 'in 20m' is not understood" in done.stderr
     assert f"{twin}: schedule 'hourly': file '{file}' has a schedule of this name" in done.stderr
     assert f"file '{tmp_path / 'no.toml'}' does not exist" in done.stderr
-    assert "4 things are wrong with the schedule files" in done.stderr
+    assert "4 errors in the schedule files: no file is applied" in done.stderr
     assert not database.exists()
 
 

@@ -165,5 +165,5 @@ def test_one_key_on_a_terminal_ends_the_engine_with_a_run_that_ends_soon(
     rest = read_until(outer, None)
 
     assert "1 run still running" in told
-    assert "nothing is left running" in rest
+    assert "no run is active" in rest
     assert end_of(place, run) == (Status.FAILED, Reason.EXIT, 7)

@@ -60,8 +60,8 @@ def test_this_user_is_answered_without_a_token_and_is_told_who_is_not(place: Pla
     said = daemon.process.stderr.readline().decode()
 
     assert api.ask("PUT", ONE, JOB).status == 201
-    whom = "root alone" if os.geteuid() == 0 else "you and root alone"
-    assert f"of this machine's users it answers {whom}" in said
+    whom = "root" if os.geteuid() == 0 else "you and root"
+    assert f"without a token, only {whom} can use it" in said
 
 
 @as_root

@@ -214,11 +214,11 @@ def test_what_looks_like_a_database_in_use_is_not_replaced(client: Client, targe
     with Client(target) as other:
         other.add(make_spec("theirs"))
 
-        with pytest.raises(InvalidInput, match="lies beside it"):
+        with pytest.raises(InvalidInput, match=" exists"):
             client.backup(target, replace=True)
 
     target.with_name(f"{target.name}.state").mkdir()
-    with pytest.raises(InvalidInput, match="is the database of engines"):
+    with pytest.raises(InvalidInput, match="is the database of an engine"):
         client.backup(target, replace=True)
     assert names(target) == ["theirs"]
 

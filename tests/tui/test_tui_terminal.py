@@ -208,7 +208,7 @@ def test_a_defect_is_told_when_the_terminal_is_restored(
     told = shown[shown.index(_LEFT) :]
     assert (code, after) == (1, before)
     assert "RuntimeError: bad \\x1b]52;c;aGk=\\x07" in told
-    assert "the dashboard failed because of a defect in edgecron" in told
+    assert "the dashboard stopped because of a defect in edgecron" in told
     assert "\x1b]52" not in shown
 
 

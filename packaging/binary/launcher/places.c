@@ -94,7 +94,7 @@ static int open_part(int parent, const char *name, int makes) {
 
 int open_place(const char *place, int makes, char *why, size_t size) {
     if (place[0] != '/') {
-        snprintf(why, size, "it is no absolute path");
+        snprintf(why, size, "it is not an absolute path");
         return -1;
     }
     if (makes) make_parents(place);
