@@ -47,13 +47,17 @@ _KEYS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path)
-    environment = environment_of(world)
-    world.build(environment)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(tmp_path_factory.mktemp("world"))
+    world.build(environment_of(world))
     plant(world.database)
     return world
+
+
+@pytest.fixture
+def world(built: World, tmp_path: Path) -> World:
+    return built.copy_to(tmp_path)
 
 
 def environment_of(world: World) -> dict[str, str]:

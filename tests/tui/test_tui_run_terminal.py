@@ -18,12 +18,15 @@ _ENTERED = "\x1b[?1049h"
 _HOSTILE = r"\033]52;c;aGk=\007 \033]0;title\007 \302\2332J \342\200\256begin%send \377\n"
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """A terminal, and a database with one schedule and its one run, which has printed."""
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A terminal, and a database with one schedule and its one run, which has printed.
+
+    No test changes it.
+    """
     environment = {
         **os.environ,
-        "EDGECRON_DB": str(tmp_path / "edgecron.db"),
+        "EDGECRON_DB": str(tmp_path_factory.mktemp("noisy") / "edgecron.db"),
         "TZ": "UTC",
         "TERM": "xterm-256color",
     }

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.client import Client
 from tests.support.edits import Edit
 from tests.support.processes import Daemon, Gate, ends
 from tests.support.program import PROGRAM, copied_program
+from tests.support.specs import make_spec
 from tests.support.terminal import (
     BOUND_S,
     on_terminal,
@@ -38,18 +40,19 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "TZ": "UTC",
         "TERM": "xterm-256color",
     }
-    words = ("add", "backup", "--every", "1h", "--", "true")
-    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+    with Client(tmp_path / "edgecron.db") as client:
+        client.add(make_spec(_SHOWN, "every 1h"))
     return environment
 
 
-def test_edgecron_alone_opens_the_dashboard_on_a_terminal(environment: dict[str, str]) -> None:
+def test_edgecron_alone_opens_the_dashboard_in_colours(environment: dict[str, str]) -> None:
     with on_terminal(environment) as outer:
         shown = read_until(outer, _SHOWN)
         os.write(outer, b"q")
         read_until(outer, None)
 
     assert _ENTERED in shown
+    assert _COLOUR.search(shown)
 
 
 @pytest.mark.failure(73)
@@ -215,12 +218,10 @@ def test_a_defect_is_told_when_the_terminal_is_restored(
 @pytest.mark.parametrize(
     ("change", "words", "is_coloured"),
     [
-        ({}, (), True),
+        ({"NO_COLOR": "", "TERM": "linux"}, (), True),
         ({"NO_COLOR": "1"}, (), False),
-        ({"NO_COLOR": ""}, (), True),
         ({}, ("--color", "never"), False),
         ({"NO_COLOR": "1"}, ("--color", "always"), True),
-        ({"TERM": "linux"}, (), True),
     ],
 )
 def test_it_is_coloured_where_that_is_wanted(
@@ -236,20 +237,23 @@ def test_it_is_coloured_where_that_is_wanted(
 
 
 @pytest.mark.failure(73)
-@pytest.mark.parametrize("size", [(20, 5), (1, 1), (39, 24), (200, 9)])
+@pytest.mark.parametrize("sizes", [((20, 5), (39, 24)), ((1, 1), (200, 9))])
 def test_where_the_terminal_is_too_small_it_says_so_until_it_is_larger(
-    environment: dict[str, str], size: tuple[int, int]
+    environment: dict[str, str], sizes: tuple[tuple[int, int], ...]
 ) -> None:
     # What a shell exported once is not the size of the terminal.
     environment |= {"COLUMNS": "80", "LINES": "24"}
-    with process_on_terminal(environment, "tui", size=size) as (outer, process):
-        small = read_until(outer, "too small:" if size != (1, 1) else "t\x1b")
-        resize(outer, (80, 24))
-        process.send_signal(signal.SIGWINCH)
-        read_until(outer, _SHOWN)
-        resize(outer, size)
-        process.send_signal(signal.SIGWINCH)
-        read_until(outer, "too small:" if size != (1, 1) else "t\x1b")
+    with process_on_terminal(environment, "tui", size=sizes[0]) as (outer, process):
+
+        def resize_to(size: tuple[int, int], awaited: str) -> None:
+            resize(outer, size)
+            process.send_signal(signal.SIGWINCH)
+            read_until(outer, awaited)
+
+        small = read_until(outer, "too small:" if sizes[0] != (1, 1) else "t\x1b")
+        for size in (*sizes[1:], sizes[0]):
+            resize_to((80, 24), _SHOWN)
+            resize_to(size, "too small:" if size != (1, 1) else "t\x1b")
         os.write(outer, b"q")
         read_until(outer, None)
 
