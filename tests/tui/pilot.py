@@ -42,6 +42,11 @@ class Seen:
         await self.pilot.press(*("space" if letter == " " else letter for letter in text))
         await self.settle()
 
+    async def resize(self, size: tuple[int, int]) -> None:
+        """Change the size of the terminal."""
+        await self.pilot.resize_terminal(*size)
+        await self.settle()
+
     async def settle(self) -> None:
         """Wait until the dashboard has every answer that it asked for, and shows it."""
         for _ in range(_ROUNDS):

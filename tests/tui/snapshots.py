@@ -7,10 +7,26 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
+
+from tests.tui.pilot import Seen
 
 _SIZE = re.compile(r"7\d\d KiB")
 _FOLDER = Path(__file__).parent / "screens"
+
+
+async def check_sizes(
+    seen: Seen,
+    name: str,
+    *sizes: tuple[int, int],
+    lines: Callable[[Seen], list[str]] = Seen.lines,
+) -> None:
+    """Compare what is shown at each size, as `NAME-COLUMNSxROWS`; the first is the present one."""
+    assert seen.app.size == sizes[0]
+    for columns, rows in sizes:
+        await seen.resize((columns, rows))
+        check_screen(lines(seen), f"{name}-{columns}x{rows}")
 
 
 def check_screen(lines: list[str], name: str) -> None:

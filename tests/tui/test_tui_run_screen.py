@@ -23,7 +23,7 @@ from tests.support.engines import Place
 from tests.support.scene import Scene, make_scene
 from tests.support.standins import script
 from tests.tui.pilot import Seen, watch
-from tests.tui.snapshots import check_screen
+from tests.tui.snapshots import check_screen, check_sizes
 
 SMALL, LARGE = (80, 24), (160, 48)
 LEAST_OUTPUT = 14  # lines of it at 80x24
@@ -100,25 +100,30 @@ def look_live(place: Place, execution_id: int, story: Story) -> None:
 # What it shows.
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
+def above_keys(seen: Seen) -> list[str]:
+    """The screen without its bottom line, which has a test of its own."""
+    return seen.lines()[:-1]
+
+
 @pytest.mark.parametrize("execution_id", NAMES, ids=NAMES.get)
-def test_it_looks_as_it_was_drawn(scene: Scene, execution_id: int, size: tuple[int, int]) -> None:
+def test_it_looks_as_it_was_drawn_and_most_of_a_small_screen_is_output(
+    scene: Scene, execution_id: int
+) -> None:
     async def story(seen: Seen) -> None:
-        name = f"run-{NAMES[execution_id]}-{size[0]}x{size[1]}"
-        check_screen(seen.lines()[:-1], name)  # The bottom line has a test of its own.
+        assert screen_of(seen).view.size.height >= LEAST_OUTPUT
+        await check_sizes(seen, f"run-{NAMES[execution_id]}", SMALL, LARGE, lines=above_keys)
 
-    look_at(scene, execution_id, story, size)
+    look_at(scene, execution_id, story)
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
-def test_how_far_it_is_shows_as_a_bar(scene: Scene, size: tuple[int, int]) -> None:
+def test_how_far_it_is_shows_as_a_bar(scene: Scene) -> None:
     with scene.client() as client:
         client.report_progress(RUNNING, 0.4, "copied 12 of 30: photos/2024/07/IMG_2291.jpg")
 
     async def story(seen: Seen) -> None:
-        check_screen(seen.lines()[:-1], f"run-progress-{size[0]}x{size[1]}")
+        await check_sizes(seen, "run-progress", LARGE, SMALL, lines=above_keys)
 
-    look_at(scene, RUNNING, story, size)
+    look_at(scene, RUNNING, story, LARGE)
 
 
 def test_how_far_it_is_shows_while_it_is_told(scene: Scene) -> None:
@@ -147,14 +152,6 @@ def test_the_bottom_line_names_the_keys_of_the_output(scene: Scene) -> None:
             assert key in seen.lines()[-1]
 
     look_at(scene, LONG, story)
-
-
-@pytest.mark.parametrize("execution_id", NAMES, ids=NAMES.get)
-def test_most_of_a_small_screen_is_output(scene: Scene, execution_id: int) -> None:
-    async def story(seen: Seen) -> None:
-        assert screen_of(seen).view.size.height >= LEAST_OUTPUT
-
-    look_at(scene, execution_id, story)
 
 
 def test_a_tiny_screen_shows_how_it_went_and_some_output(scene: Scene) -> None:
