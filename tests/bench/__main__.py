@@ -29,7 +29,9 @@ from tests.bench import (
     machine,
     next_times,
     overload,
+    scale,
     startup,
+    steady,
     table,
     written,
 )
@@ -68,6 +70,8 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "import": (startup.import_rows, "`import edgecron`"),
     "history": (history.rows, "`history` and `next` over ten million runs"),
     "large": (large.rows, "commands over 10,000 schedules and 200,000 runs"),
+    "scale": (scale.rows, "a thousand schedules to a million"),
+    "steady": (steady.rows, "200 starts a second for ten minutes"),
     "dashboard": (dashboard.rows, "the dashboard: first paint, keys, idle, memory"),
     "written": (written.rows, "what is written for a lone run"),
     "catch-up": (catch_up.rows, "deciding a misfire of fifty years"),
