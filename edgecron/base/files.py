@@ -314,10 +314,14 @@ def open_private(path: Path | str, flags: int) -> int:
 _LEAST_TOKEN = 16  # letters: fewer could be tried out
 _MOST_TOKEN_BYTES = 4096
 MAKE = "(umask 077; head -c 32 /dev/urandom | base64 > FILE)"
+_COPY = "copy the server's: the file that --token-file of its daemon names"
 
 
-def read_token(given: str) -> str:
-    """Read the token in a file. Raises InvalidInput if others can read it, or if it is none."""
+def read_token(given: str, *, is_for_client: bool = False) -> str:
+    """Read the token in a file. Raises InvalidInput if others can read it, or if it is none.
+
+    A client needs the server's token: hints then don't say how to make one.
+    """
     path = resolve_path(given, what="--token-file")
     try:
         fd = open_private(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -329,7 +333,7 @@ def read_token(given: str) -> str:
     except OSError as error:
         hint = f"see who can read it: ls -l {_quoted(path)}"
         if isinstance(error, FileNotFoundError):
-            hint = f"make it: {MAKE.replace('FILE', _quoted(path))}"
+            hint = _COPY if is_for_client else f"make it: {MAKE.replace('FILE', _quoted(path))}"
         words = os_words(error, is_named=True)
         raise InvalidInput(f"token file '{path}' can't be read: {words}", hint=hint) from error
     if not stat.S_ISREG(seen.st_mode):
@@ -339,9 +343,14 @@ def read_token(given: str) -> str:
     if seen.st_uid not in (0, os.geteuid()) or seen.st_mode & 0o077:
         raise InvalidInput(
             f"token file '{path}' is open to others (mode {stat.S_IMODE(seen.st_mode):o})",
-            hint="let only its owner read it (chmod 600), and make a new token",
+            hint=f"chmod 600 {_quoted(path)}; and if others could read it, make a new token",
         )
-    return check_token(content, what=f"token file '{path}'")
+    try:
+        return check_token(content, what=f"token file '{path}'")
+    except InvalidInput as error:
+        if is_for_client:
+            raise InvalidInput(error.message, hint=_COPY) from None
+        raise
 
 
 def check_token(content: bytes, *, what: str) -> str:

@@ -113,6 +113,9 @@ def _read(
         if _is_time(text, timezone=timezone, now=now):
             hint = f"edgecron check {quote(f'at {text}')}"
             raise InvalidTrigger(f"{text!r} is a time, not a trigger", hint=hint) from error
+        if len(args.text) > 3 and args.text[0].lower() not in ("every", "at"):
+            hint = "quote the cron text, because the shell expands *: edgecron check '0 2 * * *'"
+            raise InvalidTrigger(error.message, hint=hint) from error
         raise
     times: list[datetime] = []
     after = start if args.from_at is None else start - timedelta(milliseconds=1)

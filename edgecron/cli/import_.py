@@ -395,20 +395,36 @@ def _part_from_cron(
     lines = [entry.line for entry in entries]
     shown = count_words(len(lines), "line")
     which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
+    cron, own = ("cron", "crontab -e")
+    if args.format == "anacrontab":
+        cron, own = ("anacron", "/etc/anacrontab")
+    # Of a copy, nobody can say whether cron has the lines too.
+    is_read = args.file == STDIN or _is_read_by_cron(args.file)
+    effect = f": {cron} no longer runs {them}"
+    if not is_read:
+        effect = f"; if {own} shows {them}, comment {them} out there, too"
+    done = f"commented out {shown} of {args.file}{effect}"
     if args.comment_out:
         _comment_out(args.file, content, lines)
-        cli.say(f"commented out {shown} of {args.file}: cron no longer runs {them}")
+        cli.say(done)
         return
-    cli.say(f"cron still runs {which}, too")
+    cli.say(f"{cron} still runs {which}, too" + ("" if is_read else f", if {own} shows {them}"))
     why_not = _why_not_writable(args.file)
     if why_not is not None:
         cli.say(f"to comment {them} out: {why_not}")
     elif cli.can_ask():
         if cli.ask(f"comment {shown} of {args.file} out?"):
             _comment_out(args.file, content, lines)
-            cli.say(f"done: cron no longer runs {them}")
+            cli.say(done)
     else:
         cli.say(f"to comment {them} out: repeat with --comment-out")
+
+
+def _is_read_by_cron(file: str) -> bool:
+    """Whether cron or anacron reads this file itself: a spooled crontab, or one in /etc."""
+    return find_spool_owner(file) is not None or os.path.realpath(file).startswith(
+        f"{os.path.realpath('/etc')}/"
+    )
 
 
 def _refuse_comment_out(file: str) -> None:

@@ -148,14 +148,19 @@ class Output:
 
     def show_error(self, error: EdgecronError) -> None:
         """Print an error on stderr: a line of the error, a line of its hint, or one JSON object."""
+        hint = None if error.hint is None else self.complete_commands(error.hint)
         if self.is_json:
-            body = {"code": error.code, "message": error.message, "hint": error.hint}
+            body = {"code": error.code, "message": error.message, "hint": hint}
             body |= error.details
             tell(_json_text({"error": body}, sys.stderr))
             return
         self.report(f"error: {error.message}".replace("\n", " "))
-        if error.hint:
-            self.report(f"hint: {error.hint}".replace("\n", " "))
+        if hint:
+            self.report(f"hint: {hint}".replace("\n", " "))
+
+    def complete_commands(self, hint: str) -> str:
+        """Return a hint whose command lines can be copied as they are."""
+        return hint
 
     def is_advised(self) -> bool:
         """Return whether to suggest next steps: only to a person at a terminal."""

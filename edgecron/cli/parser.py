@@ -44,6 +44,7 @@ _VALUES = {
     "--config": "--config none",
 }
 _OF_OPTION = re.compile(r"(?P<option>-[^\s/]+)(?:/-\S+)? (?P<fault>needs a value|takes no value)")
+_NEGATIVE = re.compile(r"-\d", re.ASCII)
 # Sentences of argparse, and ours instead.
 _SENTENCES = (
     (r"the following arguments are required: (.+)", r"missing \1"),
@@ -100,6 +101,7 @@ class Parser(argparse.ArgumentParser):
         )
 
         self._positionals.title = "arguments"
+        self._argv: list[str] = []
         self.shows_all = False
         self.globals_line = ""
         self.see_also = ""
@@ -107,6 +109,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for theirs, ours in _SENTENCES:
             message = re.sub(f"^{theirs}$", ours, message)
+        self._refuse_unknown_option()  # That is the cause of what is missing.
         found = _OF_OPTION.match(message)
         if found is None:
             hint = self._example() or f"see: {self.prog} --help"
@@ -165,6 +168,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_all(self, argv: list[str]) -> argparse.Namespace:
         """Parse all of argv. Raises UsageError, with a suggestion for an unknown option."""
+        self._argv = argv = self._join_negative(argv)
         args, unknown = self.parse_known_args(argv)
         if unknown and unknown[0][:1] != "-":
             # argparse ends an optional positional at the first option: look after options, too.
@@ -173,13 +177,31 @@ class Parser(argparse.ArgumentParser):
             self._refuse(unknown, argv)
         return args
 
-    def _refuse(self, unknown: list[str], argv: list[str]) -> NoReturn:
-        from edgecron.cli.suggestions import hint_for_stray, refuse_option  # Only for errors.
+    def _join_negative(self, argv: list[str]) -> list[str]:
+        """Join an option and a value such as -5m, which argparse takes for an option."""
+        joined: list[str] = []
+        for word in argv:
+            action = self._option_string_actions.get(joined[-1]) if joined else None
+            if action is not None and action.nargs is None and _NEGATIVE.match(word):
+                joined[-1] += f"={word}"
+            else:
+                joined.append(word)
+        return joined
 
-        known = [option for action in self._actions for option in action.option_strings]
-        if unknown[0][:1] == "-":
-            refuse_option(unknown[0], known, prog=self.prog)
-        hint = hint_for_stray(unknown, argv, has_job="--cron" in known)
+    def _refuse_unknown_option(self) -> None:
+        """Raise UsageError if the command line has an option that the command does not know."""
+        from edgecron.cli.suggestions import refuse_option  # Only for errors.
+
+        known = self._option_string_actions
+        for word in self._argv:
+            if word[:1] == "-" and word != "-" and word.partition("=")[0] not in known:
+                refuse_option(word, known, prog=self.prog)
+
+    def _refuse(self, unknown: list[str], argv: list[str]) -> NoReturn:
+        from edgecron.cli.suggestions import hint_for_stray  # Only for errors.
+
+        self._refuse_unknown_option()
+        hint = hint_for_stray(unknown, argv, has_job="--cron" in self._option_string_actions)
         raise UsageError(
             f"unexpected argument {unknown[0]!r}", hint=hint or f"see: {self.prog} --help"
         )
@@ -305,6 +327,7 @@ def _refuse_unused(command: str, given: list[str]) -> None:
     used = _globals_of(command)
     if command in LOCAL_COMMANDS - WITHOUT_DATABASE:
         used.append("--url")  # The command says why it needs the machine of the database.
+        used += ["--token-file"] if "--url" in given else []
     for option in given:
         if option not in used:
             hint = f"remove it; see: edgecron {command} --help"

@@ -183,6 +183,8 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
         cli.report(f"{what} did not complete: {status_words(execution)}{more}")
         return OWN_ERROR
     if execution.status is Status.FAILED and execution.reason is Reason.EXIT:
+        if cli.client().output(execution.id) is None:  # Else the job said why itself.
+            cli.say(f"{what} failed: exit code {execution.exit_code}")
         return execution.exit_code
     # 143 alone would not tell a timeout from an exit code of the job's own.
     cli.report(f"{what} ended early: {status_words(execution)}{more}")

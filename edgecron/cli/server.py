@@ -48,7 +48,7 @@ def connector_to(config: Config, url: str, *, warn: Callable[[str], None]) -> Co
     if token_file is None:
         return Connector(server)
 
-    token = read_token(str(token_file.text))
+    token = read_token(str(token_file.text), is_for_client=True)
     if server.is_open:
         warn(
             f"the connection to {server.url} is not encrypted, so others can read the token;"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from shlex import join
@@ -297,6 +298,19 @@ class Session(Output):
         if not given:
             return f"edgecron {words}"
         return f"{sudo}edgecron {join(given)} {words}"
+
+    def complete_commands(self, hint: str) -> str:
+        """Add the options of this database to the command lines of a hint that lack them."""
+        from edgecron.cli.commands import COMMANDS, LOCAL_COMMANDS, WITHOUT_DATABASE
+
+        here = WITHOUT_DATABASE | {"config"} | (LOCAL_COMMANDS if self.url is not None else set())
+        given = join(self.given(self.database))
+
+        def complete(found: re.Match[str]) -> str:
+            is_ours = given and found[1] in COMMANDS and found[1] not in here
+            return f"edgecron {given} {found[1]}" if is_ours else found[0]
+
+        return re.sub(r"\bedgecron ([a-z]+)\b(?! --help)", complete, hint)
 
     def given(self, database: str | None) -> list[str]:
         """Return the options that name configuration and database, for another command line."""

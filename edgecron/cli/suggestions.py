@@ -78,6 +78,8 @@ def _split_hint(word: str, argv: list[str]) -> str | None:
 def _stray_hint(unknown: list[str], argv: list[str]) -> str:
     """Guess what stray words were meant to be: a part of a time, or a job."""
     word = unknown[0]
+    if argv[argv.index(word) - 1] == "--on-boot":
+        return "leave it out, --on-boot takes no value"
     if word[:1] == "@" or len(word.split()) > 4:
         return f"--cron {word!r}"
     after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []

@@ -29,7 +29,6 @@ from edgecron.triggers import clock_change_notes, parse_when
 from edgecron.views.explanation import Verdict
 from edgecron.views.json_objects import execution_object, instant, outlook_object
 from edgecron.views.run_words import run_sentence
-from edgecron.views.times import local_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -58,7 +57,6 @@ def run(cli: Session, args: Namespace) -> int:
     if args.time is None and args.name.isascii() and args.name.isdigit():
         client.take_over()
         return _why_run(cli, client, args.name)
-    _refuse_removed(cli, client, args.name)
     # A run that ended while no engine was running must not look active.
     client.take_over()
     if args.time is None:
@@ -203,13 +201,3 @@ def _change_notes(client: Client, found: Explanation) -> list[str]:
         for change in clock_change_notes(trigger, since, until):
             notes[f"On {change.date} {change.text}."] = None
     return list(notes)
-
-
-def _refuse_removed(cli: Session, client: Client, name: str) -> None:
-    removed_at: datetime | None = client.removed_at(name)
-    if removed_at is not None:
-        when = local_time(removed_at, zone=cli.zone())
-        raise NotFound(
-            f"schedule {name!r} was removed at {when}",
-            hint=f"edgecron history {name}",
-        )

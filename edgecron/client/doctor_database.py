@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from shlex import quote
 
@@ -14,6 +14,7 @@ from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
+from edgecron.model.conditions import Success, read_condition
 from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
@@ -126,6 +127,7 @@ def check_schedules(
         for number, error in unreadable
     ]
     broken += _shared(idle)
+    broken += _shared(_find_needs_in_vain(client, command=command))
     if broken:
         return broken
     count, *_ = client.count_schedules()
@@ -255,6 +257,31 @@ def _judge_idle(
             f" or remove it: {command('rm {name}')}"
         ),
     )
+
+
+def _find_needs_in_vain(
+    client: Client, *, command: Callable[[str], str]
+) -> Iterator[tuple[str, _Trouble]]:
+    """Find schedules that need a success of a schedule that does not exist."""
+    for name, needs in client.store.find_needs():
+        for text in needs:
+            condition = read_condition(text)
+            if not isinstance(condition, Success):
+                continue
+            if client.store.find_id(condition.schedule) is None:
+                gone = f"a success of {condition.schedule}, which is gone"
+                yield (
+                    name,
+                    _Trouble(
+                        is_problem=False,
+                        is_words=f"needs {gone}: its runs wait in vain, and are skipped",
+                        are_words=f"need {gone}: their runs wait in vain, and are skipped",
+                        hint=(
+                            f"restore it: {command(f'undo {condition.schedule}')};"
+                            f" or change what is needed: {command('edit {name}')} --needs none"
+                        ),
+                    ),
+                )
 
 
 def _wake_line(client: Client) -> str:

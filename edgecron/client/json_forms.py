@@ -493,5 +493,5 @@ def check_object(value: object, known: Collection[str], *, where: str, is_strict
     if is_strict and (unknown := value.keys() - known):
         raise MalformedCall(
             f"{where} has {min(unknown)[:60]!r}, which is unknown here",
-            hint="is it of a later version? then use the same on both machines",
+            hint=f"known are: {', '.join(sorted(known))}",
         )

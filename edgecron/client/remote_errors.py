@@ -104,6 +104,8 @@ def connection_error(
     kind = ServerLost if may_be_heard else ServerUnheard
     if server.path is not None:
         hint = f"start a server there: edgecron daemon --http unix:{server.path}"
+    elif isinstance(error, socket.gaierror):
+        hint = "check the name of the host"
     elif isinstance(error, ConnectionResetError) and not server.is_tls:
         hint = "if the server speaks https, give https://"
     else:

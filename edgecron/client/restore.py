@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import (
@@ -225,6 +226,11 @@ def prepare_restore(
         try:
             _copy_file(source, partial, on_progress=on_progress)
         except OSError as error:
+            if error.filename == str(source):
+                raise EdgecronError(
+                    f"{source} can't be read: {error.strerror}",
+                    hint=f"see who can read it: ls -l {quote(str(source))}",
+                ) from error
             raise EdgecronError(
                 f"{source} can't be copied into {database.parent} ({error.strerror})",
                 hint="edgecron checks a copy there first, so this folder needs room for the copy",
@@ -244,20 +250,22 @@ def refuse_alive(database: Path) -> None:
     """Raise Conflict if an engine or a supervisor of a database is running."""
     folder = state_dir(database)
     for kind, hint in (
-        ("engine", "stop it first, and start it again afterwards"),
+        ("engine", "stop it first ({kill}, or its service), and start it again afterwards"),
         (
             "supervisor",
             "wait until its runs have ended, or cancel them; to see them: edgecron status",
         ),
     ):
-        for lock in sorted(folder.glob(f"{kind}-*.lock")):
-            if lock_is_held(lock):
-                pid = find_holder(lock)
-                who = "" if pid is None else f", pid {pid},"
-                raise Conflict(f"{_an(kind)}{who} of database {database} is running", hint=hint)
+        held = [lock for lock in sorted(folder.glob(f"{kind}-*.lock")) if lock_is_held(lock)]
         # Its state folder may have been deleted.
-        for pid in find_holders(folder, kind):
-            raise Conflict(f"{_an(kind)}, pid {pid}, of database {database} is running", hint=hint)
+        pids = {find_holder(lock) for lock in held} | set(find_holders(folder, kind))
+        known = sorted(pid for pid in pids if pid is not None)
+        if held or known:
+            who = f" (pid {', '.join(map(str, known))})" if known else ""
+            raise Conflict(
+                f"{_an(kind)} of database {database} is running{who}",
+                hint=hint.format(kill=f"kill {' '.join(map(str, known))}"),
+            )
 
 
 def _an(kind: str) -> str:

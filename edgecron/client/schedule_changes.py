@@ -255,7 +255,8 @@ class ScheduleChanges(Engines, Schedules):
                 Idle.VANISHED: f"remove it: edgecron rm {name}",
                 Idle.BROKEN: f"fix it first: edgecron edit {name}",
                 Idle.PAUSED: f"first: edgecron resume {name}",
-            }.get(idle, f"run it now, or give it another time: edgecron run {name}")
+                Idle.MAX_RUNS: f"first: edgecron edit {name} --max-runs none",
+            }.get(idle, f"run it now: edgecron run {name}")
         raise Conflict(f"schedule {name!r} has no next time to move: {why}", hint=hint)
 
     def resume(self, name: str) -> Schedule:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from shlex import quote
 from typing import Any, TypeVar
 
 from edgecron.base.checks import check_json, suggest
@@ -34,9 +35,11 @@ from edgecron.model.options import (
     OptionType,
     Policies,
 )
-from edgecron.triggers import Trigger, TriggerKind, parse_trigger, parse_when
+from edgecron.triggers import Trigger, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
 
+# What people give as a cron text, and what has an option of its own.
+_OTHER_KIND = re.compile(r"@?(every|at|after|on boot|reboot)\b\s*", re.IGNORECASE)
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -217,13 +220,16 @@ def read_trigger(
     """
     match key:
         case "cron":
-            trigger = parse_trigger(text, timezone, name)
-            if trigger.kind is not TriggerKind.CRON:
+            other = _OTHER_KIND.match(text)
+            if other is not None:
+                key = "on_boot" if "boot" in other[1].lower() else other[1].lower()
+                if what.startswith("--"):
+                    value = "" if key == "on_boot" else f" {quote(text[other.end() :])}"
+                    key = f"--{key.replace('_', '-')}{value}"
                 raise InvalidTrigger(
-                    f"{what} is {text!r}, expected a cron text",
-                    hint="other kinds of times are given as every, at, on-boot and after",
+                    f"{what} is {text!r}, expected a cron text", hint=f"use {key} instead of {what}"
                 )
-            return trigger
+            return parse_trigger(text, timezone, name)
         case "every":
             # The grammar reads what follows the duration.
             duration = _AFTER_DURATION.split(text, maxsplit=1)[0]
@@ -235,6 +241,10 @@ def read_trigger(
             instant = read_time(text, what=what, timezone=timezone, now=now, is_past_ok=is_past_ok)
             return parse_trigger(f"at {format_instant(instant)}", timezone, name)
         case _:
+            if len(text.split()) > 1:
+                raise InvalidTrigger(
+                    f"{what} is {text!r}, expected one schedule", hint="name each one separately"
+                )
             return parse_trigger(f"{key} {text}", timezone, name)
 
 

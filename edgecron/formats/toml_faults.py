@@ -6,6 +6,7 @@ import re
 
 from edgecron.base.values import NamedTuple
 
+_CRON_LINE = re.compile(r"\s*(@[a-z]+|[\d*][\d*/,-]*(\s+[\w*/,-]+){4})\s", re.ASCII)
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _PAIR = re.compile(r"\s*(?P<key>[^=\s][^=]*?)\s*=\s*(?P<value>.*?)\s*$")
 _WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
@@ -36,6 +37,8 @@ def explain_fault(error: ValueError, text: str) -> Fault:
         return Fault("it looks like JSON", line, column, 'write it as TOML: timeout = "1h"')
     written = lines[line - 1] if line <= len(lines) else ""
     rest = "" if column is None else written[column - 1 :].strip()
+    if _CRON_LINE.match(written):
+        return Fault("it looks like a crontab", line, column, "edgecron import crontab FILE")
     words, hint = _explain(message, written=written, rest=rest)
     return Fault(words, line, column, hint)
 

@@ -104,8 +104,8 @@ class Guard:
             raise Refused(
                 401,
                 "unauthorized",
-                "the token is missing" if not given else "the token is wrong",
-                hint="send it as: Authorization: Bearer TOKEN",
+                "the token is wrong" if given else "the token is missing",
+                hint="send the token of the server's token file, as: Authorization: Bearer TOKEN",
                 headers={"www-authenticate": 'Bearer realm="edgecron"'},
             )
 

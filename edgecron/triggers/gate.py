@@ -48,6 +48,7 @@ WEEKDAY = _Field(
 )  # fmt: skip
 _FIELDS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
+_DURATION = re.compile(r"\d+(ms|s|m|h|d|w)", re.ASCII | re.IGNORECASE)
 _ITEM = re.compile(
     r"(?P<low>\*|\d{1,4}|[a-z]{3})(?:-(?P<high>\d{1,4}|[a-z]{3}))?(?:/(?P<step>\d{1,4}))?",
     re.ASCII,
@@ -89,7 +90,7 @@ def _expand_macro(text: str) -> str:
     if macro is not None:
         return macro
     hints = {
-        "@reboot": "write 'on boot'; of add and edit: --on-boot",
+        "@reboot": "write 'on boot'",
         "@every": f"write '{text[1:].lower()}'",
     }
     word = text.split()[0]
@@ -109,6 +110,8 @@ def _wrong_count(text: str, count: int) -> InvalidTrigger:
         hint = f"write only the five fields, '{' '.join(words[:5])}', and the command by itself"
     elif count == 1 and "@" + text.lower() in MACROS:
         hint = f"write '@{text.lower()}'"
+    elif count == 1 and _DURATION.fullmatch(text):
+        hint = f"did you mean 'every {text.lower()}'?"
     else:
         hint = "write minute hour day month weekday, such as '0 2 * * *' for 02:00 every day"
     noun = "field" if count == 1 else "fields"

@@ -6,6 +6,7 @@ A wall time that a gap skips is the gap's end; a repeated one is its first pass.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from edgecron.base.checks import suggest
@@ -195,6 +196,15 @@ def _clock(text: str, word: str, *, hint: str) -> int:
 
 
 def _not_understood(text: str, *, hint: str) -> UnreadableTime:
+    first, _, rest = text.lower().partition(" ")
+    if first == "next" and rest:
+        hint = f"did you mean '{rest} 00:00'?"
+    with suppress(InvalidDuration):
+        parse_duration_ms(text.lstrip("+"))
+        meant = text.lstrip("+")
+        hint = (
+            f"did you mean '{meant} ago'?" if hint == _PAST_HINT else f"did you mean 'in {meant}'?"
+        )
     return UnreadableTime(
         f"time {text!r} is not understood, expected an instant or a time of day", hint=hint
     )

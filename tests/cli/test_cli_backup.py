@@ -136,7 +136,7 @@ def test_a_backup_is_made_and_restored_around_a_live_engine(
 
         assert done.json[0]["runs"] == 1
         assert (refused.code, refused.error["code"]) == (1, "conflict")
-        assert f"pid {daemon.process.pid}," in refused.error["message"]
+        assert f"(pid {daemon.process.pid})" in refused.error["message"]
         assert daemon.stop() == 0
     edgecron("rm", backup)
 

@@ -211,14 +211,21 @@ def test_a_section_of_the_configuration_is_no_schedule(edgecron: Edgecron, tmp_p
     assert problem["hint"] == "did you mean [schedules.daemon]?"
 
 
-def test_a_token_file_gets_the_command_that_makes_it(edgecron: Edgecron, tmp_path: Path) -> None:
+def test_a_missing_token_file_is_made_for_a_server_and_copied_for_a_client(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
     path = tmp_path / "a token"
 
-    said = edgecron("--url", "http://localhost:1", "--token-file", str(path), "list")
+    asked = edgecron("--url", "http://localhost:1", "--token-file", str(path), "list")
+    serving = edgecron("daemon", "--http", "127.0.0.1:0", "--token-file", str(path))
 
-    assert f"error: token file '{path}' can't be read: no such file or directory\n" in said.err
+    for said in (asked, serving):
+        assert f"error: token file '{path}' can't be read: no such file or directory\n" in said.err
+    assert asked.err.endswith(
+        "\nhint: copy the server's: the file that --token-file of its daemon names\n"
+    )
     hint = f"make it: (umask 077; head -c 32 /dev/urandom | base64 > '{path}')"
-    assert said.err.endswith(f"\nhint: {hint}\n")
+    assert serving.err.endswith(f"\nhint: {hint}\n")
 
 
 @pytest.mark.parametrize(

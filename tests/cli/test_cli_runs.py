@@ -128,7 +128,7 @@ def test_run_with_wait_says_when_the_job_did_not_end_by_itself(
 
 
 def test_run_with_wait_is_silent_about_an_exit_code(edgecron: Edgecron) -> None:
-    add(edgecron, "x", "exit 7")
+    add(edgecron, "x", "echo no; exit 7")
 
     assert edgecron("run", "x", "--wait").err == ""
 

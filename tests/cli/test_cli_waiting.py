@@ -353,7 +353,7 @@ def test_a_database_that_takes_no_run_is_not_taken_for_the_job_s_end(place: Plac
 
     assert (code, out) == (125, b"")
     assert "UNIQUE constraint failed" in err
-    assert "edgecron doctor --deep" in err
+    assert f"edgecron --db {place.database} doctor --deep" in err
 
 
 @pytest.mark.parametrize(

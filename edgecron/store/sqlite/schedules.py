@@ -89,9 +89,16 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
 
 
 def get_schedule(database: Database, name: str) -> Schedule:
-    """The schedule of this name. Raises NotFound, which suggests a similar name."""
+    """The schedule of this name.
+
+    Raises NotFound, which says if it was removed, or suggests a similar name.
+    """
     found = find_schedule(database, name)
     if found is None:
+        if find_last_removed(database, name):
+            raise NotFound(
+                f"schedule {name!r} was removed", hint=f"restore it: edgecron undo {name}"
+            )
         close = suggest(name, find_names(database))
         raise NotFound(
             f"there is no schedule {name!r}",
