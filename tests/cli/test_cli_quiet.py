@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from edgecron.cli.commands import COMMANDS, CONFIRMING, LOCAL_COMMANDS, WITHOUT_DATABASE
-from edgecron.cli.completion import read_command
-from edgecron.cli.parser import global_parser, parser_of
+from edgecron.cli.completion import read_command, read_grammar
+from edgecron.cli.parser import parser_of
 from tests.support.cli import Edgecron
 
 # A command line of each command that confirms what it did.
@@ -93,17 +94,24 @@ def test_quiet_json_is_still_printed(edgecron: Edgecron) -> None:
     assert said.json[0]["name"] == "nightly"
 
 
+@cache
+def find_globals() -> dict[str, bool]:
+    """Return the global options of all commands, and whether each is a flag."""
+    return {
+        option.names[-1]: option.value is None
+        for command in read_grammar()
+        for option in command.options
+        if option.is_global
+    }
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_a_global_option_that_a_command_would_ignore_is_refused(
     edgecron: Edgecron, command: str
 ) -> None:
     _, parser = parser_of(command)
     [*_, listed] = parser.globals_line.partition(": ")
-    options = {
-        action.option_strings[-1]: action.nargs == 0
-        for action in global_parser(width=80)._actions
-        if action.option_strings[-1] not in ("--help", "--version")
-    }
+    options = find_globals()
 
     offered = {name for one in read_command(command).options for name in one.names}
     assert offered & options.keys() == {option for option in options if option in listed}

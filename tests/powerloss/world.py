@@ -116,9 +116,9 @@ class PoweredWorld(World):
 
     def start_runner(self, engine_key: str, *, places: int) -> SimRunner:
         folder = prepare_state_dir(state_dir(self.path))
-        self._made += 1
+        self.made += 1
         # A name that files may have.
-        key, boot_id = f"{self._made:016x}", self.clock.boot_id()
+        key, boot_id = f"{self.made:016x}", self.clock.boot_id()
         supervisor = SimSupervisor(key, boot_id, engine_key=engine_key, places=places)
         try:
             supervisor.journal = WrittenJournal(folder, key, boot_id=boot_id)
@@ -258,7 +258,7 @@ def come_back(
     for _ in range(boots):
         world.clock.reboot()
     world.clock.advance_ms(random.choice((200, 3000, 90_000, 7_200_000)))
-    world._made = boots * _NUMBERS_OF_A_BOOT
+    world.made = boots * _NUMBERS_OF_A_BOOT
     world.bodies.extend(replace(body) for body in seen.bodies)
     for key, (_, bodies) in seen.journals.items():
         left = remember(state_dir(path), key, bodies, boot_id=world.clock.boot_id())

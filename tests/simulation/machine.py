@@ -337,7 +337,6 @@ class Machine:
             if key in self.supervisors:
                 gone = self.supervisors.pop(key)
                 gone.hang_up()
-                os.close(gone.journal_fd)
             socket.is_open_at_supervisor = False
             os.close(lock_fd)
             self._guard(key)

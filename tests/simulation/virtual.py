@@ -255,16 +255,13 @@ class VirtualSupervisor(Supervisor):
         self._leave_at_ms = None
 
     @property
-    def journal_fd(self) -> int:
-        return self._recorder._journal._fd
-
-    @property
     def controls(self) -> ControlServer:
         found: Any = self._controls
         return found
 
     def hang_up(self) -> None:
         """The kernel closes what a process had open, also what it was about to answer."""
+        self._recorder.close()
         end: Any = self._engine
         end.socket.is_open_at_supervisor = False
 

@@ -328,7 +328,7 @@ class World:
         self.ask_chance = 0.0  # likewise, as an engine asks who lives and what journals say
         self._in_step: set[str] = set()
         self.calls = 0
-        self._made = 0
+        self.made = 0
         self._mended: set[str] = set()
 
     def fix_seed(self) -> None:
@@ -406,8 +406,8 @@ class World:
         retention: Retention = UNLIMITED,
     ) -> str:
         """A new engine process with its supervisor; its key."""
-        self._made += 1
-        key = f"engine{self._made}"
+        self.made += 1
+        key = f"engine{self.made}"
         store = open_store(self.path, now_ms=self.clock.now_ms())
         settings = EngineSettings(
             max_running=max_running,
@@ -417,7 +417,7 @@ class World:
         )
         engine = Engine(
             settings,
-            EngineIdentity(key, self._made),
+            EngineIdentity(key, self.made),
             store=CrashingStore(self, store, key),
             clock=self.clock,
             others=SimEngines(self, key),
@@ -583,9 +583,9 @@ class World:
 
     def start_runner(self, engine_key: str, *, places: int) -> SimRunner:
         """A new supervisor of an engine."""
-        self._made += 1
+        self.made += 1
         supervisor = SimSupervisor(
-            f"supervisor{self._made}", self.clock.boot_id(), engine_key=engine_key, places=places
+            f"supervisor{self.made}", self.clock.boot_id(), engine_key=engine_key, places=places
         )
         self.supervisors[supervisor.key] = supervisor
         return SimRunner(self, supervisor)

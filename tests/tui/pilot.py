@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from rich.cells import cell_len
+from textual.app import App
 from textual.pilot import Pilot
 
 import edgecron.tui.app
@@ -21,6 +25,19 @@ _BOUND_S = 60.0  # what costs much is asked seldom: on a busy machine not twice 
 _LOOK_S = 0.02
 _REST_S = 0.1
 _ROUNDS = 8  # an answer can be followed by another question; clocks that tick never end
+# A piece of a line in a picture of the screen: where it begins, its row and its text.
+_PIECE = re.compile(r'<text [^>]*\bx="([\d.]+)" [^>]*-line-(\d+)\)">(.*?)</text>', re.DOTALL)
+_LETTER_WIDTH = 12.2  # in that picture
+
+
+def read_lines(app: App[Any]) -> list[str]:
+    """What a screen shows, without blanks at the ends of its lines."""
+    lines = [""] * app.size.height
+    for x, row, text in _PIECE.findall(app.export_screenshot()):
+        line = lines[int(row)]
+        gap = round(float(x) / _LETTER_WIDTH) - cell_len(line)
+        lines[int(row)] = line + " " * gap + html.unescape(text).replace("\xa0", " ")
+    return [line.rstrip() for line in lines]
 
 
 class Seen:
@@ -33,8 +50,7 @@ class Seen:
     async def press(self, *keys: str) -> None:
         """Press keys, and wait for what becomes of each."""
         for key in keys:
-            # As the pilot's `press`, which also asks each widget before and after it.
-            await self.app._press_keys([key])
+            await self.pilot.press(key)
             await self.settle()
 
     async def write(self, text: str) -> None:
@@ -89,8 +105,7 @@ class Seen:
 
     def lines(self) -> list[str]:
         """What the screen shows, without blanks at the ends of its lines."""
-        strips = self.app.screen._compositor.render_strips()
-        return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+        return read_lines(self.app)
 
     def text(self) -> str:
         """The same as one text."""
@@ -98,7 +113,7 @@ class Seen:
 
     def told(self) -> str:
         """What was said last of something that was done."""
-        return "\n".join(notice.message for notice in self.app._notifications)
+        return "\n".join(self.app.notices)
 
 
 class CountingDashboard(Dashboard):
@@ -110,6 +125,10 @@ class CountingDashboard(Dashboard):
     CSS_PATH = str(Path(edgecron.tui.app.__file__).with_name("dashboard.tcss"))
     asked = 0
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.notices: list[str] = []
+
     def ask(self, topic: str, *arguments: Any, **options: Any) -> None:
         self.asked += 1
         super().ask(topic, *arguments, **options)
@@ -119,7 +138,12 @@ class CountingDashboard(Dashboard):
         super().do(topic, *arguments, **options)
 
     def notify(self, message: str, **options: Any) -> None:
+        self.notices.append(message)
         super().notify(message, **{**options, "timeout": 3600})
+
+    def clear_notifications(self) -> None:
+        self.notices.clear()
+        super().clear_notifications()
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 
 from edgecron.tui.list_model import GAP, Column, Line, first_of, last_of, share_out
 from edgecron.tui.list_view import LineView, Source
+from tests.tui.pilot import read_lines
 
 NAME = Column("NAME", 10, 20, share=1)
 COLUMNS = (Column("", 1, 1), NAME, Column("WHEN", 8, 12, drop=2), Column("NOTE", 6, 30, drop=1))
@@ -230,7 +231,6 @@ def test_a_line_that_reads_otherwise_by_now_is_drawn_anew_wherever_the_list_stan
             source.words = "now"
             app.view.tick()
             await pilot.pause()
-            strips = app.screen._compositor.render_strips()
-            return ["".join(segment.text for segment in strip).strip() for strip in strips]
+            return [line.strip() for line in read_lines(app)]
 
     assert asyncio.run(story())[1:] == [f"now {n}" for n in range(1_000_000 - 10, 1_000_000)]
