@@ -7,13 +7,17 @@ starting is light.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 import warnings
+from collections import namedtuple
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -428,20 +432,79 @@ def test_the_top_level_holds_what_it_may() -> None:
     assert extra == set()
 
 
-def test_every_status_and_reason_says_how_it_is_entered() -> None:
-    """Each member of a choice in the model is followed by a comment."""
-    lines = (PACKAGE / "model" / "choices.py").read_text(encoding="utf-8").splitlines()
-    tree = modules()["edgecron.model.choices"]
-    bare = [
-        f"{choice.name}.{ast.unparse(member.targets[0])}"
-        for choice in tree.body
-        if isinstance(choice, ast.ClassDef)
-        and any(ast.unparse(base) == "StrEnum" for base in choice.bases)
-        for member in choice.body
-        if isinstance(member, ast.Assign) and "  # " not in lines[member.lineno - 1]
+# Names with one underscore at the beginning that their documentation makes public: `_exit`,
+# `_replace`.
+_DOCUMENTED = {*os.__all__, *dir(namedtuple("Row", ()))}
+_PRIVATE = re.compile(r"_(?!_)\w*")
+_BY_TEXT = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "patch"}
+_SOURCE = re.compile(r"^\s*(from|import) \w", re.MULTILINE)
+
+
+def is_private(name: str) -> bool:
+    return _PRIVATE.fullmatch(name) is not None and name not in _DOCUMENTED
+
+
+def private_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, line) of every use of a private name of another object or module.
+
+    In the code, in texts that hold source, and as texts by which `setattr` and its like find it.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            found = [] if is_own else [node.attr]
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            names = [*([module] if module else ()), *(alias.name for alias in node.names)]
+            found = [part for name in names for part in name.split(".")]
+        elif isinstance(node, ast.Call) and _called(node) in _BY_TEXT:
+            texts = [str(one.value) for one in node.args[:2] if isinstance(one, ast.Constant)]
+            found = [part for text in texts for part in re.split("[.:]", text)]
+        elif isinstance(node, ast.Constant) and _SOURCE.search(str(node.value)):
+            found = []
+            with suppress(SyntaxError):  # words, not source
+                found = [name for name, _ in private_names(ast.parse(dedent(str(node.value))))]
+        else:
+            continue
+        yield from ((name, node.lineno) for name in found if is_private(name))
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+
+
+def test_no_test_uses_a_private_name() -> None:
+    """To move code must break no test. Test what a user sees, or give the thing a public name."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line} uses {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name, line in private_names(ast.parse(path.read_text(encoding="utf-8")))
     ]
 
-    assert bare == []
+    assert found == []
+
+
+ROWS = "_rows"  # or the examples were uses
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("store._rows.first", ["_rows"]),
+        ("self._rows._first", ["_first"]),
+        (f"from edgecron.store import {ROWS}, rows", ["_rows"]),
+        (f"import edgecron.{ROWS}", ["_rows"]),
+        ("monkeypatch.setattr('edgecron.store._LIMIT', 1)", ["_LIMIT"]),
+        ("monkeypatch.setattr(store, '_LIMIT', 1)", ["_LIMIT"]),
+        ("getattr(store, '_rows')", ["_rows"]),
+        ("PROGRAM = 'import edgecron\\nedgecron._rows'", ["_rows"]),
+        ("os._exit(row._replace(n=1)._asdict())", []),
+        ("super().__init__(self._rows)", []),
+        ("WORDS = '_rows'", []),
+    ],
+)
+def test_the_search_for_private_names_finds_each_kind(source: str, names: list[str]) -> None:
+    assert [name for name, _ in private_names(ast.parse(source))] == names
 
 
 def test_the_map_names_files_that_exist() -> None:
