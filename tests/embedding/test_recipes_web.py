@@ -1,4 +1,4 @@
-"""The recipes of `help web`: real servers, four workers, one fire for each time."""
+"""The recipes of `help web`: real servers, several workers, one fire for each time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ UVICORN = ("-m", "uvicorn", "fastapi_app:app", "--uds", "web.sock")
 # Its control socket would lie in the home of whoever runs the tests.
 GUNICORN = ("-m", "gunicorn", "--bind", "unix:web.sock", "--no-control-socket", "--workers", "4")
 FLASK = (*GUNICORN, "flask_app:app")
+# As many as can part or meet, for what does not depend on their number.
+TWO = ("--workers", "2")
 # FastAPI starts its engines itself: without the hooks of gunicorn.conf.py.
 ASGI = (*GUNICORN, "-c", "none.py", "-k", "uvicorn_worker.UvicornWorker", "fastapi_app:app")
 # Enough times that engines met at, and a second between the first and the last.
 MANY = 12
 BOTH = pytest.mark.parametrize(
     "words",
-    [pytest.param((*UVICORN, "--workers", "4"), id="uvicorn"), pytest.param(FLASK, id="gunicorn")],
+    [
+        pytest.param((*UVICORN, *TWO), id="uvicorn"),
+        pytest.param((*FLASK, *TWO), id="gunicorn"),
+    ],
 )
 
 
@@ -72,14 +77,14 @@ def test_a_worker_that_is_killed_leaves_its_run_interrupted_and_the_others_go_on
     plant: Plant, words: tuple[str, ...]
 ) -> None:
     server = plant.start(*words)
-    engines = plant.wait_engines(4)
+    engines = plant.wait_engines(2)
     with Client(plant.database) as client:
         [held] = client.run_now("hold")
     [fire] = plant.fires.wait_for(1, "hold")
 
     os.kill(fire.pid, signal.SIGKILL)
     after = len(plant.fires.all())
-    plant.wait_engines(4, without={fire.pid})
+    plant.wait_engines(2, without={fire.pid})
     plant.fires.wait_for(MANY, "brisk", after=after)
     server.stop()
 
@@ -94,7 +99,7 @@ def test_what_runs_when_a_server_is_told_to_end_is_waited_for(
     plant: Plant, words: tuple[str, ...]
 ) -> None:
     server = plant.start(*words)
-    plant.wait_engines(4)
+    plant.wait_engines(2)
     # uvicorn ends a worker at once that is told to while it starts.
     plant.fires.wait_for(MANY, "brisk")
     with Client(plant.database) as client:
@@ -102,7 +107,7 @@ def test_what_runs_when_a_server_is_told_to_end_is_waited_for(
     plant.fires.wait_for(1, "hold")
 
     server.send(signal.SIGTERM)
-    plant.wait_engines(1)  # The other three have ended: nothing of theirs runs.
+    plant.wait_engines(1)  # The other one has ended: it runs nothing.
     plant.let_go()
     server.wait_end()
 
@@ -112,11 +117,11 @@ def test_what_runs_when_a_server_is_told_to_end_is_waited_for(
 
 
 def test_a_reload_of_gunicorn_has_new_engines_and_misses_nothing(plant: Plant) -> None:
-    server = plant.start(*FLASK)
-    before = plant.wait_engines(4)
+    server = plant.start(*FLASK, *TWO)
+    before = plant.wait_engines(2)
 
     server.send(signal.SIGHUP)
-    plant.wait_engines(4, without=before)
+    plant.wait_engines(2, without=before)
     after = len(plant.fires.all())
     plant.fires.wait_for(MANY, "brisk", after=after)
     server.stop()
@@ -125,13 +130,13 @@ def test_a_reload_of_gunicorn_has_new_engines_and_misses_nothing(plant: Plant) -
 
 
 def test_a_worker_that_gunicorn_gives_up_on_is_ended_with_its_engine(plant: Plant) -> None:
-    server = plant.start(*FLASK, "--preload", "--timeout", "3")
-    plant.wait_engines(4)
+    server = plant.start(*FLASK, *TWO, "--preload", "--timeout", "3")
+    plant.wait_engines(2)
     connection = server.connect()
     connection.request("POST", "/hold")
 
     server.wait_said("WORKER TIMEOUT")
-    plant.wait_engines(4)
+    plant.wait_engines(2)
     after = len(plant.fires.all())
     plant.fires.wait_for(MANY, "brisk", after=after)
     connection.close()
@@ -173,7 +178,7 @@ def test_workers_without_an_engine_have_their_runs_done_by_the_process_that_has_
     plant: Plant,
 ) -> None:
     (plant.folder / "gunicorn.conf.py").write_text("")
-    server = plant.start(*FLASK)
+    server = plant.start(*FLASK, *TWO)
     worker = plant.start("worker.py")
     engines = plant.wait_engines(1)
 
@@ -195,7 +200,7 @@ def test_a_flask_that_starts_its_engine_where_it_is_loaded_has_one_before_a_fork
     flask = plant.folder / "flask_app.py"
     flask.write_text(flask.read_text() + "\nfrom jobs import scheduler\nscheduler.start()\n")
     (plant.folder / "gunicorn.conf.py").write_text("")
-    server = plant.start(*FLASK, "--preload")
+    server = plant.start(*FLASK, *TWO, "--preload")
     engines = plant.wait_engines(1)
 
     _, answer = server.ask("POST", "/reports/north")

@@ -110,6 +110,13 @@ def package(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def following(launcher: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package of another program of the same version, for a newer system."""
+    folder = tmp_path_factory.mktemp("following")
+    return build(write_program(folder, launcher, other="new"), folder, glibc="2.36")
+
+
+@pytest.fixture(scope="module")
 def tree(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files and scripts of the package, unpacked."""
     folder = tmp_path_factory.mktemp("tree")
@@ -190,12 +197,10 @@ def test_a_package_without_the_licences_of_its_program_is_not_built(
 
 
 def test_of_two_packages_of_a_version_that_for_newer_systems_is_the_newer(
-    package: Path, program: Path, tmp_path: Path
+    package: Path, following: Path
 ) -> None:
-    for_newer = build(program, tmp_path, glibc="2.36")
-
-    assert for_newer.name != package.name
-    versions = [out_of("dpkg-deb", "--field", path, "Version") for path in (package, for_newer)]
+    assert following.name != package.name
+    versions = [out_of("dpkg-deb", "--field", path, "Version") for path in (package, following)]
     out_of("dpkg", "--compare-versions", versions[0].strip(), "lt", versions[1].strip())
 
 
@@ -329,12 +334,8 @@ def test_removing_keeps_the_history_and_purging_leaves_nothing_of_root_s(
 
 @pytest.mark.parametrize("then", ["upgrade", "remove"])
 def test_a_version_that_a_process_runs_from_stays_until_that_ends(
-    machine: Machine, package: Path, launcher: bytes, tmp_path: Path, then: str
+    machine: Machine, package: Path, following: Path, then: str
 ) -> None:
-    (tmp_path / "next").mkdir()
-    following = build(
-        write_program(tmp_path / "next", launcher, other="new"), tmp_path / "next", glibc="2.32"
-    )
     home = machine.root / "usr/lib/edgecron"
     machine.dpkg("--install", package)
     [old] = home.iterdir()
