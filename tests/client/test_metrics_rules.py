@@ -31,8 +31,7 @@ def story(tmp_path: Path) -> Story:
     story = Story(tmp_path / "edgecron.db")
     story.add("good", "* * * * *", lasts_s=1)
     story.add("bad.one-2", "* * * * *", code=1)
-    for number in range(500):
-        story.add(f"idle-{number}", "0 0 1 1 *")
+    story.add_many(500, "idle-", "0 0 1 1 *")
     for _ in range(3):
         story.after_s(60)
         story.after_s(2)

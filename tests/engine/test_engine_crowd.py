@@ -34,7 +34,9 @@ def outcomes(path: Path, *, engines: int, seed: int) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
+)
 def test_twenty_engines_start_what_one_starts_and_skip_nothing(tmp_path: Path, seed: int) -> None:
     one = outcomes(tmp_path / "one.db", engines=1, seed=seed)
     twenty = outcomes(tmp_path / "twenty.db", engines=20, seed=seed)

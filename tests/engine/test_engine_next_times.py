@@ -222,8 +222,7 @@ def test_a_schedule_that_sql_resumes_before_the_clock_is_trusted_gets_its_next_t
 
 
 def test_many_schedules_that_sql_resumes_get_their_next_times_within_seconds(story: Story) -> None:
-    for number in range(600):
-        story.add(f"job{number}", "0 3 * * *")
+    story.add_many(600, "job", "0 3 * * *")
     write(story, "UPDATE schedules SET enabled = 0")
     story.after_s(0)
     write(story, "UPDATE schedules SET enabled = 1")
@@ -251,8 +250,7 @@ def test_a_done_schedule_that_sql_gives_more_runs_goes_on(story: Story) -> None:
 def test_many_missing_next_times_are_computed_in_short_steps(tmp_path: Path) -> None:
     clock = PacedClock(START_MS)
     story = Story(tmp_path / "story.db", clock=clock)
-    for number in range(100):
-        story.add(f"job{number}", "0 9 * * *")
+    story.add_many(100, "job", "0 9 * * *")
     story.after_s(60)
     write(story, LOSE)
     clock.pace_ms = 20

@@ -149,8 +149,7 @@ def test_when_all_places_are_taken_priority_decides_and_then_due_time(tmp_path: 
 
 def test_every_due_time_is_decided_at_once_even_when_no_place_is_free(tmp_path: Path) -> None:
     story = Story(tmp_path / "story.db", max_running=2)
-    for number in range(300):
-        story.add(f"s{number}", "* * * * *", lasts_s=30)
+    story.add_many(300, "s", "* * * * *", lasts_s=30)
 
     story.after_s(60)
 
@@ -478,8 +477,7 @@ def test_a_step_ends_in_time_however_many_fires_are_due(tmp_path: Path) -> None:
     clock = PacedClock(START_MS)
     clock.pace_ms = 20
     story = Story(tmp_path / "story.db", max_running=2, clock=clock)
-    for number in range(300):
-        story.add(f"s{number}", "* * * * *", lasts_s=30)
+    story.add_many(300, "s", "* * * * *", lasts_s=30)
     for _ in range(5):  # An engine first checks stored times, 64 at least in a step.
         story.engine.step()
     clock.advance_to(START_MS + MINUTE_MS)
@@ -515,8 +513,7 @@ def test_after_a_long_step_other_fires_wait_for_a_second_at_most(tmp_path: Path)
 
 
 def test_a_step_decides_a_bounded_number_of_fires(story: Story) -> None:
-    for number in range(2_300):
-        story.add(f"s{number}", "* * * * *", lasts_s=90)
+    story.add_many(2_300, "s", "* * * * *", lasts_s=90)
     story.world.clock.advance_ms(MINUTE_MS)
 
     first, second = story.engine.step(), story.engine.step()
@@ -530,8 +527,7 @@ def test_ends_interrupt_a_step_only_if_runs_wait_for_their_places(
     tmp_path: Path, places: int, decided: int
 ) -> None:
     story = Story(tmp_path / "story.db", max_running=places)
-    for number in range(300):
-        story.add(f"s{number}", "* * * * *", lasts_s=0)
+    story.add_many(300, "s", "* * * * *", lasts_s=0)
     story.world.clock.advance_ms(MINUTE_MS)
 
     assert story.engine.step().decided == decided

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from edgecron.client import Client
 from edgecron.engine.step import Engine
@@ -15,6 +16,18 @@ from tests.simulation.world import World
 from tests.support.clock import FakeClock
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
+
+
+def _spec(
+    name: str,
+    *triggers: str,
+    lasts_s: int = 0,
+    code: int = 0,
+    policies: Policies = Policies(),  # noqa: B008  # It is frozen.
+    **more: Any,
+) -> ScheduleSpec:
+    job = Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), str(code)))
+    return ScheduleSpec(name=name, triggers=triggers, job=job, policies=policies, **more)
 
 
 class Story:
@@ -37,19 +50,12 @@ class Story:
     def engine(self) -> Engine:
         return self.world.engines[self.key][0]
 
-    def add(
-        self, name: str, *triggers: str, lasts_s: int = 0, code: int = 0, **more: object
-    ) -> None:
-        policies = more.pop("policies", Policies())
-        self.client.add(
-            ScheduleSpec(
-                name=name,
-                triggers=triggers,
-                job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), str(code))),
-                policies=policies,  # type: ignore[arg-type]
-                **more,  # type: ignore[arg-type]
-            )
-        )
+    def add(self, name: str, *triggers: str, **options: Any) -> None:
+        self.client.add(_spec(name, *triggers, **options))
+
+    def add_many(self, count: int, name: str, *triggers: str, **options: Any) -> None:
+        """Add schedules of one kind, which have numbers behind their name."""
+        self.client.add_all([_spec(f"{name}{each}", *triggers, **options) for each in range(count)])
 
     def after_s(self, seconds: float) -> None:
         """Let time pass, then step twice: what starts in the first may end in the second."""
