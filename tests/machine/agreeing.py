@@ -7,12 +7,11 @@ there must at least be one of the answers.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-from edgecron.store.sqlite.connection import Database
 from tests.machine.plainbook import Book
 from tests.machine.plainrows import Row, Schedule, Scope
+from tests.simulation.world import World
 
 _ROWS = """SELECT id, schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, cause,
         trigger_text, due_at, attempt, max_attempts, priority, status, reason, queued_at,
@@ -29,17 +28,9 @@ _COUNTS = ("run", "success", "failed", "skipped", "cancelled", "interrupted")
 Columns = dict[str, Any]
 
 
-def read(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    database = Database(path)
-    try:
-        return database.rows(sql)
-    finally:
-        database.close()
-
-
-def check_agreement(path: Path, book: Book) -> None:
+def check_agreement(world: World, book: Book) -> None:
     """Raise AssertionError where the database and the model differ."""
-    rows = [_columns_of_row(row) for row in read(path, _ROWS)]
+    rows = [_columns_of_row(row) for row in world.look(_ROWS)]
     wanted = [_wanted_row(row) for row in book.rows.values()]
     for there, expected in zip(rows, wanted, strict=False):
         # Which of two triggers gave a time is not told by the model.
@@ -51,35 +42,31 @@ def check_agreement(path: Path, book: Book) -> None:
         assert there == expected, _difference(there, expected)
         assert source in sources, f"row {there['id']} comes of {source}, expected {sources}"
     assert len(rows) == len(wanted), f"extra {rows[len(wanted) :]}, lacking {wanted[len(rows) :]}"
-    schedules = [_columns_of_schedule(row) for row in read(path, _SCHEDULES)]
+    schedules = [_columns_of_schedule(row) for row in world.look(_SCHEDULES)]
     expected_all = [_wanted_schedule(one) for one in book.schedules.values()]
     assert [one["id"] for one in schedules] == [one["id"] for one in expected_all]
     for there, expected in zip(schedules, expected_all, strict=True):
         assert there == expected, _difference(there, expected)
 
 
-def find_missed_by(path: Path, schedule_id: int, scope: Scope, from_ms: int) -> str | None:
+def find_missed_by(world: World, schedule_id: int, scope: Scope, from_ms: int) -> str | None:
     """What the database says of why a time was missed, be it skipped or caught up; None if it
     says nothing, as of a time that overlap skipped."""
-    database = Database(path)
-    try:
-        [(found,)] = database.rows(
-            """SELECT max(coalesce(error_code, substr(flags ->> 0, 8))) FROM executions
-               WHERE schedule_id = ? AND (scope_kind, scope_id) = (?, ?)
-                   AND (reason = 'misfire' AND ? BETWEEN missed_from_at AND missed_to_at
-                       OR cause = 'catch_up' AND plan_at = ? AND attempt = 1
-                           AND flags LIKE '["missed:%')""",
-            (schedule_id, *scope, from_ms, from_ms),  # type: ignore[arg-type]
-        )
-    finally:
-        database.close()
+    [(found,)] = world.look(
+        """SELECT max(coalesce(error_code, substr(flags ->> 0, 8))) FROM executions
+           WHERE schedule_id = :schedule AND (scope_kind, scope_id) = (:kind, :scope)
+               AND (reason = 'misfire' AND :from BETWEEN missed_from_at AND missed_to_at
+                   OR cause = 'catch_up' AND plan_at = :from AND attempt = 1
+                       AND flags LIKE '["missed:%')""",
+        {"schedule": schedule_id, "kind": scope[0], "scope": scope[1], "from": from_ms},
+    )
     assert found in {None, "asleep", "off", "stopped", "stalled", "clock"}, found
     return None if found is None else str(found)
 
 
-def check_soundness(path: Path) -> None:
-    assert read(path, "PRAGMA integrity_check") == [("ok",)], "I21"
-    assert read(path, "PRAGMA foreign_key_check") == [], "I21"
+def check_soundness(world: World) -> None:
+    assert world.look("PRAGMA integrity_check") == [("ok",)], "I21"
+    assert world.look("PRAGMA foreign_key_check") == [], "I21"
 
 
 def _difference(there: Columns, expected: Columns) -> str:

@@ -27,7 +27,7 @@ from edgecron.base.units import from_ms
 from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.planning.retention import UNLIMITED
-from tests.machine.agreeing import check_agreement, check_soundness, find_missed_by, read
+from tests.machine.agreeing import check_agreement, check_soundness, find_missed_by
 from tests.machine.plainbook import Book
 from tests.machine.plainengine import Engines
 from tests.machine.plainpeople import People
@@ -59,22 +59,21 @@ class Story(RuleBasedStateMachine):
         self.chance.start()
         self.world = World(self.folder / "m.db", random=Random(7), start_ms=START_MS)
         self.world.fix_seed()
-        [(seed,)] = read(self.world.path, "SELECT seed FROM meta")
+        [(seed,)] = self.world.look("SELECT seed FROM meta")
         self.book = Book(bytes(seed))
-        self.book.find_missed_by = partial(find_missed_by, self.world.path)
+        self.book.find_missed_by = partial(find_missed_by, self.world)
         self.engines = Engines(self.book)
         self.people = People(self.book, self.engines)
         self.highest_ms = START_MS
 
     def teardown(self) -> None:
         try:
-            check_soundness(self.world.path)
+            check_soundness(self.world)
             type(self).tally["stories"] += 1
             type(self).tally["rows"] += len(self.book.rows)
             for row in self.book.rows.values():
                 type(self).tally[row.status] += 1
-            for key in list(self.world.engines):
-                self.world.kill_engine(key)
+            self.world.close()
         finally:
             self.chance.stop()
             shutil.rmtree(self.folder)
@@ -85,7 +84,7 @@ class Story(RuleBasedStateMachine):
 
     @invariant()
     def both_say_the_same(self) -> None:
-        check_agreement(self.world.path, self.book)
+        check_agreement(self.world, self.book)
 
     def client(self) -> Client:
         return Client(self.world.path, clock=self.world.clock)
@@ -257,8 +256,8 @@ class Story(RuleBasedStateMachine):
         with self.client() as client:
             client.prune(retention=replace(UNLIMITED, history_count=count))
         self.people.prune(
-            {row[0] for row in read(self.world.path, "SELECT id FROM executions")},
-            dict(read(self.world.path, "SELECT id, pruned_until FROM schedules")),
+            {row[0] for row in self.world.look("SELECT id FROM executions")},
+            dict(self.world.look("SELECT id, pruned_until FROM schedules")),
             count=count,
         )
 

@@ -139,7 +139,7 @@ def recover(cut: Cut, seen: Seen, folder: Path, *, story: Story) -> list[dict[st
     except AssertionError as error:
         error.add_note(f"story {story.name}, {cut.words}, in {folder}")
         raise
-    return read_rows(world.path)
+    return read_rows(world)
 
 
 def try_cuts(trials: Trials, numbers: Iterable[int], *, seed: int) -> Cut:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -16,6 +16,8 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Claim, Outcome
+from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.statements import Params
 from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.records import Flag
@@ -92,6 +94,11 @@ class PoweredWorld(World):
         self.bodies = _Bodies(self.note_start)
         self.supervisors = KnownSupervisors(state_dir(path))
         self._synchronous = synchronous
+
+    def look(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
+        """The same with a connection that closes: one that stays would keep the log there."""
+        with closing(Database(self.path)) as database:
+            return database.rows(sql, params)
 
     def mark(self, what: object) -> None:
         if self.recorder is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from edgecron.store.sqlite.connection import Database
 from tests.simulation.world import World
 
 _STATUSES = ("success", "failed", "cancelled", "interrupted", "skipped")
@@ -16,13 +15,9 @@ def check_counts(world: World, rows: list[dict[str, Any]]) -> None:
     expected: Counter[tuple[int, str]] = Counter()
     for row in rows:
         expected[row["schedule_id"], row["status"]] += row["missed_count"] or 1
-    database = Database(world.path)
-    try:
-        counted = database.rows(
-            f"SELECT id, {', '.join(f'{status}_count' for status in _STATUSES)} FROM schedules"
-        )
-    finally:
-        database.close()
+    counted = world.look(
+        f"SELECT id, {', '.join(f'{status}_count' for status in _STATUSES)} FROM schedules"
+    )
     for schedule_id, *counts in counted:
         for status, count in zip(_STATUSES, counts, strict=True):
             found = expected[schedule_id, status]

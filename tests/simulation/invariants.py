@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from edgecron.store.sqlite.connection import Database
 from tests.simulation.counted import check_counts
 from tests.simulation.world import Body, World
 
@@ -23,25 +21,20 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    database = Database(path)
-    try:
-        rows = database.rows(
-            f"""SELECT {
-                ", ".join(f"e.{c}" if c not in ("name", "overlap") else f"s.{c}" for c in _COLUMNS)
-            }
-                FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id ORDER BY e.id"""
-        )
-        assert database.rows("PRAGMA integrity_check") == [("ok",)], "I21"
-        assert database.rows("PRAGMA foreign_key_check") == [], "I21"
-    finally:
-        database.close()
+def read_rows(world: World) -> list[dict[str, Any]]:
+    columns = (f"e.{c}" if c not in ("name", "overlap") else f"s.{c}" for c in _COLUMNS)
+    rows = world.look(
+        f"""SELECT {", ".join(columns)}
+            FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id ORDER BY e.id"""
+    )
+    assert world.look("PRAGMA integrity_check") == [("ok",)], "I21"
+    assert world.look("PRAGMA foreign_key_check") == [], "I21"
     return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 
 def read_all(world: World) -> list[dict[str, Any]]:
     """Every row that there is or was: what retention has removed is judged with the others."""
-    rows = read_rows(world.path)
+    rows = read_rows(world)
     assert not {row["id"] for row in rows} & set(world.archive), "I10 what was removed came back"
     return sorted([*rows, *world.archive.values()], key=lambda row: row["id"])
 
@@ -101,12 +94,8 @@ def check_bodies(rows: list[dict[str, Any]], bodies: list[Body]) -> None:
 
 def check_state(world: World, rows: list[dict[str, Any]]) -> None:
     """Each run has had its schedule remember it: so it does of those that succeeded alone."""
-    database = Database(world.path)
-    try:
-        remembered = {int(row[0]) for row in database.rows("SELECT key FROM state")}
-        there = {row[0] for row in database.rows("SELECT id FROM schedules")}
-    finally:
-        database.close()
+    remembered = {int(row[0]) for row in world.look("SELECT key FROM state")}
+    there = {row[0] for row in world.look("SELECT id FROM schedules")}
     successes = {row["id"] for row in rows if row["status"] == "success"}
     assert remembered <= successes, f"I6 {min(remembered - successes)} has left a state"
     forgotten = {row["id"] for row in rows if row["schedule_id"] in there} & successes - remembered

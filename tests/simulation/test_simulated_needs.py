@@ -11,7 +11,6 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import CatchUp, Overlap
-from edgecron.store.sqlite.connection import Database
 from tests.simulation.invariants import check
 from tests.simulation.test_simulation import START_MS, model_of, quiesce, spec
 from tests.simulation.world import World
@@ -86,12 +85,10 @@ def test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever(
 
 
 def check_needs(world: World) -> Counter[str]:
-    database = Database(world.path)
-    rows = database.rows(
+    rows = world.look(
         """SELECT s.name, e.cause, e.status, e.reason, e.due_at, e.claimed_at, e.finished_at
            FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id"""
     )
-    database.close()
     successes = [row[6] for row in rows if row[0] == "good" and row[2] == "success"]
     needing = {one.name for one in SPECS if one.policies.needs}
     seen: Counter[str] = Counter()

@@ -15,7 +15,6 @@ import pytest
 from edgecron.model.choices import CatchUp, OnInterrupt, Overlap
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
-from edgecron.store.sqlite.connection import Database
 from tests.simulation.accounts import check_account, check_next_times, check_unchanged
 from tests.simulation.invariants import read_all
 from tests.simulation.people import Life, People, Wanted, wish
@@ -164,27 +163,21 @@ def quiesce(people: People) -> int:
 
 def check_not_stranded(people: People) -> None:
     """An interval after the end goes on for ever, unless somebody has paused it."""
-    database = Database(people.world.path)
-    stranded = database.rows(
+    stranded = people.world.look(
         """SELECT s.name FROM schedules AS s
            WHERE s.after_end_ms IS NOT NULL AND s.enabled AND s.deleted_at IS NULL
                AND s.next_plan_at IS NULL AND NOT EXISTS (SELECT 1 FROM executions AS e
                    WHERE e.schedule_id = s.id AND e.status IN ('queued', 'running'))"""
     )
-    database.close()
     assert stranded == []
 
 
 def next_times(world: World) -> list[tuple[int, int, int | None]]:
-    database = Database(world.path)
-    try:
-        # What a clock that was set back repeats is a logged repair, and lies before the mark.
-        return database.rows(
-            """SELECT id, revision, next_plan_at FROM schedules
-               WHERE repeats_since IS NULL OR next_plan_at > decided_until"""
-        )
-    finally:
-        database.close()
+    # What a clock that was set back repeats is a logged repair, and lies before the mark.
+    return world.look(
+        """SELECT id, revision, next_plan_at FROM schedules
+           WHERE repeats_since IS NULL OR next_plan_at > decided_until"""
+    )
 
 
 @pytest.mark.failure(13)
