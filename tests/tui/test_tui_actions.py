@@ -85,10 +85,16 @@ def test_a_pause_without_a_time_lasts_until_it_is_resumed(client: Client, clock:
 
         assert seen.told() == "paused backup"
         assert "‖  backup" in seen.text()
+        assert not client.schedule("backup").enabled
+
+        await seen.press("u")
+        assert seen.told().startswith("resumed backup; next 2026-11-21 02:00:00 UTC")
+        assert client.schedule("backup").enabled
+
+        await seen.press("u")
+        assert seen.told() == "backup is not paused"
 
     watch(story, client.path, clock)
-
-    assert not client.schedule("backup").enabled
 
 
 def test_the_end_of_a_pause_is_said_back_in_words_while_it_is_written(
@@ -124,23 +130,6 @@ def test_a_dialog_that_is_left_changes_nothing(client: Client, clock: FakeClock)
     watch(story, client.path, clock)
 
     assert [one.revision for one in client.schedules()] == [1, 1, 1]
-
-
-def test_resume_lets_go_what_is_paused_and_says_so_of_what_is_not(
-    client: Client, clock: FakeClock
-) -> None:
-    client.pause("backup")
-
-    async def story(seen: Seen) -> None:
-        await seen.press("u")
-        assert seen.told().startswith("resumed backup; next 2026-11-21 02:00:00 UTC")
-
-        await seen.press("u")
-        assert seen.told() == "backup is not paused"
-
-    watch(story, client.path, clock)
-
-    assert client.schedule("backup").enabled
 
 
 def test_reschedule_moves_the_next_run(client: Client, clock: FakeClock) -> None:
@@ -190,7 +179,9 @@ def test_delete_asks_and_says_what_becomes_of_its_runs(client: Client, clock: Fa
     assert client.execution(1).status is Status.CANCELLED
 
 
-def test_what_was_removed_from_here_is_restored_by_a_key(client: Client, clock: FakeClock) -> None:
+def test_what_was_removed_from_here_is_restored_by_a_key_if_nobody_else_did_it(
+    client: Client, clock: FakeClock
+) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("U")
         assert "you removed nothing in this dashboard; `edgecron undo` restores" in seen.told()
@@ -199,38 +190,13 @@ def test_what_was_removed_from_here_is_restored_by_a_key(client: Client, clock: 
 
         assert "restored backup; next 2026-" in seen.told()
         assert "backup" in seen.text()
+        assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
         await seen.press("U")
         assert "you removed nothing in this dashboard" in seen.told()
 
-    watch(story, client.path, clock)
-
-    assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
-
-
-def test_several_that_were_removed_together_are_restored_together(
-    client: Client, clock: FakeClock
-) -> None:
-    async def story(seen: Seen) -> None:
-        await seen.press("space", "j", "space", "d")
-        await seen.write("2")
-        await seen.press("enter")
-        assert seen.told() == "removed 2 schedules; U restores them"
-        assert len(client.schedules()) == 1
-        await seen.press("U")
-
-        assert seen.told() == "restored 2 schedules"
-
-    watch(story, client.path, clock)
-
-    assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
-
-
-def test_what_others_restored_meanwhile_is_told(client: Client, clock: FakeClock) -> None:
-    async def story(seen: Seen) -> None:
         await seen.press("d", "y")
         client.undo_removal("backup")
         await seen.press("U")
-
         assert "schedule 'backup'" in seen.told()
 
     watch(story, client.path, clock)
@@ -270,7 +236,9 @@ def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
     assert told[-1] == ""
 
 
-def test_to_remove_several_their_number_is_typed(client: Client, clock: FakeClock) -> None:
+def test_to_remove_several_their_number_is_typed_and_one_key_restores_them(
+    client: Client, clock: FakeClock
+) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("space", "space", "d")
         assert "Remove 2 schedules?" in seen.text()
@@ -280,10 +248,13 @@ def test_to_remove_several_their_number_is_typed(client: Client, clock: FakeCloc
 
         assert seen.told() == "removed 2 schedules; U restores them"
         assert "marked" not in seen.text()
+        assert [one.name for one in client.schedules()] == ["sync"]
+        await seen.press("U")
+        assert seen.told() == "restored 2 schedules"
 
     watch(story, client.path, clock)
 
-    assert [one.name for one in client.schedules()] == ["sync"]
+    assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
 
 
 def test_backfill_says_how_many_runs_it_would_queue_before_it_does(

@@ -19,10 +19,18 @@ from typing import Any
 import pytest
 
 from edgecron.base.errors import UsageError
-from edgecron.tui.web import WebAddress, is_request_allowed, read_address, session_command
+from edgecron.client import Client
+from edgecron.tui.web import (
+    WebAddress,
+    check_served,
+    is_request_allowed,
+    read_address,
+    session_command,
+)
 from tests.support.accounts import as_root
 from tests.support.otherusers import NOBODY, ask_as
 from tests.support.program import PROGRAM
+from tests.support.specs import make_spec
 from tests.support.terminal import BOUND_S
 
 LOCAL = WebAddress("127.0.0.1", 8000)
@@ -115,8 +123,8 @@ def served(
         **{key: value for key, value in os.environ.items() if key != "NO_COLOR"},
         "EDGECRON_DB": str(folder / "edgecron.db"),
     }
-    add = ("add", "backup", "--every", "1h", "--", "true")
-    subprocess.run([*PROGRAM, *add], env=environment, capture_output=True, check=True)
+    with Client(folder / "edgecron.db") as client:
+        client.add(make_spec("backup", "every 1h"))
     process = subprocess.Popen(
         [*PROGRAM, "tui", "--web", place, *words],
         env=environment,
@@ -171,9 +179,17 @@ def test_another_user_of_the_machine_is_not_let_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "box.example", "127.evil.example"])
-def test_a_place_that_other_machines_reach_needs_a_token(tmp_path: Path, host: str) -> None:
+def test_a_place_that_other_machines_reach_needs_a_token(host: str) -> None:
+    address = read_address(f"{host}:8000")
+
+    with pytest.raises(UsageError, match="is reachable from other machines"):
+        check_served(address, has_token=False)
+    check_served(address, has_token=True)
+
+
+def test_nothing_is_served_where_a_token_is_needed_and_not_given(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [*PROGRAM, "--db", str(tmp_path / "x.db"), "tui", "--web", f"{host}:{free_port()}"],
+        [*PROGRAM, "--db", str(tmp_path / "x.db"), "tui", "--web", f"0.0.0.0:{free_port()}"],
         capture_output=True,
         text=True,
         check=False,
