@@ -212,8 +212,27 @@ def test_a_change_is_saved_and_shown(scene: Scene) -> None:
     assert origins(scene)["forecast"] == "dashboard"
 
 
-def test_a_secret_that_is_removed_is_said_to_stay_in_the_database(scene: Scene) -> None:
+def test_one_whose_time_has_passed_can_be_changed_and_is_saved_by_the_button(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
+        await fill(seen, description="it is over")
+        await seen.pilot.click("#save")
+        await seen.settle()
+        assert "changed switch-tariff: description" in seen.told()
+
+    edit(scene, "switch-tariff", tale)
+
+
+def test_saving_what_was_not_changed_changes_nothing_and_a_removed_secret_is_said_to_stay(
+    scene: Scene,
+) -> None:
+    before = schedule(scene, "weather")
+
+    async def tale(seen: Seen) -> None:
+        await seen.press("ctrl+s")
+        assert seen.told() == "nothing changed in schedule weather"
+        assert schedule(scene, "weather") == before
+
+        await seen.press("e")
         await fill(seen, env="TOKEN=s3cret")
         await seen.press("ctrl+s")
         assert "keeps the former" not in seen.told()
@@ -227,15 +246,12 @@ def test_a_secret_that_is_removed_is_said_to_stay_in_the_database(scene: Scene) 
     edit(scene, "weather", tale)
 
 
-def test_the_button_saves_too_and_another_change_than_of_times_keeps_the_next_time(
-    scene: Scene,
-) -> None:
+def test_another_change_than_of_times_keeps_the_next_time(scene: Scene) -> None:
     before = schedule(scene, "poll-meter")
 
     async def tale(seen: Seen) -> None:
         await fill(seen, description="the meter in the cellar")
-        await seen.pilot.click("#save")
-        await seen.settle()
+        await seen.press("ctrl+s")
         assert "changed poll-meter: description" in seen.told()
 
     edit(scene, "poll-meter", tale)
@@ -243,27 +259,6 @@ def test_the_button_saves_too_and_another_change_than_of_times_keeps_the_next_ti
     after = schedule(scene, "poll-meter")
     assert after.spec.description == "the meter in the cellar"
     assert after.next_run_at == before.next_run_at
-
-
-def test_one_whose_time_has_passed_can_be_changed(scene: Scene) -> None:
-    async def tale(seen: Seen) -> None:
-        await fill(seen, description="it is over")
-        await seen.press("ctrl+s")
-        assert "changed switch-tariff: description" in seen.told()
-
-    edit(scene, "switch-tariff", tale)
-
-
-def test_saving_what_was_not_changed_changes_nothing(scene: Scene) -> None:
-    before = schedule(scene, "weather")
-
-    async def tale(seen: Seen) -> None:
-        await seen.press("ctrl+s")
-        assert seen.told() == "nothing changed in schedule weather"
-
-    edit(scene, "weather", tale)
-
-    assert schedule(scene, "weather") == before
 
 
 # What may be written at one time, and what is said below each field.
@@ -305,13 +300,16 @@ def test_what_is_wrong_is_said_beside_its_field(scene: Scene) -> None:
         right = {"name": "report", "when": "@daily", "job": "/bin/true", "timezone": "local"}
         await fill(seen, **right)
         wrong = {}
-        for texts in SAID:
-            await fill(seen, **{field: text for field, (text, _) in texts.items()})
+        mended: dict[str, str] = {}
+        for texts in (*SAID, {}):
+            written = {field: text for field, (text, _) in texts.items()}
+            await fill(seen, **(mended | written))
             for field, (text, words) in texts.items():
                 if not told(seen, field).startswith(words):
                     wrong[field, text] = told(seen, field)
-            await fill(seen, **{field: right.get(field, "") for field in texts})
-            assert {field: told(seen, field) for field in texts} == dict.fromkeys(texts, "")
+            for field in mended.keys() - texts.keys():
+                assert told(seen, field) == ""
+            mended = {field: right.get(field, "") for field in texts}
         assert wrong == {}
 
     add(scene, tale, size=(160, 80))
