@@ -323,7 +323,7 @@ def test_what_has_gone_meanwhile_is_told(client: Client, clock: FakeClock) -> No
         client.remove("backup")
         await seen.press("enter")
 
-        assert "there is no schedule 'backup'" in seen.told()
+        assert "schedule 'backup' was removed" in seen.told()
 
     watch(story, client.path, clock)
 

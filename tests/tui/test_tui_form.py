@@ -432,7 +432,7 @@ def test_what_others_do_is_told_as_soon_as_it_is_known_and_nothing_removed_comes
         with scene.client() as other:
             other.remove("weather")
         await seen.press("ctrl+s")
-        assert "not saved: there is no schedule 'weather'" in seen.lines()[1]
+        assert "not saved: schedule 'weather' was removed" in seen.lines()[1]
 
     edit(scene, "weather", tale)
 
