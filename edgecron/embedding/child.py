@@ -16,7 +16,7 @@ def main() -> int:
     if text is None:
         # A person started it, or another engine, or the program has moved since.
         sys.stderr.write(
-            f"edgecron: {sys.argv[-1]} is run by an engine of its own program, as it is now\n"
+            f"edgecron: {sys.argv[-1]} can only run under an engine of its own program\n"
         )
         return 1
     told = json.loads(text)

@@ -146,7 +146,8 @@ def _find(target: str, *, name: str) -> Declared[..., ..., Any, Any]:
         found = getattr(import_module(home), qualname, None)
     if not isinstance(found, Declared):
         raise NotFound(
-            f"{target} is not a job", hint="one in a process is declared when its module is loaded"
+            f"{target} is not a job",
+            hint="declare a job with process=True at the top level of its module",
         )
     if found.name != name or not found.is_process:
         raise InvalidInput(f"{target} is job {found.name!r}, and not {name!r} in a process")

@@ -190,7 +190,7 @@ def check_when(when: Sequence[object]) -> None:
     for one in when:
         if not isinstance(one, str) and not hasattr(one, "next_after"):
             raise InvalidInput(
-                f"{one!r:.60} is not a time to run at, expected a trigger or its text",
+                f"{one!r:.60} is not a trigger, expected a trigger or its text",
                 hint='such as @scheduler.job("@daily"), or every("5m")',
             )
 

@@ -79,7 +79,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST_WAIT_S = 0.1  # for another's lock, on the thread of an event loop
-AWAIT_HINT = "in a coroutine, await the call's counterpart: await job.arun_now(), job.apause(), ..."
+AWAIT_HINT = (
+    "in a coroutine, use the async form of the call: await job.arun_now(), job.apause(), ..."
+)
 
 
 def is_on_loop() -> bool:

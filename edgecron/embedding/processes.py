@@ -31,7 +31,7 @@ def command_of(function: Callable[..., Any], *, name: str) -> list[str]:
     if not qualname.isidentifier():
         raise InvalidInput(
             f"job {name!r} is {qualname or function!r}, which no other process can import",
-            hint="let it be a function of a module, not one within a function or class",
+            hint="define it at the top level of a module, not within a function or class",
         )
     # -P: the folder of the child's own file must not stand in for modules.
     return [sys.executable, "-P", os.fspath(_CHILD), f"{_home_of(function, name=name)}:{qualname}"]
@@ -49,8 +49,8 @@ def _home_of(function: Callable[..., Any], *, name: str) -> str:
     file = getattr(main, "__file__", None)
     if file is None:
         raise InvalidInput(
-            f"job {name!r} was typed at a prompt, so no other process finds it",
-            hint="write it into a module",
+            f"job {name!r} was typed at a prompt, so no other process can import it",
+            hint="define it in a module",
         )
     return os.path.abspath(str(file))
 

@@ -163,7 +163,7 @@ class Program:
             raise InvalidInput(
                 f"schedule {name!r} has {'no command' if command is None else 'two commands'},"
                 " expected command=[...] or shell='...'",
-                hint="a function of the program is given a schedule by @scheduler.job",
+                hint="for a function of the program, use @scheduler.job",
             )
         keys: dict[str, object] = {"shell": shell}
         if isinstance(command, str | bytes):  # also a sequence, but of letters
@@ -210,7 +210,7 @@ class Program:
     def _only_one_keeping(self) -> Iterator[None]:
         if not self._keeping.acquire(timeout=MOST_WAIT_S if is_on_loop() else -1):
             raise DatabaseBusy(
-                f"database {self.path} is waited for by another thread of this program",
+                f"another thread of this program waits for database {self.path}",
                 hint=AWAIT_HINT,
             )
         try:

@@ -147,8 +147,7 @@ class Run(Generic[T]):
         why = why_lost(self.flags)
         if why is not None:
             raise ResultLost(
-                f"run {self.id} of {self.schedule!r} succeeded, but what it returned was not kept:"
-                f" {why}",
+                f"run {self.id} of {self.schedule!r} succeeded, but its result was not kept: {why}",
                 hint="return JSON of at most 64 KiB; keep what is larger in a file, and return its"
                 " name",
             )

@@ -161,8 +161,8 @@ class Scheduler(Program):
         """
         if threading.current_thread() is not threading.main_thread():
             raise Conflict(
-                "run_forever minds signals, and so is for the main thread",
-                hint="use start(), which has a thread of its own",
+                "run_forever handles signals, so only the main thread can call it",
+                hint="use start(), which runs the engine on another thread",
             )
         serving = self._begin(None)
         from edgecron.embedding.serving import find_watchdog, stopping_on_signals
@@ -261,8 +261,8 @@ class Scheduler(Program):
         refuse_greenlets()
         if is_child():
             raise Conflict(
-                "this is the process of one job, which starts no engine",
-                hint="start it below: if __name__ == '__main__':",
+                "the process of a job can't start an engine",
+                hint="start the engine below: if __name__ == '__main__':",
             )
         with self._lock:
             if self._serving is not None:
@@ -299,7 +299,7 @@ class Scheduler(Program):
             if different:
                 raise Conflict(
                     f"another Scheduler {self.name!r} of {self.path} runs in this process, and"
-                    f" they do not declare the same: {', '.join(different[:3])}",
+                    f" it declares these jobs differently: {', '.join(different[:3])}",
                     hint="use one Scheduler, or give them names: Scheduler(path, name='other')",
                 )
         _started.add(self)
@@ -324,8 +324,8 @@ class Scheduler(Program):
 
         if not is_there(self.path):
             raise DatabaseGone(
-                f"database {self.path} is gone, and nothing is run",
-                hint="put it back, or stop and start to begin with a new one",
+                f"database {self.path} is gone: no job can run",
+                hint="put the file back; or stop and start, to begin with a new database",
             )
         self.keep_declared()
         settings = EngineSettings(

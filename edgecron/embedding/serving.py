@@ -45,7 +45,7 @@ def refuse_greenlets() -> None:
     if monkey is not None and monkey.is_module_patched("threading"):
         raise Conflict(
             "an engine can't run if gevent has patched threads",
-            hint="run it in a process of its own, by scheduler.run_forever(); run_now works here",
+            hint="run the engine in another process: scheduler.run_forever(); run_now works here",
         )
 
 

@@ -72,8 +72,8 @@ class Arguments:
         elif kwargs:
             if args:
                 raise InvalidInput(
-                    f"job {self._job!r} is called with arguments in order and by name",
-                    hint="a function with *args or / is called with one kind at a time",
+                    f"job {self._job!r} has positional and keyword arguments, expected one kind",
+                    hint="for a function with *args or /, give all arguments in one way",
                 )
             given = dict(kwargs)
         else:

@@ -189,7 +189,7 @@ class EventStream:
         import asyncio  # 30 ms and 11 MB; the caller has it loaded
 
         if self._is_awaited:
-            raise RuntimeError("these events are waited for already; make a stream for each task")
+            raise RuntimeError("another task waits for these events; make a stream for each task")
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:

@@ -230,7 +230,7 @@ class Journey:
     def _moving(self) -> Iterator[Driving]:
         if self._is_moving:
             raise Conflict(
-                "a job moves the time of the journey that it runs in",
+                "a job can't move the journey that it runs in",
                 hint="let time pass by journey.clock.advance_ms(5000), or journey.lasts(...)",
             )
         self._is_moving = True
@@ -238,7 +238,7 @@ class Journey:
             if self._driving is not None:
                 yield self._driving
             elif self._engines:
-                raise Conflict("the journey is over", hint="move it within its block")
+                raise Conflict("the journey is over", hint="use the journey within its with block")
             else:
                 yield self._start()
         finally:
@@ -247,8 +247,8 @@ class Journey:
     def _advance_to(self, target_ms: int) -> None:
         if target_ms < self.clock.now_ms():
             raise InvalidInput(
-                "time does not go back by itself",
-                hint="set the clock as a person would: journey.clock.step_ms(-3600000)",
+                "the time to move to is in the past",
+                hint="to set the clock back: journey.clock.step_ms(-3600000)",
             )
         with self._moving() as driving:
             driving.settle()

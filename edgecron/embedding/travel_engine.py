@@ -122,7 +122,7 @@ class Driving:
                 return
         raise Conflict(
             f"due runs never end at {self._clock.now()}",
-            hint="does a job run itself, or another one that runs it?",
+            hint="check for a job that runs itself, or two jobs that run each other",
         )
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class JourneyWaits(Waits):
             if not can_move:
                 raise TimeoutError(
                     f"run {execution.id} of {execution.schedule!r} is {execution.status} at"
-                    f" {from_ms(self._clock.now_ms())}, and nothing that is to come ends it"
+                    f" {from_ms(self._clock.now_ms())}, and no later event ends it"
                 )
 
     async def wait_async(self, execution: Execution) -> Execution:
@@ -252,7 +252,7 @@ def moved(scheduler: Scheduler, database: Path, *, clock: Clock, move: Move) -> 
         if scheduler.is_running:
             raise Conflict(
                 f"the engine of {scheduler.name!r} runs in this process",
-                hint="let a test have a Scheduler that is not running, or stop it first",
+                hint="use a Scheduler that is not running, or stop it first",
             )
         scheduler._serving = Serving(
             _refuse_to_start, monotonic_ms=clock.monotonic_ms, failed=lambda error: None

@@ -318,5 +318,5 @@ def _unreadable(grant: Granted, error: str | None, *, now_ms: int) -> Outcome:
         status=Status.FAILED,
         reason=Reason.SPAWN,
         finished_ms=now_ms,
-        error_msg=error or "its schedule's revision is gone",
+        error_msg=error or "the schedule's revision of this run is missing",
     )

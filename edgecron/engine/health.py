@@ -289,7 +289,7 @@ def end_run(row: RunningRow, state_dir: Path) -> None:
                 return
             # The run was claimed an instant ago, and is on its way to the supervisor.
             time.sleep(_PAUSE_S)
-    raise Conflict(f"run {row.execution_id} is just being started", hint="try again")
+    raise Conflict(f"run {row.execution_id} is starting", hint="try again")
 
 
 def printed_so_far(row: RunningRow, state_dir: Path, *, position: int = 0) -> Iterator[Part]:

@@ -297,7 +297,7 @@ class Presence:
             if span.from_ms <= since_boot_ms <= span.to_ms:
                 return span.missed_by, span.words
         if self._engine_id is None or since_boot_ms >= self._began_ms:
-            return MissedBy.STALLED, "an engine was running, and did not get to it in time"
+            return MissedBy.STALLED, "an engine was running, but did not start it in time"
         return self._find_before(at_ms, since_boot_ms, booted_ms=at_ms - since_boot_ms)
 
     def _find_before(
@@ -316,7 +316,7 @@ class Presence:
             if is_later:
                 continue
             if one.key in self._living:
-                words = f"engine pid {one.pid} was running, and did not get to it in time"
+                words = f"engine pid {one.pid} was running, but did not start it in time"
                 return MissedBy.STALLED, words
             if one.stopped_ms is not None and not one.has_died:
                 until_ms = one.untrusted_until_ms

@@ -277,7 +277,7 @@ def refuse_foreign(database: Path) -> None:
     if stranger is not None:
         raise EdgecronError(
             f"database {database} belongs to user {stranger}, and you are user {os.geteuid()}:"
-            " none of its runs is taken over or ended",
+            " you can't take over or end its runs",
             hint="repeat as that user",
         )
 
@@ -305,7 +305,7 @@ def root_risk_error(database: Path) -> DatabaseUnusable | None:
         return None
     return DatabaseUnusable(
         f"database {database} can be changed by other users: {risk.words}",
-        hint=f"who can change it can run any command as root: {risk.mend}",
+        hint=f"these users could run any command as root: {risk.mend}",
     )
 
 

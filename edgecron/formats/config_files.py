@@ -90,7 +90,9 @@ def _refuse(path: Path, content: str, problems: list[_Problem]) -> InvalidConfig
     message, hint = str(told[0]["message"]), told[0]["hint"]
     if len(told) > 1:
         message += f" ({hint})" if hint else ""
-        hint = f"{len(told)} things are wrong; for all: edgecron config check {quote(str(path))}"
+        hint = (
+            f"{len(told)} settings are wrong; to see all: edgecron config check {quote(str(path))}"
+        )
     return InvalidConfig(message, hint=None if hint is None else str(hint), problems=told)
 
 
@@ -160,7 +162,7 @@ def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None
         whose = "root" if owners == {ROOT_UID} else "you or root"
         raise InvalidConfig(
             f"configuration file {path} belongs to user {status.st_uid}, expected {whose}",
-            hint="who can change it decides which commands run",
+            hint="its owner could choose the commands that run",
         )
     if status.st_mode & others:
         mode = stat.S_IMODE(status.st_mode)
@@ -172,7 +174,7 @@ def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None
     if opening is not None:
         raise InvalidConfig(
             f"configuration file {path} can be changed by other users: {opening.words}",
-            hint=f"who can change it decides which commands run: {opening.mend}",
+            hint=f"these users could choose the commands that run: {opening.mend}",
         )
 
 

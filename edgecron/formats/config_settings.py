@@ -75,7 +75,7 @@ class Kind(NamedTuple):
         if isinstance(value, bool) or not isinstance(value, self.types):
             raise InvalidInput(f"{what} is {_shown(value)}, expected {self.expected}")
         if isinstance(value, int) and abs(value) > _MOST_INTEGER:
-            raise InvalidInput(f"{what} is a number out of reach, expected {self.expected}")
+            raise InvalidInput(f"{what} is a number out of range, expected {self.expected}")
         return str(value)
 
 
@@ -153,7 +153,7 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return "an array"
     if isinstance(value, int) and abs(value) > _MOST_INTEGER:
-        return "a number out of reach"
+        return "a number out of range"
     return repr(value)[:80] if isinstance(value, (str, int, float)) else f"'{value}'"
 
 
@@ -288,9 +288,7 @@ _TOP = (
         "none",
         "--url",
     ),
-    Setting(
-        "token_file", PATH, None, "where the token for that server lies", "none", "--token-file"
-    ),
+    Setting("token_file", PATH, None, "file with the token of that server", "none", "--token-file"),
     Setting("color", choice(Color), "auto", "colours: auto, always or never", flag="--color"),
 )
 _LIMITS = (
@@ -302,15 +300,15 @@ _LIMITS = (
             "--burst"),
     Setting(
         "limits.output", size(least=1024, most=_MOST_OUTPUT), "256KiB",
-        "kept of what a run prints: its head and its tail",
+        "size of the kept output of a run: its head and its tail",
     ),
     Setting(
         "limits.on_shutdown", choice(OnShutdown), "leave",
-        "what happens to running jobs: leave, wait or stop", flag="--on-shutdown",
+        "choose what happens to running jobs: leave, wait or stop", flag="--on-shutdown",
     ),
     Setting(
         "limits.shutdown_timeout", or_none(DURATION), None,
-        "with wait: jobs still running after this time are ended", flag="--shutdown-timeout",
+        "with wait: end jobs that are still running after this time", flag="--shutdown-timeout",
     ),
     Setting(
         "limits.clock_wait", _CLOCK_WAIT, "10m",
@@ -324,7 +322,7 @@ _LIMITS = (
 
 _DAEMON = (
     Setting(
-        "daemon.schedules", PATHS, [], "schedule files that it applies, and again on HUP",
+        "daemon.schedules", PATHS, [], "schedule files to apply at the start and on HUP",
         flag="--schedules",
     ),
 )  # fmt: skip
@@ -369,9 +367,10 @@ FORMER_KEYS = {f"defaults.{former}": f"defaults.{name}" for former, name in FORM
 
 
 _HEAD = """\
-# Settings of edgecron. A flag comes before a variable EDGECRON_SECTION_KEY, that before a user's
-# file, that before the system's file, that before the default. `edgecron config show` says where
-# each value comes from. Below, every line is the default: take away the # and change it.
+# Settings of edgecron. The first of these that has a value decides: an option of the command line,
+# the variable EDGECRON_SECTION_KEY, the user's file, the system's file, the default. To see where
+# each value comes from: edgecron config show. Each line below is a default: to change it, remove
+# the #.
 """
 _SAMPLES = {
     "database": "/srv/edgecron/edgecron.db",

@@ -123,11 +123,11 @@ def read_crontab(
     for line in lines:
         reading.read(line)
     if content.startswith(BOM) and lines:
-        reading.warn(lines[0], "the byte order mark is skipped; cron itself stumbles over it")
+        reading.warn(lines[0], "the byte order mark is skipped; cron itself would fail on it")
     with_cr = [line for line in lines if line.has_cr]
     if with_cr:
         reading.warn(
-            with_cr[0], "lines end in CR LF: the CR is skipped, which cron would give to the shell"
+            with_cr[0], "lines end in CR LF; the CR is skipped, but cron would pass it to the shell"
         )
     if system is None and not is_anacron and reading.has_user_column():
         first = lines[reading.entries[0].line - 1]
@@ -231,7 +231,7 @@ class _Reading:
         if not command.strip():
             raise InvalidInput("the command is missing", hint="write it after the time fields")
         if not line.is_ended:
-            self.warn(line, "no newline follows the last line, and cron itself does not run it")
+            self.warn(line, "the last line has no newline, so cron itself does not run it")
         if len(command) > DEBIAN_COMMAND_MOST:
             self.warn(
                 line,

@@ -116,9 +116,7 @@ def _check_element(field: _Field, element: str) -> None:
     if match is None:
         hint = None
         if "~" in element:
-            hint = (
-                "a random time is not carried over: write a fixed one, and use --jitter to spread"
-            )
+            hint = "a random time can't be imported: write a fixed time, and use --jitter"
         elif _OURS.fullmatch(element):
             hint = "cron itself does not know this form; add it with: edgecron add NAME --cron TEXT"
         raise InvalidInput(
@@ -129,13 +127,13 @@ def _check_element(field: _Field, element: str) -> None:
     first, last, step = match["first"], match["last"], match["step"]
     if first and step and not last:
         raise InvalidInput(
-            f"{field.name} {element!a} is refused by cron, or read as only {first}",
+            f"{field.name} {element!a} means only {first} to some crons, and others refuse it",
             hint=f"write {first}-{field.most}{step}, or {first}",
         )
     if last and last.lower() == "sun" and first.lower() != "sun":
         number = _DAYS.index(first.lower()) if first.lower() in _DAYS else first
         raise InvalidInput(
-            f"{field.name} {element!a} runs backwards, which cron takes for never",
+            f"{field.name} {element!a} runs backwards, so cron never runs it",
             hint=f"write {number}-7",
         )
 

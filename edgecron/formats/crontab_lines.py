@@ -218,21 +218,23 @@ def apply_assignment(
             _set_jitter(settings, value)
             return None
         case "SHELL" | "HOME" if not value.strip():
-            raise InvalidInput(f"{name} is empty, and cron could start nothing")
+            raise InvalidInput(f"{name} is empty: cron could not start the jobs")
         case "MLS_LEVEL":
             raise InvalidInput(
-                "MLS_LEVEL sets a security context, which is not carried over",
+                "MLS_LEVEL sets a security context, which can't be imported",
                 hint="remove the line if these jobs can run in the engine's own context",
             )
         case "LOGNAME":
-            return "LOGNAME is not carried over: cron always sets it to the user itself"
+            return "LOGNAME is not imported: cron always sets it to the user"
         case "START_HOURS_RANGE":
-            return "START_HOURS_RANGE is not carried over: only anacron knows it, cron does not"
+            return "START_HOURS_RANGE is not imported: only anacron uses it"
         case _ if name in _MAIL:
             # MAILTO="" asks for no mail, and none will come.
             if name == "MAILTO" and not value:
                 return None
-            return f"{name} is not carried over: no mail is sent, output is kept in the history"
+            return (
+                f"{name} is not imported: edgecron sends no mail, and keeps output in the history"
+            )
     settings.env[name] = value
     return None
 
@@ -248,7 +250,9 @@ def _set_timezone(settings: Settings, zone: str, *, validate: Validate) -> str |
     except InvalidInput as error:
         raise InvalidInput(f"CRON_TZ: {error.message}", hint=error.hint) from None
     settings.timezone = zone
-    return "CRON_TZ is taken as cronie takes it; Debian's cron would ignore it and use local time"
+    return (
+        "CRON_TZ sets the time zone, as in cronie; Debian's cron would ignore it and use local time"
+    )
 
 
 def _set_jitter(settings: Settings, minutes: str) -> None:

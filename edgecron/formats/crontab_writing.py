@@ -75,10 +75,10 @@ def _paragraph(schedule: Schedule | Definition, owner: str) -> str:
         if not schedule.enabled:
             raise _Unsayable("it is paused")
     except _Unsayable as why:
-        return "\n".join([*lines, f"{OWN_PREFIX}left out: {_printable(str(why))}", ""])
+        return "\n".join([*lines, f"{OWN_PREFIX}not exported: {_printable(str(why))}", ""])
     lost = _lost(spec)
     if lost:
-        lines.append(f"{OWN_PREFIX}cron does without its {', '.join(lost)}")
+        lines.append(f"{OWN_PREFIX}cron ignores its {', '.join(lost)}")
     return "\n".join([*lines, *found, ""])
 
 
@@ -103,21 +103,21 @@ def _lines(spec: ScheduleSpec, owner: str) -> list[str]:
 def _need_sayable(spec: ScheduleSpec, owner: str) -> None:
     job = spec.job
     if job.kind is JobKind.CALLABLE:
-        raise _Unsayable("cron runs no function of a program")
+        raise _Unsayable("cron can't run a function of a program")
     if job.user not in (None, owner):
         raise _Unsayable(f"it runs as user {job.user}")
     unknown = [one.name for one in _UNSAYABLE_OPTIONS if one.value_of(spec) is not None]
     if unknown:
-        raise _Unsayable(f"cron knows no {', '.join(unknown)}")
+        raise _Unsayable(f"cron does not support {', '.join(unknown)}")
     if (spec.from_at, spec.until_at, spec.max_runs) != (None, None, None):
-        raise _Unsayable("cron knows no from, until and max_runs")
+        raise _Unsayable("cron does not support from, until and max_runs")
     if spec.policies.needs:
-        raise _Unsayable("cron waits for nothing that a run needs")
+        raise _Unsayable("cron does not support needs")
     if spec.scopes != (GLOBAL_SCOPE,):
-        raise _Unsayable("cron knows no scopes")
+        raise _Unsayable("cron does not support scopes")
     names = [name for name in job.env if _VARIABLE.fullmatch(name) is None]
     if names:
-        raise _Unsayable(f"cron could not set {', '.join(names)}")
+        raise _Unsayable(f"cron can't set {', '.join(names)}")
 
 
 def _timing(spec: ScheduleSpec, text: str) -> str:
@@ -129,14 +129,14 @@ def _timing(spec: ScheduleSpec, text: str) -> str:
         raise _Unsayable(f"{text!r} is not a time that cron knows")
     if spec.timezone != LOCAL:
         zone = "UTC" if spec.timezone is None else spec.timezone
-        raise _Unsayable(f"its times are those of {zone}, and cron's are local")
+        raise _Unsayable(f"its time zone is {zone}, but cron uses local time")
     if text.lower() in _MACROS:
         return text.lower()
     fields = text.split()
     if len(fields) == 6 and fields[0] == "0":
         del fields[0]
     if len(fields) != 5 or not all(_is_plain(*each) for each in enumerate(fields)):
-        raise _Unsayable(f"{text!r} says more than every cron understands")
+        raise _Unsayable(f"not every cron understands {text!r}")
     return " ".join(fields)
 
 
@@ -163,7 +163,7 @@ def _command(job: Job) -> str:
         start += f"cd {_path(job.cwd)} || exit; "
     command = start + line.lstrip().rstrip("\n")
     if "\n" in command or "\r" in command:
-        raise _Unsayable("a command of cron's is one line")
+        raise _Unsayable("its command has several lines, and cron allows one")
     return command
 
 
@@ -193,7 +193,7 @@ def _check(line: str, spec: ScheduleSpec, *, command: str) -> None:
     except InvalidInput as error:
         raise _Unsayable(error.message) from None
     if found != command or (stdin or "") != (spec.job.stdin or ""):
-        raise _Unsayable("cron would take its command or its input otherwise")
+        raise _Unsayable("cron would read its command or its stdin differently")
 
 
 def _lost(spec: ScheduleSpec) -> list[str]:

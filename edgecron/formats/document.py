@@ -96,7 +96,7 @@ def _load(text: str) -> dict[str, Any]:
         place += "" if fault.column is None else f", column {fault.column}"
         raise InvalidDocument(
             f"the file is not TOML{place}: {fault.words}",
-            hint=fault.hint or "see how a file is written: edgecron export",
+            hint=fault.hint or "for an example: edgecron export",
         ) from None
 
 
@@ -155,7 +155,7 @@ def _contradictions(found: Collection[Wanted]) -> Iterator[Problem]:
                 schedule=wanted.spec.name,
                 key="group",
                 message=f"group {group!r} has another limit here than in schedule {first!r}",
-                hint="its limit counts the runs of all its schedules: give it once",
+                hint="a group has one limit for all its schedules: give it once",
             )
 
 

@@ -91,10 +91,10 @@ def need_unchanged(opened: Schedule, current: Schedule) -> None:
     if (current.id, current.revision) == (opened.id, opened.revision):
         return
     changes = find_changes(schedule_table(opened), schedule_table(current))
-    keys = ", ".join(change.key for change in changes) or "nothing that is shown here"
+    keys = ", ".join(change.key for change in changes) or "none of the keys in this text"
     raise ChangedByOthers(
-        f"schedule {opened.name!r} was changed by others since it was opened: {keys}",
-        hint="edit again to have your text replace theirs",
+        f"another program changed schedule {opened.name!r} since you opened it: {keys}",
+        hint="to replace these changes with your text: edit again",
     )
 
 

@@ -55,9 +55,9 @@ def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
     lines = find_lines(text)
     told = sorted(((_line_of(one, lines), one) for one in problems), key=lambda two: two[0] or 0)
     count = len(problems)
-    wrong = "one thing is" if count == 1 else f"{count} things are"
+    wrong = "1 error" if count == 1 else f"{count} errors"
     return InvalidDocument(
-        f"{wrong} wrong with the schedules, and nothing was applied",
+        f"{wrong} in the schedules, and nothing was applied",
         problems=[
             {
                 "schedule": one.schedule,

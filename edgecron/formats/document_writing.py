@@ -168,11 +168,11 @@ def write_for_editing(schedule: Schedule) -> str:
     return "\n".join(
         [
             f"# Schedule {schedule.name}: change it, save, and leave the editor.",
-            "# What is left as it is, or an empty file, changes nothing.",
-            f"# Another name in [{name}] renames it.",
+            "# A file without changes, or an empty file, changes nothing.",
+            f"# To rename the schedule, change [{name}].",
             "",
             write_table((SCHEDULES, schedule.name), table),
-            "# What else there is, with its default in brackets:",
+            "# All other keys, with their defaults in brackets:",
             "",
             *others,
             "",

@@ -293,7 +293,7 @@ def read_time(
     if instant <= now and not (is_past_ok or is_past):
         raise InvalidTime(
             f"{what} is {text!r}, that is {format_instant(instant)}, which is in the past",
-            hint="give a time that is still to come",
+            hint="give a time in the future",
         )
     return instant
 
@@ -309,8 +309,8 @@ def read_past(text: str, *, what: str, now: datetime) -> datetime:
     found = read_time(text, what=what, timezone="local", now=now, is_past=True)
     if found > now:
         raise InvalidTime(
-            f"{what} is {text!r}, that is {format_instant(found)}, which is still to come",
-            hint="give a time of the past, or a duration such as 7d",
+            f"{what} is {text!r}, that is {format_instant(found)}, which is in the future",
+            hint="give a time in the past, or a duration such as 7d",
         )
     return found
 
@@ -377,7 +377,7 @@ def check_user(job: Job) -> Job:
     """Return the job. Raises InvalidInput for a function with a user."""
     if job.kind is JobKind.CALLABLE and job.user is not None:
         raise InvalidInput(
-            f"user is {job.user!r}, but functions run as the program that has them",
+            f"user is {job.user!r}, but a function runs as the user of its program",
             hint="run that program as this user, or make the job a command",
         )
     return job
@@ -387,7 +387,7 @@ def check_variable(key: str, *, what: str) -> None:
     """Raise UsageError for a name that would not reach the job unchanged."""
     if _VARIABLE.fullmatch(key) is None:
         raise UsageError(
-            f"{what} names the variable {key[:60]!r}, which no shell could read",
+            f"{what} names the variable {key[:60]!r}, which no shell can read",
             hint="use letters, digits and _, not starting with a digit",
         )
     check_not_own(key, what=what)

@@ -46,7 +46,7 @@ def explain_fault(error: ValueError, text: str) -> Fault:
 def _explain(message: str, *, written: str, rest: str) -> tuple[str, str | None]:
     """Return words and a hint. `rest` is what follows the place in the line."""
     if re.search("[Cc]annot (declare .* twice|overwrite a value)", message):
-        return "a name stands there for the second time", "give a table, and a key within one, once"
+        return "a table or key is given twice", "remove one of them"
     if message.startswith("Expected '='"):
         if rest[:1] == ":":
             return "a colon stands in place of =", 'for example: timeout = "1h"'

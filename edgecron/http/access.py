@@ -72,8 +72,8 @@ class Guard:
             raise Refused(
                 421,
                 "wrong_host",
-                f"host {host[:80]!a} is none of this server's names",
-                hint=f"ask for it as {min(self.hosts)}, or serve it with a token",
+                f"host {host[:80]!a} is not a name of this server",
+                hint=f"use {min(self.hosts)} as the host, or start the server with a token",
             )
         origin = headers.get("origin")
         is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
@@ -88,10 +88,10 @@ class Guard:
             raise Refused(
                 403,
                 "other_user",
-                f"it answers only user {os.geteuid()} and root, and "
-                + ("can't tell whose this is" if user is None else f"this is user {user}"),
-                hint="ask as one of those, also over its socket (--http unix:); or have it served"
-                " with a token, --token-file FILE, and send that",
+                f"the server answers only user {os.geteuid()} and root, and the request is from "
+                + ("an unknown user" if user is None else f"user {user}"),
+                hint="send the request as one of these users; or start the server with a token"
+                " (--token-file FILE), and send the token",
             )
 
     def _check_token(self, headers: Mapping[str, str]) -> None:

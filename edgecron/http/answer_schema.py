@@ -79,7 +79,7 @@ ANSWERS: Mapping[str, Shape] = {
     "ListedSchedule": _record({key: _SCHEDULE[key] for key in _SCHEDULE if key not in _DETAILS}),
     "Schedules": _record(
         {"schedules": _several("ListedSchedule"), "next": _NEXT, "unreadable": _TEXTS},
-        words="`unreadable` are the names of those whose rows make no sense.",
+        words="`unreadable` has the names of schedules whose rows can't be read.",
     ),
     "Schedule": _record(
         _SCHEDULE,

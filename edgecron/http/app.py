@@ -309,7 +309,7 @@ async def _answer_no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     name, message = {
         404: ("no_route", "there is nothing at this path"),
-        405: ("wrong_method", "this path does not know this method"),
+        405: ("wrong_method", "this path does not support this method"),
     }.get(error.status_code, ("refused", error.detail))
     hint = "for all paths: GET /api/v1/openapi.json"
     return _response(
@@ -329,8 +329,8 @@ async def _answer_defect(_: Request, error: Exception) -> Response:
             Refused(
                 500,
                 "defect",
-                f"this failed by a defect of ours, {type(error).__name__}",
-                hint="please report it, with what the server's log says",
+                f"the request failed because of a defect in edgecron, {type(error).__name__}",
+                hint="please report it with the lines of the server's log",
             )
         )
     )

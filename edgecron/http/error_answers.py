@@ -80,7 +80,7 @@ def overloaded(message: str) -> Refused:
         503,
         "overloaded",
         message,
-        hint="ask again in a moment",
+        hint="try again in a moment",
         headers={"retry-after": str(RETRY_AFTER_S)},
     )
 

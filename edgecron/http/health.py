@@ -21,7 +21,8 @@ def need_database(client: Client) -> None:
     """Raise DatabaseUnusable if there is no database: the request is not wrong."""
     if not is_there(client.path):
         raise DatabaseUnusable(
-            f"there is no database {client.path}", hint="is its engine running: edgecron daemon"
+            f"there is no database {client.path}",
+            hint="check that its engine is running: edgecron daemon",
         )
 
 

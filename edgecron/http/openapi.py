@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from edgecron.client import Client
 
 _REFUSALS: Mapping[int, str] = {
-    400: "the request has another shape than shown here, or an unknown time zone or time",
+    400: "the request does not have the shape shown here, or has an unknown time zone or time",
     401: "the token is missing, or wrong",
-    403: "a page of another site asks, or another user of the machine",
+    403: "the request comes from a page of another site, or from another user of the machine",
     404: "there is no such schedule, or run",
     408: "the body came too slowly",
-    409: "it can't be done as things stand, or others are at it",
-    412: "the schedule is not as the ETag says any more",
-    413: "the body is larger than 1 MiB, of a call than 16",
+    409: "the state does not allow it, or another program is changing it",
+    412: "the schedule no longer has this ETag",
+    413: "the body is larger than 1 MiB, or 16 MiB for a call",
     414: "the path is too long",
-    415: "the body is not said to be JSON",
-    421: "it is asked for by a name that is none of the server's",
-    422: "it is of the right shape, and means nothing, or its Idempotency-Key another request",
+    415: "the Content-Type is not JSON",
+    421: "the host of the request is not a name of this server",
+    422: "a value is invalid, or the Idempotency-Key belongs to another request",
     431: "the headers are larger than 16 KiB",
     501: "this machine, or this version, can't do that",
     503: "the database can't be used, or there are too many requests: see Retry-After",
@@ -49,9 +49,9 @@ _REFUSALS: Mapping[int, str] = {
 _ALWAYS = (400, 401, 403, 414, 421, 431, 503)
 _WITH_BODY = (408, 413, 415)
 _HEADERS: Mapping[str, dict[str, Any]] = {
-    "Edgecron-Note": {"description": "that former secrets stay in the database, if they do"},
+    "Edgecron-Note": {"description": "a warning that former secrets stay in the database"},
     "ETag": {"description": "the revision of the schedule, for If-Match and If-None-Match"},
-    "Link": {"description": "the page that follows, rel=next"},
+    "Link": {"description": "the next page, rel=next"},
     "Location": {"description": "where it is now"},
 }
 _ABOUT = """\

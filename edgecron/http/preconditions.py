@@ -21,12 +21,12 @@ _TAGS = rf"^(\*|{_TAG}([ ]*,[ ]*{_TAG})*)$"
 IF_MATCH = Parameter(
     name="If-Match",
     shape={"type": "string", "maxLength": 1000, "pattern": _TAGS, "format": "entity-tags"},
-    words="do it only if the schedule still has this ETag, else 412; * means: if it exists",
+    words="act only if the schedule still has this ETag, else 412; *: only if it exists",
 )
 IF_NONE_MATCH = Parameter(
     name="If-None-Match",
     shape={"type": "string", "maxLength": 1000, "pattern": _TAGS, "format": "entity-tags"},
-    words="a read: 304 if it still has this ETag; a write: * means: if it does not exist",
+    words="for a read: 304 if it still has this ETag; for a write: *: only if it does not exist",
 )
 
 
@@ -78,9 +78,9 @@ def tag_of(schedule: Schedule, shown: bytes) -> str:
 def lost(schedule: Schedule | None) -> Refused:
     """Return the refusal for a condition that no longer holds."""
     if schedule is None:
-        message = "there is no such schedule, which If-Match asks for"
+        message = "there is no such schedule, but If-Match requires one"
     else:
-        message = f"schedule {schedule.name!r} is there at revision {schedule.revision} now"
+        message = f"schedule {schedule.name!r} exists, at revision {schedule.revision}"
     return Refused(
         412,
         "precondition_failed",

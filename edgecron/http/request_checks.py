@@ -63,7 +63,7 @@ def _read_query(given: Mapping[str, list[str]], known: Sequence[Parameter]) -> d
                 400,
                 "unknown_parameter",
                 f"parameter {name[:60]!a} is unknown here",
-                hint=f"known are: {', '.join(by_name) or 'none'}",
+                hint=f"expected one of: {', '.join(by_name) or 'none'}",
             )
     read: dict[str, list[Any]] = {}
     for name, texts in given.items():

@@ -21,14 +21,14 @@ _RUN = f"{API}/runs/{{id}}"
 
 def _limit(default: int, most: int) -> Parameter:
     shape: Shape = {"type": "integer", "minimum": 1, "maximum": most, "default": default}
-    return Parameter(name="limit", shape=shape, words=f"at most so many ({default})")
+    return Parameter(name="limit", shape=shape, words=f"at most this number ({default})")
 
 
 _BEFORE = Parameter(name="before", shape=RUN_ID, words="runs older than this one")
 _CAUSE = Parameter(
     name="cause",
     shape={"type": "string", "enum": list(Cause)},
-    words="of these causes only",
+    words="only runs with these causes",
     is_repeated=True,
 )
 _TIME: Shape = {**INSTANT, "format": "date-time"}
@@ -59,12 +59,12 @@ _CHOICE = (
 _VIEW = Parameter(
     name="view",
     shape={"type": "string", "enum": list(View)},
-    words="the fields of list --json, or with `record` all that is known of each (list)",
+    words="`list`: the fields of list --json; `record`: all fields (list)",
 )
 _FILTER = Parameter(
     name="filter",
     shape={"type": "string", "maxLength": 1000},
-    words="those that this filter lets through, such as group:disk, as in the dashboard",
+    words="only schedules that match this filter, such as group:disk, as in the dashboard",
 )
 _SKIP = Parameter(
     name="skip",
@@ -74,17 +74,17 @@ _SKIP = Parameter(
 _STATUS = Parameter(
     name="status",
     shape={"type": "string", "enum": list(Status)},
-    words="of these statuses only",
+    words="only runs with these statuses",
     is_repeated=True,
 )
-_SCHEDULE = Parameter(name="schedule", shape=NAME, words="of this schedule only")
+_SCHEDULE = Parameter(name="schedule", shape=NAME, words="only runs of this schedule")
 _AFTER = Parameter(name="after", shape=NAME, words="those whose names come after this one")
 
 
 _LAST_EVENT = Parameter(
     name="Last-Event-ID",
     shape={"type": "string", "pattern": r"^(end|[0-9]{1,18})$"},
-    words="of events: those after this one",
+    words="send only events after this one",
 )
 
 
@@ -149,7 +149,7 @@ _SCHEDULES = (
         _ONE,
         schedules.put_schedule,
         name="putSchedule",
-        words="Make a schedule, or have it say this and nothing else",
+        words="Make a schedule, or replace its whole document",
         tag="schedules",
         headers=(IF_MATCH, IF_NONE_MATCH),
         body=DOCUMENT,
@@ -202,7 +202,7 @@ _SCHEDULES = (
         f"{_ONE}/pause",
         schedules.pause,
         name="pause",
-        words="Hold it, without end or until a time",
+        words="Pause a schedule, without end or until a time",
         body=schedules.PAUSE,
         **_ACT,
     ),
@@ -211,7 +211,7 @@ _SCHEDULES = (
         f"{_ONE}/resume",
         schedules.resume,
         name="resume",
-        words="Let it fire again from now on; what passed meanwhile is one skipped run",
+        words="Resume a schedule; the times passed while it was paused are one skipped run",
         **_ACT,
     ),
     route(

@@ -93,8 +93,8 @@ def bind(place: Place) -> socket.socket:
         return _bind_tcp(place)
     except OSError as error:
         raise InvalidInput(
-            f"nothing can be served at {words(place)}: {error.strerror or error}",
-            hint="is another engine served there? give another place, such as --http 127.0.0.1:0",
+            f"can't serve at {words(place)}: {error.strerror or error}",
+            hint="another engine might use it; give another one, such as --http 127.0.0.1:0",
         ) from error
 
 
@@ -152,9 +152,9 @@ class Audience(Enum):
     """Say who can use a server, beyond /healthz and, on this machine, /metrics."""
 
     TOKEN = "everyone who has the token"
-    SOCKET = "whom the file system lets open its socket: this user, and root"
-    OWN_USERS = "this user and root, as the kernel tells whose a connection is"
-    ALL_USERS = "every user of this machine, for nothing tells them apart"
+    SOCKET = "this user and root, by the permissions of its socket"
+    OWN_USERS = "this user and root, by the user of each connection"
+    ALL_USERS = "every user of this machine, as the system does not report the user of a connection"
 
 
 def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audience:
@@ -174,7 +174,7 @@ def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
     """
     if not place.is_private and not has_token:
         raise InvalidInput(
-            f"{words(place)} can be reached from other machines, and whoever reaches it could run"
+            f"{words(place)} can be reached from other machines, whose users could run"
             " commands as you",
             hint=f"make a token, {MAKE}, and give --token-file FILE; or serve 127.0.0.1",
         )
@@ -182,7 +182,7 @@ def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
     if is_root() and audience is Audience.ALL_USERS:
         raise InvalidInput(
             f"{words(place)} can be reached by every user of this machine, each of whom could run"
-            " commands as root: no /proc tells here who they are",
+            " commands as root: without /proc, edgecron can't identify them",
             hint=f"make a token, {MAKE}, and give --token-file FILE; or serve --http unix:",
         )
     if find_spec("starlette") is None or find_spec("uvicorn") is None:

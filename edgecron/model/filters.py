@@ -203,7 +203,7 @@ def _resolve_key(written: str) -> str:
     key = _ALIASES.get(written.lower(), written.lower())
     if key not in _KEYS:
         hint = _meant(key, (*_KEYS, *_ALIASES)) or f"known are {_listed(_KEYS)}"
-        raise InvalidInput(f"{written[:40]!r} is nothing to filter by", hint=hint)
+        raise InvalidInput(f"{written[:40]!r} is not a field to filter by", hint=hint)
     return key
 
 
@@ -211,7 +211,7 @@ def _resolve_value(key: str, written: str) -> str:
     value = written.replace("-", "_")
     if value not in _VALUES[key]:
         hint = _meant(value, _VALUES[key]) or _hint_of(key)
-        raise InvalidInput(f"{key} is {written[:40]!r}, which it never is", hint=hint)
+        raise InvalidInput(f"{key} is {written[:40]!r}, which is not one of its values", hint=hint)
     return value
 
 

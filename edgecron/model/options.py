@@ -155,7 +155,7 @@ class OptionType(StrEnum):
 class Group(StrEnum):
     """The tasks by which help and the dashboard's form group options. The value is the heading."""
 
-    WHEN = "when (several are possible: the earliest comes first)"
+    WHEN = "when (you can give several: the earliest comes first)"
     JOB = "what to run"
     MISSED = "missed times and overlapping runs"
     END = "the end of a run, and retries"

@@ -277,9 +277,7 @@ def _check_grids(name: str, triggers: Sequence[Trigger]) -> None:
 
 def _check_future(trigger: Trigger, now: datetime) -> None:
     if trigger.kind is TriggerKind.AT and trigger.next_after(now) is None:
-        raise InvalidInput(
-            f"{trigger.text!r} is in the past", hint="give a time that is still to come"
-        )
+        raise InvalidInput(f"{trigger.text!r} is in the past", hint="give a time in the future")
 
 
 def check_upstreams(

@@ -230,7 +230,7 @@ def _set_times(table: Table, lines: list[str]) -> None:
         elif text.lower() == "boot":
             table[key] = True
         else:
-            raise InvalidInput(f"{clean(line)!r} is no time, expected: on boot")
+            raise InvalidInput(f"{clean(line)!r} is not a trigger, expected: on boot")
 
 
 def _set_job(table: Table, kind: str, text: str) -> None:

@@ -178,7 +178,7 @@ def group_words(schedule: Schedule) -> str:
     most = schedule.group_max_running
     limit = "no limit"
     if most is not None:
-        limit = f"at most {count_words(most, 'run')} of all its schedules at once"
+        limit = f"at most {count_words(most, 'run')} at the same time"
     return f"{schedule.spec.group}  ({limit})"
 
 

@@ -96,7 +96,7 @@ def clock_set_words(set_at: datetime, by_ms: int, *, zone: tzinfo, now: datetime
         return None
     at, span = near_time(set_at, zone=zone, now=now), short_duration(abs(by_ms))
     if by_ms > 0:
-        return f"was set forward by {span} at {at}: the times that it passed were missed"
+        return f"was set forward by {span} at {at}: the times in between were missed"
     before = set_at - timedelta(milliseconds=by_ms)
     until = near_time(before, zone=zone, now=now)
     if -by_ms > _LARGE_MS:

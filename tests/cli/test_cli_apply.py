@@ -279,7 +279,7 @@ def test_everything_wrong_is_told_and_nothing_of_the_file_is_taken(
             "line 11: schedule 'y': every: duration '5 parsecs' is not understood"
             " (write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m)"
         ),
-        "error: 3 things are wrong with the schedules, and nothing was applied",
+        "error: 3 errors in the schedules, and nothing was applied",
     ]
     assert not database.exists()
 

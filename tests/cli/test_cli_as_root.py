@@ -117,7 +117,7 @@ def test_a_function_runs_as_its_program_does_and_as_nobody_else() -> None:
 
     assert wanted is None
     assert [problem.message for problem in problems] == [
-        f"user is {name!r}, but functions run as the program that has them"
+        f"user is {name!r}, but a function runs as the user of its program"
     ]
     command = Job(kind=JobKind.COMMAND, argv=("id",), user=name)
     assert check_user(command) is command

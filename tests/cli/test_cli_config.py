@@ -297,7 +297,7 @@ def test_check_reports_everything_that_is_wrong_with_a_file(
     assert problems[1]["hint"] == "did you mean limits.burst?"
     assert elsewhere.is_plain_error
     assert f"error: {path}:1: colour is unknown" in elsewhere.err
-    assert f"5 things are wrong; for all: edgecron config check {path}" in elsewhere.err
+    assert f"5 settings are wrong; to see all: edgecron config check {path}" in elsewhere.err
 
 
 def test_check_refuses_what_the_dashboard_would_refuse(

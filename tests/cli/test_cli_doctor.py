@@ -640,8 +640,8 @@ def test_equal_references_to_nothing_are_one_finding_with_a_repair(
     told = findings(edgecron("doctor", "--json"), "integrity")
 
     assert [(one["status"], one["message"]) for one in told] == [
-        ("problem", "schedule_revisions: 1 row refers to schedules that are missing"),
-        ("problem", "schedule_scopes: 9 rows refer to schedules that are missing"),
+        ("problem", "schedule_revisions: 1 row refers to missing schedules"),
+        ("problem", "schedule_scopes: 9 rows refer to missing schedules"),
     ]
     assert all("doctor --repair" in str(one["hint"]) for one in told)
     assert "schedule_scopes: repaired 9 rows" in edgecron("doctor", "--repair").out

@@ -412,7 +412,7 @@ def test_what_others_changed_meanwhile_is_not_overwritten(
     said = edgecron("edit", backup)
 
     assert said.code == 1
-    assert "'backup' was changed by others since it was opened: timeout" in said.err
+    assert "another program changed schedule 'backup' since you opened it: timeout" in said.err
     found = shown(edgecron)
     assert (found["timeout_s"], found["triggers"]) == (540, ["every 1h"])
     assert len(editor.kept()) == 1
@@ -426,7 +426,7 @@ def test_what_others_changed_meanwhile_is_replaced_if_a_person_wants_that(
 
     seen = at_terminal("e")
 
-    assert "changed by others since it was opened: timeout" in seen
+    assert "since you opened it: timeout" in seen
     found = shown(edgecron)
     assert (found["timeout_s"], found["triggers"]) == (None, ["every 2h"])
 

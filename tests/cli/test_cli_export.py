@@ -183,7 +183,7 @@ def test_a_crontab_is_written_as_far_as_cron_can_do_it(edgecron: Edgecron, backu
 
     assert said.code == 0
     assert (
-        "# edgecron: backup\n# edgecron: left out: 'every 1h' is not a time that cron knows\n"
+        "# edgecron: backup\n# edgecron: not exported: 'every 1h' is not a time that cron knows\n"
         in said.out
     )
     assert "\n30 2 * * * /usr/bin/rsync '-a b'\n" in said.out

@@ -113,7 +113,7 @@ def test_what_the_journal_of_another_user_says_is_not_acted_on(
     assert first["status"] == "running"
     if words[0] == "cancel":
         assert said.code == 1
-        assert f"belongs to user {NOBODY}, and you are user 0: none of its runs is" in said.err
+        assert f"belongs to user {NOBODY}, and you are user 0: you can't take over" in said.err
         assert "repeat as that user" in said.err
 
 

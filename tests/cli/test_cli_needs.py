@@ -133,7 +133,7 @@ def test_show_tells_the_limit_of_a_group(edgecron: Edgecron) -> None:
 
     shown = [edgecron("show", name).out for name in "abc"]
 
-    assert "group        disk  (at most 2 runs of all its schedules at once)" in shown[0]
+    assert "group        disk  (at most 2 runs at the same time)" in shown[0]
     assert "group        net  (no limit)" in shown[1]
     assert "group" not in shown[2]
 

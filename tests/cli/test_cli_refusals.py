@@ -306,7 +306,7 @@ def test_a_folder_that_can_only_be_read_is_named(
     said = edgecron("list")
 
     assert said.code == 5
-    assert "this user may not write in its folder" in said.err
+    assert "this user can't write in its folder" in said.err
 
 
 def test_bytes_that_are_not_text_are_refused(edgecron: Edgecron, database: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_name_that_was_taken_meanwhile_is_not_overwritten(
     said = edgecron("undo", backup)
 
     assert said.code == 4
-    assert "another one has its name now" in said.err
+    assert "another schedule has its name" in said.err
     assert edgecron("list", "--json").json[0]["job"] == ["other"]
     assert edgecron("undo", "nobody").code == 3
 

@@ -127,7 +127,7 @@ def test_a_key_that_is_given_with_another_payload_runs_nothing(
     first, second = payloads
     story.client.run_once("poll", key="k", payload=first)
 
-    with pytest.raises(KeyReused, match="for schedule 'poll' before, with another payload"):
+    with pytest.raises(KeyReused, match="used for schedule 'poll' with another payload"):
         story.client.run_once("poll", key="k", payload=second)
 
     assert len(story.runs("poll")) == 1

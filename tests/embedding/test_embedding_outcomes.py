@@ -98,7 +98,7 @@ def test_a_result_that_can_not_be_kept_is_flagged_logged_and_raised(
         run = odd.run_now().wait(BOUND_S)
 
     assert (run.status, run.flags) == ("success", (flag,))
-    with pytest.raises(ResultLost, match="'odd' succeeded, but what it returned was not kept"):
+    with pytest.raises(ResultLost, match="'odd' succeeded, but its result was not kept"):
         run.get()
     [record] = [one for one in caplog.records if one.name == "edgecron"]
     assert record.levelno == logging.WARNING

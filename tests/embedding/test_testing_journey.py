@@ -215,7 +215,7 @@ def test_a_run_by_hand_runs_when_the_journey_settles_or_it_is_waited_for(
 
         journey.lasts(poll, hours=1)
         third = poll.run_now()
-        with pytest.raises(TimeoutError, match=r"is running at .* nothing that is to come ends it"):
+        with pytest.raises(TimeoutError, match=r"is running at .* no later event ends it"):
             third.wait(60)
 
 
@@ -505,7 +505,7 @@ def test_a_job_that_runs_itself_without_end_is_told_of(
     ):
         journey.advance(hours=1)
 
-    assert "run itself" in str(told.value.hint)
+    assert "runs itself" in str(told.value.hint)
 
 
 def test_a_job_does_not_move_the_journey_that_it_is_part_of(scheduler: Scheduler) -> None:
@@ -516,7 +516,7 @@ def test_a_job_does_not_move_the_journey_that_it_is_part_of(scheduler: Scheduler
     with travel(scheduler, START) as journey:
         journey.advance(hours=1)
 
-        assert "a job moves the time" in str(journey.runs(poll)[0].error)
+        assert "a job can't move the journey" in str(journey.runs(poll)[0].error)
 
 
 def test_where_a_scheduler_runs_nobody_travels_and_on_a_journey_nobody_starts_it(
@@ -546,5 +546,5 @@ def test_a_time_without_a_zone_or_before_now_is_refused(scheduler: Scheduler) ->
     with travel(scheduler, START) as journey:
         journey.advance_to(at(1))
         assert journey.now == at(1)
-        with pytest.raises(InvalidInput, match="does not go back"):
+        with pytest.raises(InvalidInput, match="is in the past"):
             journey.advance_to(at(0))

@@ -68,7 +68,7 @@ def test_at_the_deadline_it_is_skipped_and_the_log_says_why(story: Story) -> Non
     assert (queued.kind, skipped.kind) == (EventKind.QUEUED, EventKind.SKIPPED)
     assert queued.details["waiting_for"] == "success:backup:1h"
     assert skipped.details["error_msg"] == (
-        "needed a success of backup within 1h, which did not come true within 2h"
+        "needed a success of backup within 1h, which was not true within 2h"
     )
 
 
@@ -296,8 +296,7 @@ def test_a_need_that_can_not_be_read_is_not_met_and_the_others_run(
 
     assert waiting == [f"waits for {said}"]
     assert story.runs("odd")[0].error_msg == (
-        f"needed {said!a}, a condition that this edgecron can't read,"
-        " which did not come true within 2h"
+        f"needed {said!a}, a condition that this edgecron can't read, which was not true within 2h"
     )
     assert history(story, "other")[0] == "success"
     assert [one.name for one in story.client.schedules()] == ["odd", "other"]

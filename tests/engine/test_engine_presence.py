@@ -148,7 +148,7 @@ def test_an_engine_that_was_stalled(at_work: Story) -> None:
     at_work.after_s(1)
 
     assert missed(at_work) == [("stalled", 5)]
-    assert "an engine was running, and did not get to it in time" in why(at_work, "hourly")
+    assert "an engine was running, but did not start it in time" in why(at_work, "hourly")
 
 
 def test_a_clock_that_was_set_forward(at_work: Story) -> None:

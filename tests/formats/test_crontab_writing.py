@@ -73,38 +73,41 @@ def test_times_that_cron_knows_are_written(trigger: str, timing: str) -> None:
 @pytest.mark.parametrize(
     ("trigger", "why"),
     [
-        ("every 15m", "is not a time that cron knows"),
-        ("at 2030-01-01T00:00:00Z", "is not a time that cron knows"),
-        ("after other", "is not a time that cron knows"),
-        ("30 0 2 * * *", "says more than every cron understands"),
-        ("0 2 L * *", "says more than every cron understands"),
-        ("0 2 * * 5#2", "says more than every cron understands"),
-        ("H 2 * * *", "says more than every cron understands"),
-        ("5/15 * * * *", "says more than every cron understands"),
-        ("0 2 * * FRI-SUN", "says more than every cron understands"),
+        ("every 15m", "'every 15m' is not a time that cron knows"),
+        ("at 2030-01-01T00:00:00Z", "'at 2030-01-01T00:00:00Z' is not a time that cron knows"),
+        ("after other", "'after other' is not a time that cron knows"),
+        ("30 0 2 * * *", "not every cron understands '30 0 2 * * *'"),
+        ("0 2 L * *", "not every cron understands '0 2 L * *'"),
+        ("0 2 * * 5#2", "not every cron understands '0 2 * * 5#2'"),
+        ("H 2 * * *", "not every cron understands 'H 2 * * *'"),
+        ("5/15 * * * *", "not every cron understands '5/15 * * * *'"),
+        ("0 2 * * FRI-SUN", "not every cron understands '0 2 * * FRI-SUN'"),
     ],
 )
 def test_other_times_are_left_out_and_told(trigger: str, why: str) -> None:
     text = written(shell("date", trigger))
 
-    assert text == f"# edgecron: x\n# edgecron: left out: {trigger!r} {why}\n"
+    assert text == f"# edgecron: x\n# edgecron: not exported: {why}\n"
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"timezone": "Europe/Berlin"}, "its times are those of Europe/Berlin"),
-        ({"timezone": None}, "its times are those of UTC"),
-        ({"until_at": datetime(2030, 1, 1, tzinfo=UTC)}, "knows no from, until and max_runs"),
-        ({"scopes": (("device", "a"),)}, "cron knows no scopes"),
-        ({"job": Job(kind=JobKind.SHELL, argv=("a\nb",))}, "is one line"),
-        ({"job": Job(kind=JobKind.SHELL, argv=("a",), env_file="/x")}, "no env_file"),
-        ({"job": Job(kind=JobKind.SHELL, argv=("a",), nice=5)}, "no nice"),
+        ({"timezone": "Europe/Berlin"}, "its time zone is Europe/Berlin"),
+        ({"timezone": None}, "its time zone is UTC"),
+        (
+            {"until_at": datetime(2030, 1, 1, tzinfo=UTC)},
+            "does not support from, until and max_runs",
+        ),
+        ({"scopes": (("device", "a"),)}, "cron does not support scopes"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a\nb",))}, "cron allows one"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), env_file="/x")}, "not support env_file"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), nice=5)}, "not support nice"),
         ({"job": Job(kind=JobKind.SHELL, argv=("a",), user="root")}, "as user root"),
-        ({"job": Job(kind=JobKind.SHELL, argv=("a",), env={"a-b": "c"})}, "not set a-b"),
-        ({"job": Job(kind=JobKind.SHELL, argv=("a",), stdin="no newline")}, "otherwise"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), env={"a-b": "c"})}, "can't set a-b"),
+        ({"job": Job(kind=JobKind.SHELL, argv=("a",), stdin="no newline")}, "differently"),
         ({"job": Job(kind=JobKind.SHELL, argv=("a" * 1000,))}, "too many for cron"),
-        ({"job": Job(kind=JobKind.CALLABLE, argv=("a",))}, "no function"),
+        ({"job": Job(kind=JobKind.CALLABLE, argv=("a",))}, "can't run a function"),
     ],
 )
 def test_what_cron_can_t_do_is_left_out_and_told(changes: dict[str, Any], why: str) -> None:
@@ -119,12 +122,12 @@ def test_what_cron_can_t_do_is_left_out_and_told(changes: dict[str, Any], why: s
     [
         (shell("= x", "on boot"), "cron would set a variable by its line"),
         (shell("* x", "@daily"), "but cron expects a command"),
-        (shell("a\\%b", "@daily"), "its command or its input otherwise"),
-        (shell("cat", "@daily", stdin="a\r"), "its command or its input otherwise"),
+        (shell("a\\%b", "@daily"), "its command or its stdin differently"),
+        (shell("cat", "@daily", stdin="a\r"), "its command or its stdin differently"),
         (shell("cat", "@daily", stdin="a\0b\n"), "holds a NUL character"),
         (shell("date", "99 2 * * *"), "minute is '99', expected 0-59"),
         (shell("date", "0 2 * FOO *"), "month is 'FOO', expected 1-12 or JAN-DEC"),
-        (shell("date", "0 2 * *"), "says more than every cron understands"),
+        (shell("date", "0 2 * *"), "not every cron understands"),
     ],
 )
 def test_a_line_that_cron_reads_otherwise_is_left_out_and_told(
@@ -139,7 +142,7 @@ def test_a_line_that_cron_reads_otherwise_is_left_out_and_told(
 def test_a_paused_schedule_is_left_out() -> None:
     assert (
         written(shell("date"), paused=("x",))
-        == "# edgecron: x\n# edgecron: left out: it is paused\n"
+        == "# edgecron: x\n# edgecron: not exported: it is paused\n"
     )
 
 
@@ -147,8 +150,7 @@ def test_what_cron_does_without_is_named() -> None:
     spec = make_spec("x", "0 2 * * *", timezone="local", timeout_s=60, retries=2, group="disk")
 
     assert written(spec) == (
-        "# edgecron: x\n# edgecron: cron does without its timeout, retries, group\n"
-        "0 2 * * * /bin/true\n"
+        "# edgecron: x\n# edgecron: cron ignores its timeout, retries, group\n0 2 * * * /bin/true\n"
     )
 
 

@@ -116,8 +116,8 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     [
         (b"[schedules.a]\nx = 1\n\xff = 2", "line 3 is not UTF-8"),
         (b"[schedules.a\n", "not TOML"),
-        (b"[schedules.a]\n[schedules.a]\n", "TOML, line 2, column 13: a name stands there for"),
-        (b'[schedules.a]\ncron = "x"\ncron = "y"\n', "a name stands there for the second time"),
+        (b"[schedules.a]\n[schedules.a]\n", "TOML, line 2, column 13: a table or key is given"),
+        (b'[schedules.a]\ncron = "x"\ncron = "y"\n', "a table or key is given twice"),
         (b"x = " + b"[" * 100_000, "line 1 is nested more than 8 levels deep"),
         (b"x = " + b"1" * 10_000, "not TOML"),
         (b"#" * (16 * 1024 * 1024 + 1), "larger than 16 MiB"),

@@ -49,7 +49,7 @@ def fault_of(text: str) -> Fault:
         ("[schedules.b c]", "a name that needs quotes", "use letters from a to z"),
         ("[schedules.ä]", "a name that needs quotes", "use letters from a to z"),
         ("[schedules.b]]", "more text follows after a heading", "begin a new line after it"),
-        ("[schedules.a]", "a name stands there for the second time", "give a table, and a key"),
+        ("[schedules.a]", "a table or key is given twice", "remove one of them"),
     ],
 )
 def test_a_fault_is_explained_with_its_own_hint(line: str, words: str, hint: str) -> None:
@@ -84,4 +84,4 @@ def test_a_fault_that_is_not_known_shows_how_a_file_is_written() -> None:
     assert refused.value.message == (
         "the file is not TOML, line 2, column 1: a line begins with neither a key nor a heading"
     )
-    assert refused.value.hint == "see how a file is written: edgecron export"
+    assert refused.value.hint == "for an example: edgecron export"

@@ -112,7 +112,7 @@ def test_a_place_that_is_taken_ends_the_daemon_at_once(tmp_path: Path) -> None:
         ended = daemon(tmp_path / "edge.db", "--http", f"127.0.0.1:{port}")
 
     assert ended.returncode == 2
-    assert f"nothing can be served at http://127.0.0.1:{port}" in ended.stderr
+    assert f"can't serve at http://127.0.0.1:{port}" in ended.stderr
     with Client(tmp_path / "edge.db") as client:
         assert client.engines() == []
 
@@ -200,7 +200,7 @@ def test_the_socket_of_a_dead_daemon_is_replaced_and_that_of_a_living_one_is_not
     second = daemon(place.database, "--http", f"unix:{path}")
 
     assert second.returncode == 2
-    assert "nothing can be served at" in second.stderr
+    assert "can't serve at" in second.stderr
     assert health_over(path) == 200
 
 

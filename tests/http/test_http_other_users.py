@@ -89,7 +89,7 @@ def test_another_user_may_ask_nothing(place: Place, api: Api, method: str, path:
 
     assert heard.status == 403
     assert heard.error["code"] == "other_user"
-    assert f"this is user {NOBODY}" in heard.error["message"]
+    assert f"the request is from user {NOBODY}" in heard.error["message"]
     assert "--token-file FILE" in heard.error["hint"]
     assert not any(place.client.count_schedules())
 

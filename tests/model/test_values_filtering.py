@@ -120,10 +120,10 @@ def test_two_terms_of_one_key_are_what_both_include() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("stat:failed", "'stat' is nothing to filter by", "did you mean status?"),
-        ("jbo:x", "'jbo' is nothing", "did you mean job?"),
-        ("zzz:x", "'zzz' is nothing", "known are status, job,"),
-        (":x", "'' is nothing", "known are status"),
+        ("stat:failed", "'stat' is not a field to filter by", "did you mean status?"),
+        ("jbo:x", "'jbo' is not a field", "did you mean job?"),
+        ("zzz:x", "'zzz' is not a field", "known are status, job,"),
+        (":x", "'' is not a field", "known are status"),
         ("status:faild", "status is 'faild'", "did you mean failed?"),
         ("!status:can", "status is 'can'", "did you mean cancelled?"),
         (

@@ -248,7 +248,7 @@ def test_an_old_database_with_a_row_that_points_nowhere_is_refused_and_left(path
     connection.close()
     before = everything(path)
 
-    with pytest.raises(DatabaseUnusable, match="1 row refers to schedules that are missing"):
+    with pytest.raises(DatabaseUnusable, match="1 row refers to missing schedules"):
         migrated(path)
 
     assert everything(path) == before

@@ -559,7 +559,7 @@ def test_a_database_that_lost_its_seed_is_refused(path: Path) -> None:
     damaged.execute("DELETE FROM meta")
     damaged.close()
 
-    with pytest.raises(DatabaseUnusable, match="lost its seed"):
+    with pytest.raises(DatabaseUnusable, match="has no seed"):
         open_store(path, now_ms=NOW_MS)
 
 

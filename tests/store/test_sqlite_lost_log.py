@@ -288,7 +288,7 @@ def test_who_finds_another_database_in_its_place_is_told_of_the_log_beside_it(
         register(store, "second")
 
     # SQLite would take the log for that of the new one, and write over it.
-    assert "move the -wal and -shm of the former away" in (replaced.value.hint or "")
+    assert "move away the -wal and -shm" in (replaced.value.hint or "")
     assert deleted.value.hint == "put it back, or start again"
 
 

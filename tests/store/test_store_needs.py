@@ -131,9 +131,7 @@ def test_it_is_given_up_at_its_deadline_and_says_what_did_not_come_true(pair: Be
     assert (one.status, one.reason) == (Status.SKIPPED, Reason.CONDITION)
     [row] = pair.rows("report")
     assert (row.status, row.reason, row.waiting_for) == ("skipped", "condition", None)
-    assert (
-        row.error_msg == "needed a success of backup within 1h, which did not come true within 2h"
-    )
+    assert row.error_msg == "needed a success of backup within 1h, which was not true within 2h"
     assert row.claimed_at is None
     assert pair.store.get_schedule("report").counts[Status.SKIPPED] == before + 1
 

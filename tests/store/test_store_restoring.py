@@ -310,7 +310,7 @@ def test_what_is_no_whole_backup_is_refused(
 
     for name, words in (
         ("torn.db", "damaged"),
-        ("empty.db", "is not a database of edgecron"),
+        ("empty.db", "is not an edgecron database"),
         ("text.db", "is damaged or not a database"),
     ):
         with pytest.raises(DatabaseUnusable, match=words):

@@ -116,7 +116,7 @@ def test_escape_takes_marks_away_before_the_filter(client: Client, clock: FakeCl
 def test_what_a_filter_can_not_mean_is_said_beside_it(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await filtered(seen, "staus:failed")
-        assert "✗ 'staus' is nothing to filter by (did you mean status?)" in seen.text()
+        assert "✗ 'staus' is not a field to filter by (did you mean status?)" in seen.text()
         assert names_shown(seen) == list(NAMES), "the list stays as it was"
 
     watch(story, client.path, clock)

@@ -408,7 +408,7 @@ def test_what_others_changed_is_told_and_only_what_was_written_is_saved_over_it(
         await seen.press("ctrl+s")
         assert isinstance(seen.app.screen, ScheduleForm)
         said = " ".join(line.strip() for line in seen.lines()[1:4])
-        assert "was changed by others since it was opened: timeout, retries;" in said
+        assert "since you opened it: timeout, retries;" in said
         assert "press ^s again to overwrite their changes" in said
         assert schedule(scene, "weather").spec.policies.timeout_s == 60
         await seen.press("ctrl+s")

@@ -182,9 +182,7 @@ class Database(Statements):
         """Read the seed and the UUID again. Raises DatabaseUnusable if they are lost."""
         row = self.row("SELECT seed, uuid FROM meta")
         if row is None:
-            raise DatabaseUnusable(
-                f"database {self.path} has lost its seed", hint="restore a backup"
-            )
+            raise DatabaseUnusable(f"database {self.path} has no seed", hint="restore a backup")
         self._seed_and_uuid = found = bytes(row[0]), str(row[1])
         return found
 

@@ -68,7 +68,9 @@ def copy_database(path: Path, target: Path, *, on_progress: Progress) -> Content
         database.close()
     found = read_copy(target, shown=target, is_ours=True)
     if found != wanted:
-        raise EdgecronError(f"the copy of {path} holds {found}, expected {wanted}; it is not kept")
+        raise EdgecronError(
+            f"the copy of {path} has {found}, expected {wanted}; the copy was removed"
+        )
     return found
 
 
@@ -92,7 +94,7 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
             if application_id != APPLICATION_ID or not isinstance(version, int) or version < 1:
                 named = "the database" if is_ours else shown
                 raise DatabaseUnusable(
-                    f"{named} is not a database of edgecron",
+                    f"{named} is not an edgecron database",
                     hint=None if is_ours else _other_backups(shown),
                 )
             if version > SCHEMA_VERSION and not is_ours:
@@ -183,7 +185,7 @@ def hold_alone(path: Path) -> Iterator[None]:
         if not leave_wal(database):
             raise Conflict(
                 f"another program has database {path} open",
-                hint=f"end it first; which one says: fuser {path}",
+                hint=f"end that program first; to see which: fuser {path}",
             )
         # SQLite keeps an empty journal while it holds the lock. It must not lie beside the file
         # that replaces the database.
@@ -196,8 +198,8 @@ def hold_alone(path: Path) -> Iterator[None]:
 def _damaged(shown: Path, words: str, *, is_ours: bool) -> DatabaseUnusable:
     if is_ours:
         return DatabaseUnusable(
-            f"the database is damaged, and so would be its backup ({words}); none was made",
-            hint="earlier backups are as they were; what is wrong says: edgecron doctor --deep",
+            f"the database is damaged ({words}), so no backup was made",
+            hint="earlier backups are unchanged; to see the damage: edgecron doctor --deep",
         )
     return DatabaseUnusable(f"{shown} is damaged ({words})", hint=_other_backups(shown))
 
@@ -234,7 +236,7 @@ def _copy_errors(shown: Path, *, is_ours: bool) -> Iterator[None]:
         # A problem of the system, not of the file.
         why = "no space left" if isinstance(error, apsw.FullError) else str(error)
         named = "the copy" if is_ours else shown
-        raise DatabaseUnusable(f"{named} can't be looked through ({why})") from error
+        raise DatabaseUnusable(f"{named} can't be checked ({why})") from error
     except apsw.Error as error:
         if is_ours:
             # The copy has the same pages, so the database is damaged.

@@ -113,7 +113,7 @@ def find_orphans(rows: Rows, table: str | None = None) -> list[Orphans]:
 def orphan_words(orphans: Orphans) -> str:
     """`schedule_scopes: 9 rows refer to schedules that are missing`."""
     rows = "1 row refers" if orphans.row_count == 1 else f"{orphans.row_count:,} rows refer"
-    return f"{orphans.table}: {rows} to {orphans.parent} that are missing"
+    return f"{orphans.table}: {rows} to missing {orphans.parent}"
 
 
 def repair_orphans(database: Database) -> Iterator[Orphans]:

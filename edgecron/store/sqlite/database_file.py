@@ -49,7 +49,7 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
     except FileNotFoundError:
         if must_exist:
             raise NotFound(
-                f"database {path} does not exist", hint="edgecron add makes it"
+                f"database {path} does not exist", hint="to create it, add a schedule: edgecron add"
             ) from None
         _check_file_system(path, mounts)
         _create_file(path)
@@ -73,7 +73,7 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
     if os.statvfs(path).f_flag & os.ST_RDONLY:
         raise DatabaseUnusable(
             f"database {path} lies on a read-only file system",
-            hint="mount it for writing, or look into a copy",
+            hint="mount it for writing, or use a copy",
         )
     if not os.access(path, os.R_OK | os.W_OK):
         raise DatabaseUnusable(
@@ -96,8 +96,8 @@ def unwritable(path: Path) -> DatabaseUnusable:
     """The error for a database that SQLite can't write, or whose log it can't write."""
     if os.access(path, os.W_OK) and not os.access(path.parent, os.W_OK):
         return DatabaseUnusable(
-            f"database {path} can't be used: this user may not write in its folder",
-            hint="SQLite keeps files beside it, even to read it; look into a copy elsewhere",
+            f"database {path} can't be used: this user can't write in its folder",
+            hint="SQLite needs files beside the database, even to read it; use a copy elsewhere",
         )
     return DatabaseUnusable(
         f"database {path} can't be written", hint="check its owner, mode and file system"
@@ -116,7 +116,7 @@ def _check_beside(path: Path) -> None:
             continue
         raise DatabaseUnusable(
             f"database {path} can't be used: {beside} is {_kind_of(found)}",
-            hint="SQLite keeps a file of that name; look what it is, and move it away",
+            hint="SQLite needs a file with this name; check what it is, and move it away",
         )
 
 
@@ -130,7 +130,7 @@ def _refuse_emptied(path: Path) -> None:
         return
     if log_bytes and is_empty:
         raise DatabaseDamaged(
-            f"database {path} is empty, and its log is not: it was cut",
+            f"database {path} was truncated: it is empty, but its log is not",
             hint="it was left as it is; move it away with its -wal, and restore a backup",
         )
 

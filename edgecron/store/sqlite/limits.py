@@ -385,7 +385,7 @@ def give_up(
 ) -> Decided:
     """Skip a row whose condition was not met before its deadline."""
     within = format_duration_ms(_bounded_ms(deadline_s))
-    message = f"needed {unmet.words()}, which did not come true within {within}"
+    message = f"needed {unmet.words()}, which was not true within {within}"
     found = database.returning(
         """UPDATE executions SET status = 'skipped', reason = 'condition', error_msg = :message,
                waiting_for = NULL, wait_until = NULL, finished_at = :now

@@ -64,7 +64,7 @@ class Logs:
         if self._is_replaced():
             raise DatabaseGone(
                 f"the log of database {self._path} was replaced while it was open",
-                hint="another program has written it since; see what is missing, and start again",
+                hint="another program wrote to it; check what is missing, and start again",
             )
         # A process with another index of our log might have continued it: leave that to it.
         if _identify_both(self._path)[1] in (None, self._ours[1]):
@@ -128,7 +128,7 @@ def refuse_lost_log(path: Path, *, wait_s: float) -> None:
             time.sleep(_NAP_S)
     raise LogLost(
         f"the log of database {path} was deleted while pid {pids[0]} has it open",
-        hint="an engine puts that right within a minute; any other program has to be ended first",
+        hint="an engine repairs this within a minute; end any other program first",
     )
 
 

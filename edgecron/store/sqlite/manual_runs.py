@@ -70,8 +70,8 @@ def _write_once(
     )
     if not all(_are_equal_json(payload, fire.payload) for _, payload in found):
         raise KeyReused(
-            f"the key was given for schedule {spec.name!r} before, with another payload",
-            hint="give each wish a key of its own",
+            f"the key was already used for schedule {spec.name!r} with another payload",
+            hint="give each request its own key",
         )
     if found:
         return sorted(execution_id for execution_id, _ in found)

@@ -133,7 +133,7 @@ def refuse_planted(database: Database) -> None:
         raise DatabaseUnusable(
             f"database {database.path} holds the trigger {planted[0][0]!r},"
             " which is not edgecron's",
-            hint="look at who made it, and drop it",
+            hint="find out which program created it, then drop it",
         )
 
 
@@ -215,16 +215,14 @@ def _first_step(database: Database, version: int) -> int:
         return 2
     lacking = [name for name, count in added.items() if not count]
     if lacking:
-        raise _refused(
-            database, f"it is of a state between two versions, and lacks {', '.join(lacking)}"
-        )
+        raise _refused(database, f"it is between two versions, and lacks {', '.join(lacking)}")
     return 3
 
 
 def _refused(database: Database, why: str) -> DatabaseUnusable:
     return DatabaseUnusable(
-        f"database {database.path} can't be brought to version {SCHEMA_VERSION}: {why}",
-        hint="it was left as it is; set it aside and add the schedules again, or restore a backup",
+        f"database {database.path} can't be upgraded to version {SCHEMA_VERSION}: {why}",
+        hint="it was left as it is; move it away and add the schedules again, or restore a backup",
     )
 
 

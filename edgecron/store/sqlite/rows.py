@@ -296,7 +296,7 @@ def unreadable(what: str, error: BaseException, *, name: object = None) -> Unrea
     if isinstance(name, str):
         what = f"{what} {name[:60]!r}"
         if _is_name(name):
-            hint = f"edgecron rm {name} removes it; {RESTORE}"
+            hint = f"to remove it: edgecron rm {name}; {RESTORE}"
     return Unreadable(f"the stored values of {what} can't be read: {reason}", hint=hint)
 
 

@@ -173,9 +173,9 @@ def restore_removed(
 
     Raises AlreadyExists if another schedule has its name now.
     """
-    problem = f"schedule {schedule.name!r} can't be restored: another one has its name now"
+    problem = f"schedule {schedule.name!r} can't be restored: another schedule has its name"
     with database.transaction():
-        with _unique_name(problem, hint="give that one another name first"):
+        with _unique_name(problem, hint="rename that schedule first"):
             restored = database.change(
                 """UPDATE schedules SET deleted_at = NULL, removed_state = NULL,
                        enabled = :enabled, revision = revision + 1, updated_at = :now,
@@ -261,7 +261,7 @@ def _set_columns(
     """Set columns and bump the revision; False if the schedule has changed since it was read."""
     assignments = ", ".join(f"{name} = :{name}" for name in columns)
     problem = f"schedule {columns.get('name')!r} exists already"
-    with _unique_name(problem, hint="choose another name, or remove that one"):
+    with _unique_name(problem, hint="choose another name, or remove that schedule"):
         changed = database.change(
             f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_,
                     done_revision = iif(done_revision = revision, revision + 1, NULL)

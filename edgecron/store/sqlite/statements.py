@@ -25,7 +25,7 @@ from edgecron.base.errors import (
 from edgecron.store.sqlite.database_file import unwritable
 from edgecron.store.sqlite.lost_files import lost_log
 
-RESTORE = "a backup from before is put back by: edgecron restore FILE"
+RESTORE = "to restore a backup: edgecron restore FILE"
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def translated_errors(path: Path) -> Iterator[None]:
             raise full(path) from error
         raise DatabaseUnusable(
             f"database {path} can't be used ({error})",
-            hint="see what its disk and the limits of this process say; more says: edgecron doctor",
+            hint="check its disk and the limits of this process; for more: edgecron doctor",
         ) from error
     except EdgecronError:
         raise
@@ -73,7 +73,7 @@ def translated_errors(path: Path) -> Iterator[None]:
     except (apsw.ConstraintError, apsw.MismatchError, ArithmeticError, ValueError) as error:
         # Some other program wrote a row that makes no sense.
         raise Unreadable(
-            f"database {path} holds what can't be read or gone on from ({error!r:.300})",
+            f"database {path} has content that can't be read ({error!r:.300})",
             hint=f"to see the damage: edgecron doctor --deep; {RESTORE}",
         ) from error
 
@@ -92,8 +92,8 @@ def gone(path: Path) -> DatabaseGone:
     if os.path.lexists(path):
         # SQLite would take the old log for the log of the new file.
         hint = (
-            "put it back; or move the -wal and -shm of the former away from beside the new one,"
-            " before anything opens that, and start again"
+            "put it back; or, before a program opens the new file, move away the -wal and -shm"
+            " of the old one, then start again"
         )
     return DatabaseGone(
         f"database {path} was deleted, moved or replaced while it was open", hint=hint

@@ -141,7 +141,7 @@ def keep_copy(database: Database, *, suffix: str) -> Path:
             raise _no_space(path) from error
         raise DatabaseUnusable(
             f"database {path} can't be copied before it is changed ({error})",
-            hint=f"it was left as it is; see that files can be made in {path.parent}",
+            hint=f"it was left as it is; check that you can create files in {path.parent}",
         ) from error
 
 
