@@ -44,9 +44,16 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(tmp_path, stack)
 
 
-@pytest.fixture
-def api(place: Place) -> Api:
-    return api_of(place.daemon("--http", "127.0.0.1:0"))
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A place where nobody is allowed to change anything: one for all."""
+    with ExitStack() as stack:
+        yield Place(tmp_path_factory.mktemp("quiet"), stack)
+
+
+@pytest.fixture(scope="module")
+def api(quiet: Place) -> Api:
+    return api_of(quiet.daemon("--http", "127.0.0.1:0"))
 
 
 def url(api: Api, path: str, host: str = "127.0.0.1") -> str:
@@ -83,7 +90,7 @@ def test_this_user_is_answered_without_a_token_and_is_told_who_is_not(place: Pla
         ("OPTIONS", "*"),
     ],
 )
-def test_another_user_may_ask_nothing(place: Place, api: Api, method: str, path: str) -> None:
+def test_another_user_may_ask_nothing(quiet: Place, api: Api, method: str, path: str) -> None:
     words = ("-X", method, "--path-as-is", "--request-target", path)
     heard = ask_as(NOBODY, url(api, "/"), *words, body=JOB if method != "GET" else None)
 
@@ -91,7 +98,7 @@ def test_another_user_may_ask_nothing(place: Place, api: Api, method: str, path:
     assert heard.error["code"] == "other_user"
     assert f"the request is from user {NOBODY}" in heard.error["message"]
     assert "--token-file FILE" in heard.error["hint"]
-    assert not any(place.client.count_schedules())
+    assert not any(quiet.client.count_schedules())
 
 
 @as_root
@@ -104,13 +111,13 @@ def test_what_watches_the_machine_as_another_user_is_told_how_it_is(
 
 
 @as_root
-def test_another_user_has_one_answer_for_each_connection(place: Place, api: Api) -> None:
+def test_another_user_has_one_answer_for_each_connection(quiet: Place, api: Api) -> None:
     health = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     heard = say_as(NOBODY, api.port, health + PUT)
 
     assert heard.count("HTTP/1.1 ") == heard.count("HTTP/1.1 200 ") == 1
     assert "connection: close" in heard
-    assert not any(place.client.count_schedules())
+    assert not any(quiet.client.count_schedules())
 
 
 @as_root
@@ -192,7 +199,8 @@ def test_a_socket_that_another_user_has_made_stays_that_user_s(api: Api) -> None
 
 
 @as_root
-def test_another_user_who_holds_all_that_he_can_keeps_nobody_out(place: Place, api: Api) -> None:
+def test_another_user_who_holds_all_that_he_can_keeps_nobody_out(place: Place) -> None:
+    api = api_of(place.daemon("--http", "127.0.0.1:0"))
     place.add("backup", "every 1d", "true")
     with holding_as(NOBODY, api.port, count=100), ExitStack() as stack:
         others = ask_as(DAEMON, url(api, "/healthz"))
