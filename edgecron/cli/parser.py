@@ -201,10 +201,14 @@ class Parser(argparse.ArgumentParser):
         from edgecron.cli.suggestions import hint_for_stray  # Only for errors.
 
         self._refuse_unknown_option()
-        hint = hint_for_stray(unknown, argv, has_job="--cron" in self._option_string_actions)
-        raise UsageError(
-            f"unexpected argument {unknown[0]!r}", hint=hint or f"see: {self.prog} --help"
+        hint = hint_for_stray(
+            unknown, argv, prog=self.prog, has_job="--cron" in self._option_string_actions
         )
+        if hint is None:
+            taken = " ".join(map(_usage_word, self._get_positional_actions()))
+            hint = f"write only {taken}" if taken else "leave it out"
+            hint += f"; see: {self.prog} --help"
+        raise UsageError(f"unexpected argument {unknown[0]!r}", hint=hint)
 
 
 def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argparse.Namespace]:

@@ -44,18 +44,45 @@ _OTHER_OPTIONS = {
     }.items()
     for other in words.split()
 }
+_FOREGROUND = "it stays in the foreground: edgecron daemon &, or edgecron service install"
+# What people write first by habit: a command, or a command and its option, and what to write.
+_HABITS = {
+    "-e": "edgecron edit NAME",
+    "-l": "edgecron list",
+    "start": "the engine: edgecron daemon; a job: edgecron run NAME",
+    "stop": "a schedule: edgecron pause NAME; a run: edgecron cancel RUN",
+    "add --command": "write the command after --, or give a line to --shell",
+    "add --name": "the name comes first: edgecron add NAME",
+    "config set": "edit the file that this names: edgecron config path",
+    "daemon -d": _FOREGROUND,
+    "daemon --background": _FOREGROUND,
+    "daemon --port": "give it to --http: --http 127.0.0.1:8745",
+    "daemon start": _FOREGROUND,
+    "edit --disable": "edgecron pause NAME",
+    "edit --enable": "edgecron resume NAME",
+    "history --failed": "--status failed",
+    "history --schedule": "edgecron history NAME",
+    "import --dry-run": "try it on another database first: --db /tmp/try.db",
+    "list --status": "--failed",
+    "pause --for": '--until "in 2h"',
+}
 _CLOCK = re.compile(r"\d{1,2}:\d\d\S*", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|[a-z]+", re.ASCII | re.IGNORECASE)
 # Commands that replace or remove things, and how alike a word must be to mean one of them.
 _RISKY, _RISKY_ALIKE = ("prune", "restore", "rm", "self"), 0.85
 
 
-def hint_for_stray(unknown: list[str], argv: list[str], *, has_job: bool) -> str | None:
+def _habit(prog: str, word: str) -> str | None:
+    """Return what to write instead of a usual word of other programs; None for other words."""
+    return _HABITS.get(f"{prog} {word}".removeprefix("edgecron").strip())
+
+
+def hint_for_stray(unknown: list[str], argv: list[str], *, prog: str, has_job: bool) -> str | None:
     """Guess what stray words of a command line were meant to be; None if nothing is likely.
 
     `has_job`: the command takes the times and the job of a schedule.
     """
-    hint = _split_hint(unknown[0], argv)
+    hint = _split_hint(unknown[0], argv) or _habit(prog, argv[0])
     return _stray_hint(unknown, argv) if hint is None and has_job else hint
 
 
@@ -98,12 +125,16 @@ def refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
     if meant == "--cron" and name in _MACROS:
         meant = f"--cron @{name}"
     hint = f"did you mean {meant}?" if meant else f"see: {prog} --help"
-    raise UsageError(f"unknown option {word!r}", hint=hint)
+    habit = _habit(prog, word.partition("=")[0])
+    raise UsageError(f"unknown option {word!r}", hint=habit or hint)
 
 
 def hint_for_action(command: str, word: str, actions: Iterable[str]) -> str:
     """Suggest the action of a command that was probably meant, or its first one."""
     known = list(actions)
+    habit = _habit(command, word)
+    if habit is not None:
+        return habit
     close = suggest(word, known)
     if close is not None:
         return f"did you mean edgecron {command} {close}?"
@@ -118,7 +149,7 @@ def refuse_command(command: str, *, global_options: Iterable[str]) -> NoReturn:
     hint = f"did you mean {close!r}?" if close else "see: edgecron --help"
     if command in TOPICS:
         hint = f"see: edgecron help {command}"
-    raise UsageError(f"unknown command {command!r}", hint=hint)
+    raise UsageError(f"unknown command {command!r}", hint=_habit("", command) or hint)
 
 
 def _suggest_command(word: str) -> str | None:

@@ -103,7 +103,7 @@ COMMAND = ("--", "true")
         (("delete", "x"), "did you mean 'rm'"),
         (("ls",), "did you mean 'list'"),
         (("log", "x"), "did you mean 'logs'"),
-        (("start",), "did you mean 'daemon'"),
+        (("start",), "hint: the engine: edgecron daemon; a job: edgecron run NAME"),
         (("--jsn", "list"), "unknown option '--jsn'\nhint: did you mean --json?"),
         (("list", "--jsn"), "unknown option '--jsn'\nhint: did you mean --json?"),
         (("add", "x", *WHEN, "--foo", *COMMAND), "option '--foo'\nhint: see: edgecron add --help"),
