@@ -67,6 +67,9 @@ class Gated(NamedTuple):
     warnings: tuple[str, ...]
 
 
+_LONG_WORD = re.compile(r"[a-z]{4,}", re.ASCII)
+
+
 @lru_cache(maxsize=256)
 def gate(text: str) -> Gated:
     """Check a text from `check_text`. Raises InvalidTrigger, naming the item."""
@@ -75,6 +78,12 @@ def gate(text: str) -> Gated:
         raise _wrong_count(text, len(words))
     if len(words) == 5:
         words.insert(0, "0")
+    elif _LONG_WORD.match(words[5]) and words[5][:3] not in WEEKDAY.names:
+        # A line of /etc/crontab has a user there.
+        raise InvalidTrigger(
+            f"cron text {text!r} has the sixth field {words[5]!r}: six fields begin with seconds",
+            hint="write only the five fields; a user is given with --user",
+        )
     warnings: list[str] = []
     fields = [
         _pass_field(field, word, warnings) for field, word in zip(_FIELDS, words, strict=True)
@@ -241,6 +250,10 @@ def _refused(field: _Field, item: str, expected: str, hint: str) -> InvalidTrigg
 
 def _not_promised(field: _Field, item: str) -> InvalidTrigger:
     """The error for an item that edgecron does not promise, named by what it looks like."""
+    if _LONG_WORD.fullmatch(item) and item[:3] in field.names:
+        return _refused(
+            field, item, f"{field.expected}: names have three letters", f"write {item[:3].upper()}"
+        )
     for pattern, what, hint in _STRANGERS:
         if re.search(pattern, item, re.ASCII):
             message = f"{field.what} is {item.upper()!r}, expected {field.expected}: {what}"
