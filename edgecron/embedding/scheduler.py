@@ -223,8 +223,10 @@ class Scheduler(Program):
 
         The events are those of this process's engine. The callback runs on a thread of its own: its
         exceptions are logged, and a slow callback delays nothing else. Raises InvalidInput for an
-        unknown kind.
+        unknown kind, TypeError if the callback can't be called.
         """
+        if not callable(callback):
+            raise TypeError(f"the callback is {callback!r:.60}, expected a function")
         if iscoroutinefunction(callback):
             raise InvalidInput(
                 f"{callback.__qualname__} is a coroutine, expected a function",

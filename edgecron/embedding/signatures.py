@@ -64,7 +64,10 @@ class Arguments:
 
         Raises TypeError if they don't fit, InvalidInput for a value that JSON can't hold.
         """
-        bound = self._signature.bind(*args, **kwargs).arguments
+        try:
+            bound = self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"job {self._job!r} takes {self._signature}: {error}") from None
         if not args and not kwargs:
             return None
         if self._are_named:

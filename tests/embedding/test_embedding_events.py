@@ -90,6 +90,13 @@ def test_a_coroutine_is_refused_as_a_callback_and_the_hint_says_what_to_use(
     assert "async for" in str(caught.value.hint)
 
 
+def test_a_callback_that_can_not_be_called_is_refused(scheduler: Scheduler) -> None:
+    wrong: object = "finished"
+
+    with pytest.raises(TypeError, match="the callback is 'finished', expected a function"):
+        scheduler.subscribe(wrong)  # type: ignore[arg-type]
+
+
 def test_what_a_callback_raises_is_logged_and_the_others_are_told(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -337,7 +344,7 @@ def test_a_stream_is_for_one_task_at_a_time(scheduler: Scheduler) -> None:
         events = scheduler.events()
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
-        with pytest.raises(RuntimeError, match="waited for already"):
+        with pytest.raises(RuntimeError, match="another task waits"):
             await anext(events)
         first.cancel()
 

@@ -254,6 +254,8 @@ def test_arguments_by_hand_are_checked_before_anything_is_queued(
     @scheduler.job("@daily")
     def poll(host: object = "plc1") -> None: ...
 
+    with pytest.raises(TypeError, match=r"job '.*poll' takes .*: too many positional arguments"):
+        poll.run_now(*["plc2", "plc3"])
     for wrong, error in (
         (({1: 2},), InvalidInput),
         ((b"plc2",), InvalidInput),
