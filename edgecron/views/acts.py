@@ -150,7 +150,9 @@ def find_missing_command(job: Job) -> str | None:
     """Say that a command would not be found; None if it would be."""
     command = job.argv[0]
     if os.path.isabs(command) or command.startswith("~"):
-        return None if os.path.exists(command) else f"command {command!r} does not exist yet"
+        if not os.path.exists(command):
+            return f"command {command!r} does not exist yet"
+        return None if os.access(command, os.X_OK) else f"command {command!r} is not executable"
     if "/" in command:
         folder = job.cwd or "HOME"
         return f"command {command!r} is relative to {folder}; an absolute path is safer"
