@@ -181,7 +181,10 @@ def read_group_limit(args: Namespace) -> tuple[str, int | None] | None:
 def read_job(args: Namespace, before: Job | None) -> Job:
     """Return the job with the given changes; without `before`, a command must be given."""
     if args.argv is not None and args.shell is not None:
-        raise UsageError("--shell and a command after -- are both given, expected one of them")
+        raise UsageError(
+            "--shell and a command after -- are both given, expected one of them",
+            hint="remove one of them",
+        )
     if args.argv is not None:
         kind, argv = JobKind.COMMAND, tuple(args.argv)
     elif args.shell is not None:

@@ -52,7 +52,8 @@ def read_server(text: str, *, what: str = "--url") -> Server:
     if found is None or not 1 <= port <= 65_535:
         # Never quoted: somebody may have written a password into it.
         raise InvalidInput(
-            f"{what} is not an address of a server",
+            f"{what} is not an address of a server"
+            + ("" if "://" in text else ": it does not begin with http:// or https://"),
             hint="such as http://pi:8745, https://jobs.example or unix:/run/edgecron.sock;"
             " a token is given with --token-file",
         )

@@ -330,7 +330,10 @@ class Runs(Engines, Schedules):
                         continue
                     return self.execution(execution_id)
             else:
-                raise Conflict(f"run {execution_id} has ended already: {execution.status}")
+                raise Conflict(
+                    f"run {execution_id} has ended already: {execution.status}",
+                    hint="see the active runs: edgecron history --status queued --status running",
+                )
         raise Conflict(f"another program is changing run {execution_id}", hint="try again")
 
 

@@ -160,7 +160,11 @@ class ScheduleChanges(Engines, Schedules):
         now_ms, boot_id = self._clock.now_ms(), self._clock.boot_id()
         found = self.store.find_last_removed(name)
         if not found:
-            what = "nothing was removed" if name is None else f"no schedule {name!r} was removed"
+            what = (
+                "there is no removed schedule"
+                if name is None
+                else f"no schedule {name!r} was removed"
+            )
             raise NotFound(what, hint="see: edgecron list")
         with self.store.together():
             for schedule, state in found:

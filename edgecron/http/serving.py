@@ -77,7 +77,7 @@ def read_place(text: str, *, database: Path) -> Place:
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65_535:
         raise UsageError(
-            f"--http is {text!r}, expected HOST:PORT or unix:PATH",
+            f"--http is {text!r}, expected HOST:PORT or unix:PATH, with a port up to 65535",
             hint=f"such as --http {DEFAULT}, or --http unix:",
         )
     host = (found["host"] or _LOCAL).strip("[]")

@@ -138,7 +138,10 @@ def check_needed(wanted: Mapping[str, Sequence[str]], *, names: Collection[str])
         for condition in parse_needs(needs):
             needed = condition.schedule
             if needed == name:
-                raise InvalidInput(f"schedule {name!r} needs {condition.text!r}, a run of its own")
+                raise InvalidInput(
+                    f"schedule {name!r} can't need {condition.text!r}, a run of its own",
+                    hint="name another schedule; to run after its own end: every '1h after end'",
+                )
             if needed not in names and needed not in wanted:
                 close = suggest(needed, [*names, *wanted])
                 raise InvalidInput(

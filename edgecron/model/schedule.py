@@ -49,7 +49,9 @@ class ScheduleSpec:
         check_aware("from", self.from_at)
         check_aware("until", self.until_at)
         if self.from_at and self.until_at and self.until_at <= self.from_at:
-            raise InvalidInput("until is not later than from")
+            raise InvalidInput(
+                "until is not later than from", hint="give a later until, or an earlier from"
+            )
 
     def _check_scopes(self) -> None:
         if not self.scopes or len(set(self.scopes)) != len(self.scopes):

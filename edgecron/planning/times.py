@@ -90,7 +90,9 @@ def compile_spec(
     ]
     texts = tuple(trigger.text for trigger in triggers)
     if len(set(texts)) != len(texts):
-        raise InvalidTrigger(f"schedule {spec.name!r} names the same time twice")
+        raise InvalidTrigger(
+            f"schedule {spec.name!r} names the same time twice", hint="remove one of them"
+        )
     _check_grids(spec.name, triggers)
     if now is not None:
         for trigger in triggers:
@@ -306,7 +308,8 @@ def check_upstreams(
     except CycleError as error:
         circle = error.args[1][::-1]  # from a schedule along its upstreams back to itself
         raise InvalidTrigger(
-            f"schedule {circle[0]!r} would run after itself: {' after '.join(circle)}"
+            f"schedule {circle[0]!r} would run after itself: {' after '.join(circle)}",
+            hint="remove one of these after",
         ) from None
 
 

@@ -354,6 +354,7 @@ def test_schedules_of_a_file_may_name_each_other_in_any_order(
     circle = edgecron("apply", str(file))
     assert circle.code == 2
     assert "would run after itself" in circle.err
+    assert "remove one of these after" in circle.err
 
 
 def test_stdin_is_read(edgecron: Edgecron, backup: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,9 @@ def test_a_run_that_has_ended_can_not_be_cancelled(edgecron: Edgecron, backup: s
 
     assert said.code == 1
     assert "run 1 has ended already: cancelled" in said.err
+    assert (
+        "hint: see the active runs: edgecron history --status queued --status running" in said.err
+    )
 
 
 def test_a_run_that_is_not_there_is_named_and_nothing_is_cancelled(

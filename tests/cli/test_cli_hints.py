@@ -196,6 +196,15 @@ def test_a_line_that_is_given_as_a_command_is_warned_of(edgecron: Edgecron) -> N
     ) in said.err
 
 
+def test_a_file_that_is_not_executable_is_warned_of(edgecron: Edgecron, tmp_path: Path) -> None:
+    (tmp_path / "job").touch(mode=0o600)
+
+    said = edgecron(*ADD, "--", str(tmp_path / "job"))
+
+    assert said.code == 0
+    assert f"warning: command '{tmp_path / 'job'}' is not executable\n" in said.err
+
+
 def test_a_section_of_the_configuration_is_no_schedule(edgecron: Edgecron, tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
 
@@ -238,6 +247,16 @@ def test_a_missing_token_file_is_made_for_a_server_and_copied_for_a_client(
         (("prune", "--older", "7d"), "did you mean --history-age?"),
         (("apply", "/"), "see its files: ls -t /"),
         (("-l",), "edgecron list"),
+        ((*ADD, *WHEN, *COMMAND), "remove one of them"),
+        ((*ADD, "--shell", "ls", *COMMAND), "remove one of them"),
+        (
+            (*ADD, "--from", "in 2h", "--until", "in 1h", *COMMAND),
+            "give a later until, or an earlier from",
+        ),
+        (
+            (*ADD, "--needs", "success:x", *COMMAND),
+            "name another schedule; to run after its own end: every '1h after end'",
+        ),
         (("stop", "backup"), "a schedule: edgecron pause NAME; a run: edgecron cancel RUN"),
         ((*ADD, "--command", "ls"), "write the command after --, or give a line to --shell"),
         (

@@ -62,7 +62,7 @@ def test_without_a_name_the_last_removal_is_undone_whole(
     assert [one["name"] for one in first] == ["a", "b"]
     assert [one["name"] for one in second] == [backup]
     assert third.code == 3
-    assert "nothing was removed" in third.err
+    assert "there is no removed schedule" in third.err
 
 
 def test_a_name_that_was_taken_meanwhile_is_not_overwritten(
@@ -75,6 +75,7 @@ def test_a_name_that_was_taken_meanwhile_is_not_overwritten(
 
     assert said.code == 4
     assert "another schedule has its name" in said.err
+    assert said.err.endswith("\nhint: rename that one first: edgecron edit backup --name NEW\n")
     assert edgecron("list", "--json").json[0]["job"] == ["other"]
     assert edgecron("undo", "nobody").code == 3
 

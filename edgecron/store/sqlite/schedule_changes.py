@@ -175,7 +175,9 @@ def restore_removed(
     """
     problem = f"schedule {schedule.name!r} can't be restored: another schedule has its name"
     with database.transaction():
-        with _unique_name(problem, hint="rename that schedule first"):
+        with _unique_name(
+            problem, hint=f"rename that one first: edgecron edit {schedule.name} --name NEW"
+        ):
             restored = database.change(
                 """UPDATE schedules SET deleted_at = NULL, removed_state = NULL,
                        enabled = :enabled, revision = revision + 1, updated_at = :now,

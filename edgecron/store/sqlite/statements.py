@@ -38,7 +38,7 @@ def translated_errors(path: Path) -> Iterator[None]:
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise DatabaseDamaged(
             f"database {path} is damaged or not a database ({error})",
-            hint="it was left as it is; move it away and restore a backup",
+            hint="check the path; if it held schedules, move it away and restore a backup",
         ) from error
     except apsw.FullError as error:
         raise full(path) from error
