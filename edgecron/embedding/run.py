@@ -142,7 +142,8 @@ class Run(Generic[T]):
         if self.status is not Status.SUCCESS:
             why = self.error or self.reason
             raise RunFailed(
-                f"run {self.id} of {self.schedule!r} is {self.status}" + (f": {why}" if why else "")
+                f"run {self.id} of {self.schedule!r} ended as {self.status}"
+                + (f": {why}" if why else "")
             )
         why = why_lost(self.flags)
         if why is not None:

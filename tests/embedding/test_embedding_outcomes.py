@@ -118,7 +118,7 @@ def test_get_gives_the_result_or_raises_why_there_is_none(scheduler: Scheduler) 
     with scheduler:
         assert poll.run_now().get(BOUND_S) == 7
         assert asyncio.run(awaited()) == 7
-        with pytest.raises(RunFailed, match="failed: OSError: no such plc"):
+        with pytest.raises(RunFailed, match="ended as failed: OSError: no such plc"):
             poll.run_now(fails=True).get(BOUND_S)
 
 
