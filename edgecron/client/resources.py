@@ -342,7 +342,7 @@ def read_arguments(
             given[key] = value
     for key in sorted(asked.required - given.keys()):
         if asked.parameters[key].default is ABSENT:
-            raise refuse("a parameter", key, "to be given")
+            raise MalformedCall(f"{key} is missing")
         given[key] = asked.parameters[key].default
     return {key: asked.parameters[key].decode(value, key, True) for key, value in given.items()}
 

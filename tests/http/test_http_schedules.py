@@ -425,6 +425,14 @@ def test_what_is_not_there_is_told_so(api: Api, path: str, status: int) -> None:
     assert told.error["hint"]
 
 
+def test_a_missing_part_of_a_body_is_named(api: Api) -> None:
+    api.ask("PUT", ONE, NIGHTLY)
+
+    told = api.ask("POST", f"{ONE}/backfill", {})
+
+    assert (told.status, told.error["message"]) == (422, "from_at is missing")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
