@@ -176,6 +176,8 @@ def _offered(spec: ScheduleSpec) -> frozenset[str]:
 
 def check_function(function: Callable[..., Any], *, name: str) -> None:
     """Raise InvalidInput for a value that can't be a job: no function, or a generator."""
+    if name == "<lambda>":
+        raise InvalidInput("a lambda has no name", hint='give it one: job(..., name="poll")')
     if not callable(function):
         raise InvalidInput(f"job {name!r} is {function!r:.60}, expected a function")
     if is_generator_function(function):

@@ -233,7 +233,7 @@ def test_a_generator_is_no_job(path: Path) -> None:
 def test_a_lambda_needs_a_name(path: Path) -> None:
     scheduler = Scheduler(path)
 
-    with pytest.raises(InvalidInput, match="<lambda>"):
+    with pytest.raises(InvalidInput, match="a lambda has no name"):
         scheduler.job("@daily")(lambda: 1)
     scheduler.job("@daily", name="one")(lambda: 1)
 
