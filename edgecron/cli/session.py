@@ -10,7 +10,7 @@ from contextlib import suppress
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.base.errors import EdgecronError, NotFound, UsageError
 from edgecron.base.paths import (
     database_path,
     folder_hint,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 FIRST_SCHEDULE = 'add nightly --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
+_SERVING = ("daemon", "service", "tui")  # --token-file is of their own server
 OWN_ERROR = 125  # of `run --wait`: every other exit code is the job's
 
 
@@ -89,13 +90,19 @@ class Session(Output):
     def remote_url(self) -> str | None:
         """Return the URL of the server of another machine; None for a file of this machine.
 
-        Raises UsageError if both are named.
+        Raises UsageError if both are named, or a token file without a server.
         """
-        if self.config().find("url") is None:
-            return None
-        from edgecron.cli.server import find_url
+        url = None
+        if self.config().find("url") is not None:
+            from edgecron.cli.server import find_url
 
-        return find_url(self.config())
+            url = find_url(self.config())
+        if url is None and self.token_file is not None and self.command_name not in _SERVING:
+            raise UsageError(
+                "--token-file is given without --url",
+                hint="name the server, for example: --url http://pi:8745; or remove --token-file",
+            )
+        return url
 
     def database_path(self) -> Path:
         """Return the database file that --db, EDGECRON_DB or a file names, else the user's own.

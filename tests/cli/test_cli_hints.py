@@ -236,6 +236,22 @@ def test_a_missing_token_file_is_made_for_a_server_and_copied_for_a_client(
     assert serving.err.endswith(f"\nhint: {hint}\n")
 
 
+def test_a_token_file_needs_a_server(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edgecron(*ADD, *COMMAND)
+    token = ("--token-file", str(tmp_path / "token"))
+
+    refused = edgecron("list", *token)
+    monkeypatch.delenv("EDGECRON_DB", raising=False)
+    monkeypatch.setenv("EDGECRON_URL", "http://localhost:1")
+    asked = edgecron("list", *token)
+
+    assert refused.code == 2
+    assert refused.err.startswith("error: --token-file is given without --url\nhint: ")
+    assert "can't be read: no such file or directory" in asked.err
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
