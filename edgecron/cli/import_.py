@@ -398,7 +398,7 @@ def _part_from_cron(
     cron, own = ("cron", "crontab -e")
     if args.format == "anacrontab":
         cron, own = ("anacron", "/etc/anacrontab")
-    # Of a copy, nobody can say whether cron has the lines too.
+    # We can't know whether cron's own table has the lines of another file.
     is_read = args.file == STDIN or _is_read_by_cron(args.file)
     effect = f": {cron} no longer runs {them}"
     if not is_read:

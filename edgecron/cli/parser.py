@@ -194,7 +194,9 @@ class Parser(argparse.ArgumentParser):
 
         known = self._option_string_actions
         for word in self._argv:
-            if word[:1] == "-" and word != "-" and word.partition("=")[0] not in known:
+            is_option = word[:1] == "-" and word != "-"
+            # A value can follow its short option immediately: -n5.
+            if is_option and word.partition("=")[0] not in known and word[:2] not in known:
                 refuse_option(word, known, prog=self.prog)
 
     def _refuse(self, unknown: list[str], argv: list[str]) -> NoReturn:

@@ -71,7 +71,7 @@ class Firing:
         self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
         self._rest_until_ms = 0  # monotonic
         self._is_behind = False  # the last step could not decide all that is due
-        self._is_full = False  # the last step left what is due until short runs end
+        self._is_full = False  # the last step left due schedules for when short runs have ended
         self.has_lost = False  # in the last step, other engines claimed most of what is due
 
     def fire(self, hold: Hold, *, has_filled: bool) -> None:

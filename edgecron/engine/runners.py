@@ -31,7 +31,7 @@ _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
 # 64 ahead, and 280 ms with 160.
 _AHEAD_MS = 100
 _MOST_AHEAD = 128
-_LEAST_ENDED = 8  # by fewer, nobody can say how long runs take
+_LEAST_ENDED = 8  # fewer runs do not show how long runs take
 
 
 class StartedRun(NamedTuple):

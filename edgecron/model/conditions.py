@@ -140,7 +140,7 @@ def check_needed(wanted: Mapping[str, Sequence[str]], *, names: Collection[str])
             if needed == name:
                 raise InvalidInput(
                     f"schedule {name!r} can't need {condition.text!r}, a run of its own",
-                    hint="name another schedule; to run after its own end: every '1h after end'",
+                    hint="name another schedule; to run after its own end: --every '1h after end'",
                 )
             if needed not in names and needed not in wanted:
                 close = suggest(needed, [*names, *wanted])

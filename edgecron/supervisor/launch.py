@@ -47,8 +47,8 @@ def start(
 ) -> SupervisorLink:
     """Start a supervisor and connect to it, once it holds its lock.
 
-    It is not our child: it outlives us and leaves no zombie. `by` None chooses. `places` limits how
-    many commands it has at the same time; None is no limit.
+    It is not our child: it outlives us and leaves no zombie. `by` None chooses. It runs at
+    most `places` commands at the same time; None is no limit.
 
     Raises SupervisorUnavailable if it can't be started or the state folder is not usable.
     """

@@ -20,7 +20,7 @@ from edgecron.base.clock import SystemClock
 from tests.bench.history import HOUR_MS, add_runs
 from tests.bench.machine import Setting
 from tests.bench.processes import cpu_s_of, memory_kb_of, wakes_of
-from tests.bench.schedules import command_spec, make, multiply
+from tests.bench.schedules import make_times_of_day
 from tests.bench.screens import Screen, on_screen
 from tests.bench.table import Row, at_most
 from tests.bench.timing import interleave, percentile
@@ -69,18 +69,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 def _make(database: Path, runs: int) -> None:
     """Schedules of which each has a time of day, hours from now, and their runs."""
-    now = time.gmtime()
-    names = [NAME.decode() + (f"-at-{n:03}" if n else "") for n in range(TIMES)]
-    minutes = [now.tm_hour * 60 + now.tm_min + 240 + n * 1080 // TIMES for n in range(TIMES)]
-    make(
-        database,
-        [
-            command_spec(name, f"{minute % 60} {minute // 60 % 24} * * *")
-            for name, minute in zip(names, minutes, strict=True)
-        ],
-    )
-    for name in names:
-        multiply(database, name, SCHEDULES // TIMES - 1)
+    make_times_of_day(database, NAME.decode(), count=SCHEDULES, times=TIMES)
     add_runs(database, runs=runs, schedules=SCHEDULES)
     connection = apsw.Connection(str(database))
     connection.execute(_HAVE_RUN, {"at": SystemClock().now_ms() - HOUR_MS})

@@ -25,7 +25,7 @@ from edgecron.engine.state_folder import ring_engines
 from tests.bench.history import add_runs
 from tests.bench.machine import Setting, child_environment
 from tests.bench.processes import daemon, memory_kb_of, wait_until
-from tests.bench.schedules import command_spec, make, multiply
+from tests.bench.schedules import make_times_of_day
 from tests.bench.screens import on_screen
 from tests.bench.startup import took_s
 from tests.bench.table import Reach, Row, at_most
@@ -47,7 +47,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         for count in decades:
             setting.say(f"  making {count:,} schedules ...")
             databases[count] = folder / f"scale-{count}.db"
-            _make(databases[count], count)
+            make_times_of_day(databases[count], NAME, count=count, times=TIMES)
         rounds = setting.pick(5, 2)
         measures: dict[str, tuple[Callable[[Path, int], float], Reach | None]] = {
             "daemon ready": (_ready_ms, at_most(3)),
@@ -86,23 +86,6 @@ def _compare(
             value=value - middle[UNIT] if is_difference else None,
             figures={"values": found[count]},
         )
-
-
-def _make(database: Path, count: int) -> None:
-    """Schedules of which each has a time of day; none is due within the next hours."""
-    now = time.gmtime()
-    names = [NAME + (f"-at-{n:03}" if n else "") for n in range(TIMES)]
-    minutes = [now.tm_hour * 60 + now.tm_min + 360 + n * 960 // TIMES for n in range(TIMES)]
-    make(
-        database,
-        [
-            command_spec(name, f"{minute % 60} {minute // 60 % 24} * * *")
-            for name, minute in zip(names, minutes, strict=True)
-        ],
-    )
-    for name in names:
-        if count > TIMES:
-            multiply(database, name, count // TIMES - 1)
 
 
 def _edgecron(database: Path, *words: str) -> list[str]:

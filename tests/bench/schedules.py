@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,6 +67,25 @@ def multiply(database: Path, name: str, count: int) -> None:
     connection.execute("COMMIT")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()
+
+
+def make_times_of_day(database: Path, name: str, *, count: int, times: int) -> None:
+    """Make `count` schedules at so many times of day, the first four hours from now.
+
+    The first one has the name itself, the others have it and a number.
+    """
+    now = time.gmtime()
+    names = [name + (f"-at-{n:03}" if n else "") for n in range(times)]
+    minutes = [now.tm_hour * 60 + now.tm_min + 240 + n * 1080 // times for n in range(times)]
+    make(
+        database,
+        [
+            command_spec(each, f"{minute % 60} {minute // 60 % 24} * * *")
+            for each, minute in zip(names, minutes, strict=True)
+        ],
+    )
+    for each in names:
+        multiply(database, each, count // times - 1)
 
 
 def set_due(database: Path, due_ms: int, *, every_ms: int = 0, last: int | None = None) -> None:

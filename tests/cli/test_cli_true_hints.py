@@ -31,6 +31,8 @@ COMMAND = ("--", "true")
         (("check", "30", "2", *["a.txt"] * 100), "characters long", "quote the cron text"),
         (("rm", "--all"), "unknown option '--all'", "rm --help"),
         (("backup", "--dry-run"), "unknown option '--dry-run'", "backup --help"),
+        (("history", "-n5", "--bogus"), "unknown option '--bogus'", "history --help"),
+        (("history", "-n5", "a", "b"), "unexpected argument 'b'", "history --help"),
         (("add", "-x", "--every", "5m", *COMMAND), "unknown option '-x'", "add --help"),
         (("reschedule", "backup", "2h"), "'2h'", "did you mean 'in 2h'?"),
         (("pause", "backup", "--until", "2h"), "'2h'", "did you mean 'in 2h'?"),

@@ -15,6 +15,7 @@ from edgecron.base.units import to_ms
 from edgecron.model.listing import SchedulePage
 from edgecron.model.schedule import Definition, Schedule
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.history import find_removals
 from edgecron.store.sqlite.rows import (
     KEPT_COLUMNS,
     SPEC_COLUMNS,
@@ -95,7 +96,7 @@ def get_schedule(database: Database, name: str) -> Schedule:
     """
     found = find_schedule(database, name)
     if found is None:
-        if find_last_removed(database, name):
+        if find_removals(database, name):
             raise NotFound(
                 f"schedule {name!r} was removed", hint=f"restore it: edgecron undo {name}"
             )
