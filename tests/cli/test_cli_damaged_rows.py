@@ -61,14 +61,14 @@ def test_a_schedule_that_can_not_be_read_is_named_and_can_be_removed(
     assert said["list"].code in (0, 5)
     for one in said.values():
         assert one.code == 0 or (one.is_plain_error and "edgecron restore FILE" in one.err)
-    assert f"edgecron rm {bad} removes it" in said["show"].err or NOT_UTF_8 in columns
+    assert f"to remove it: edgecron rm {bad};" in said["show"].err or NOT_UTF_8 in columns
     assert of_other.code == 0
     [finding] = [one for one in doctor.json if one["check"] == "schedules"]
     assert (doctor.code, finding["status"]) == (1, "problem")
     assert finding["message"].startswith("number 1: ")
     assert "engines" in {one["check"] for one in doctor.json}, "the other checks are made too"
     assert removed.code == 0
-    assert "unread" in removed.err
+    assert "not readable" in removed.err
     assert [one["name"] for one in after[0].json] == [good]
     assert {one["status"] for one in after[1].json if one["check"] == "schedules"} == {"ok"}
 
