@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from shlex import quote
 from typing import Any, TypeVar
 
 from edgecron.base.checks import check_json, suggest
@@ -222,6 +221,8 @@ def read_trigger(
         case "cron":
             other = _OTHER_KIND.match(text)
             if other is not None:
+                from shlex import quote  # Rarely needed, and engines import this module.
+
                 key = "on_boot" if "boot" in other[1].lower() else other[1].lower()
                 if what.startswith("--"):
                     value = "" if key == "on_boot" else f" {quote(text[other.end() :])}"

@@ -102,7 +102,7 @@ def test_a_marked_result_that_is_malformed_is_told_like_any_other(edgecron: Edge
 
     said = edgecron("logs", "copy", "--result")
 
-    assert "a result that is no JSON" in said.err
+    assert "a result that is not JSON" in said.err
     assert edgecron("show", "copy", "--json").json[0]["state"] == {}
 
 

@@ -224,7 +224,7 @@ def test_while_an_engine_or_a_supervisor_lives_nothing_is_replaced(
     key = "0123456789abcdef"
     held = take_engine_lock(folder, key) if kind == "engine" else take_lock(lock_path(folder, key))
 
-    with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is running"):
+    with pytest.raises(Conflict, match=rf"{kind} of database .* is running \(pid {os.getpid()}\)"):
         restore(client, backup)
 
     os.close(held)
@@ -243,7 +243,7 @@ def test_who_lives_on_when_the_state_folder_is_deleted_is_noticed(
     held = take_lock(folder / f"{kind}-0123456789abcdef.lock")
     shutil.rmtree(folder)
 
-    with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is running"):
+    with pytest.raises(Conflict, match=rf"{kind} of database .* is running \(pid {os.getpid()}\)"):
         restore(client, backup)
     os.close(held)
     restored = restore(client, backup)
