@@ -271,7 +271,7 @@ def test_a_token_file_needs_a_server(
         ),
         (
             (*ADD, "--needs", "success:x", *COMMAND),
-            "name another schedule; to run after its own end: every '1h after end'",
+            "name another schedule; to run after its own end: --every '1h after end'",
         ),
         (("stop", "backup"), "a schedule: edgecron pause NAME; a run: edgecron cancel RUN"),
         ((*ADD, "--command", "ls"), "write the command after --, or give a line to --shell"),
