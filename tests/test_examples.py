@@ -65,7 +65,7 @@ def test_the_python_of_a_text_runs_and_prints_what_it_says(
 
 
 def test_there_are_examples_to_be_done() -> None:
-    assert {"README: In a Python program", "embedding", "policies"} <= {
+    assert {"README: In a Python program", "embedding"} <= {
         name for name in TEXTS if python_of(code_of(TEXTS[name]))[0]
     }
     assert all(code_of(read_topic(name)) for name in TOPICS)

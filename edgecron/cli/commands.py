@@ -22,10 +22,13 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "add": Command(
-        "add", "Add a schedule", "Schedules", "edit, check; topics triggers, policies, jobs"
+        "add",
+        "Add a schedule",
+        "Schedules",
+        "edit, check; topics triggers, policies, retries, jobs",
     ),
     "edit": Command(
-        "edit", "Change a schedule", "Schedules", "show, undo; topics triggers, policies"
+        "edit", "Change a schedule", "Schedules", "show, undo; topics triggers, policies, retries"
     ),
     "rm": Command("rm", "Remove schedules", "Schedules", "undo, pause"),
     "undo": Command("undo", "Restore schedules that were removed", "Schedules", "rm, history"),
@@ -53,7 +56,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "history": Command("history", "List past runs", "Runs", "show, logs, why, stats"),
     "logs": Command("logs", "Print the output of a run", "Runs", "history, show, run"),
-    "why": Command("why", "Explain why a schedule ran or did not", "Runs", "show, history, next"),
+    "why": Command(
+        "why", "Explain why a schedule ran or did not", "Runs", "show, history, next; topic clock"
+    ),
     "cancel": Command("cancel", "Cancel queued and running runs", "Runs", "pause, history"),
     "daemon": Command(
         "daemon",
@@ -77,20 +82,23 @@ COMMANDS: dict[str, Command] = {
         "doctor",
         "Find problems and explain how to fix them",
         "Engine",
-        "status, why; topic recovery",
+        "status, why; topics recovery, damage, clock",
     ),
     "backup": Command(
         "backup", "Copy the database while it is in use", "Engine", "restore, export; topic backups"
     ),
     "restore": Command(
-        "restore", "Replace the database with a backup", "Engine", "backup; topic backups"
+        "restore", "Replace the database with a backup", "Engine", "backup; topics backups, damage"
     ),
     "prune": Command(
         "prune", "Remove old runs and output", "Engine", "config, backup; topic backups"
     ),
     "config": Command("config_", "Show and check settings", "Engine", "topic settings"),
     "check": Command(
-        "check", "Explain a trigger and list its times", "Help", "add, next; topic triggers"
+        "check",
+        "Explain a trigger and list its times",
+        "Help",
+        "add, next; topics triggers, syntax",
     ),
     "completion": Command("completion", "Print a completion script for your shell", "Help", "help"),
     "self": Command("self_", "Show or remove this program", "Help", "config"),
