@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from edgecron.base.errors import InvalidInput, InvalidName, InvalidTime
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
-_MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
+MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
 _NAME_RULE = "use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, not only digits"
-_JSON_EXAMPLE = '{"size": 3}'
-_MOST_DEEP = 500  # SQLite reads JSON of 1000 levels, and languages differ
 
 
 def check_name(name: str, *, what: str) -> None:
@@ -53,8 +49,8 @@ def check_aware(what: str, instant: datetime | None) -> None:
 
 def check_storable(what: str, text: str) -> None:
     """Raise InvalidInput for text with NUL, invalid UTF-8 or over a megabyte."""
-    if len(text) > _MOST_TEXT:
-        raise InvalidInput(f"{what} is {len(text)} characters long, expected at most {_MOST_TEXT}")
+    if len(text) > MOST_TEXT:
+        raise InvalidInput(f"{what} is {len(text)} characters long, expected at most {MOST_TEXT}")
     if "\0" in text:
         raise InvalidInput(f"{what} {text[:60]!a} holds a NUL character")
     try:
@@ -66,7 +62,7 @@ def check_storable(what: str, text: str) -> None:
 def is_plain(texts: Sequence[str]) -> bool:
     """Whether texts are short and ASCII without NUL, so that `check_storable` passes each."""
     together = "".join(texts)
-    return together.isascii() and len(together) <= _MOST_TEXT and "\0" not in together
+    return together.isascii() and len(together) <= MOST_TEXT and "\0" not in together
 
 
 def check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
@@ -78,94 +74,6 @@ def check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
         letter.isprintable() or letter in allowed for letter in text
     ):
         raise InvalidInput(f"{what} {text[:60]!a} holds control characters")
-
-
-def check_json(text: str, *, what: str, most_bytes: int = _MOST_TEXT) -> None:
-    """Raise InvalidInput for JSON that some readers refuse, or that is longer than the limit."""
-    import json
-
-    check_storable(what, text)
-    size_bytes = len(text.encode())
-    if size_bytes > most_bytes:
-        raise InvalidInput(f"{what} is {size_bytes} bytes long, expected at most {most_bytes}")
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
-        is_deep = has_too_many_levels(value)
-    except ValueError as error:
-        from edgecron.base.json_words import json_words  # Only errors need it.
-
-        raise InvalidInput(
-            f"{what} is not JSON: {json_words(error)}",
-            hint=f"for example: {_json_example(what)}",
-        ) from None
-    except RecursionError:
-        is_deep = True
-    if is_deep:
-        raise InvalidInput(
-            f"{what} is more than {_MOST_DEEP} levels deep, which not every program can read"
-        )
-
-
-def _json_example(what: str) -> str:
-    # An option's value is quoted for the shell.
-    return f"{what} '{_JSON_EXAMPLE}'" if what.startswith("--") else _JSON_EXAMPLE
-
-
-def read_json(content: bytes) -> Any:
-    """Read JSON in UTF-8 that all readers read alike: no object has a key twice.
-
-    Raises ValueError for any other, RecursionError for more levels than can be read here.
-    """
-    import json
-
-    return json.loads(
-        content.decode(), parse_constant=_refuse_constant, object_pairs_hook=_read_object
-    )
-
-
-def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is given twice in one object")
-    return found
-
-
-def _refuse_constant(name: str) -> None:
-    # Python reads NaN and Infinity, and a job in any other language could not.
-    raise ValueError(f"{name} is not a JSON value")
-
-
-def _read_float(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:60]} is too large a number")
-    return number
-
-
-def is_too_deep(text: str) -> bool:
-    """Whether JSON is nested deeper than every reader supports."""
-    import json
-
-    # Each level has a bracket, so counting brackets is enough for most texts.
-    if text.count("[") + text.count("{") <= _MOST_DEEP:
-        return False
-    return has_too_many_levels(json.loads(text))
-
-
-def has_too_many_levels(value: object) -> bool:
-    """Whether a JSON value is nested deeper than every reader supports."""
-    level = [value]
-    for _ in range(_MOST_DEEP + 1):
-        inner: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner.extend(one.values())
-            elif isinstance(one, list):
-                inner.extend(one)
-        if not inner:
-            return False
-        level = inner
-    return True
 
 
 def suggest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -27,8 +27,8 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_json
 from edgecron.base.errors import EdgecronError, ServerLost, UsageError
+from edgecron.base.json_texts import check_json
 from edgecron.cli.logs import put_result
 from edgecron.cli.run_output import Printer, pieces_of
 from edgecron.cli.session import OWN_ERROR, Session

@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from edgecron.base import errors
-from edgecron.base.checks import read_json
 from edgecron.base.errors import (
     EdgecronError,
     InvalidFile,
@@ -25,7 +24,7 @@ from edgecron.base.errors import (
     MalformedCall,
     ServerUnavailable,
 )
-from edgecron.base.json_words import json_words
+from edgecron.base.json_texts import json_words, read_json
 from edgecron.base.values import NamedTuple
 from edgecron.client import resource_functions
 from edgecron.client.json_forms import (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_json
 from edgecron.base.errors import Conflict, InvalidInput, NotFound, SupervisorUnavailable, Unreadable
+from edgecron.base.json_texts import check_json
 from edgecron.base.paths import state_dir
 from edgecron.base.units import to_ms
 from edgecron.client.opening import TRIES, Engines

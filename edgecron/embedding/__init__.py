@@ -5,7 +5,7 @@ program        what a program declares, and what it asks of the database
 declarations   the declared functions and schedules; their options
 job            one schedule as an object: a Job is a decorated function
 run            one run as an object, and waiting for its end
-signatures     the parameters of a function; json_values: payloads and states as JSON
+signatures     the parameters of a function
 context        what a function can ask about its run
 events         events of runs as values; subscriptions: callbacks and streams of them
 serving        the engine's thread, restarted if it dies; how it stops

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import Cancelled
+from edgecron.base.json_texts import json_text
 from edgecron.base.units import from_ms
-from edgecron.embedding.json_values import json_text
 from edgecron.supervisor.environment import idempotency_key
 
 if TYPE_CHECKING:

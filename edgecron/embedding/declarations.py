@@ -14,9 +14,9 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import AlreadyExists, InvalidInput
+from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import dataclass, replace
-from edgecron.embedding.json_values import json_text
 from edgecron.embedding.signatures import Arguments, is_generator_function
 from edgecron.formats.document import read_table
 from edgecron.formats.document_writing import trigger_key

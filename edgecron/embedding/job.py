@@ -11,9 +11,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from edgecron.base.errors import InvalidInput
+from edgecron.base.json_texts import json_text
 from edgecron.embedding.context import RunContext
 from edgecron.embedding.event_loops import beside
-from edgecron.embedding.json_values import json_text
 from edgecron.embedding.pool import engine_logger
 from edgecron.embedding.run import Run, Waits
 from edgecron.embedding.signatures import Arguments

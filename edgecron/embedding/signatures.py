@@ -13,8 +13,8 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput
+from edgecron.base.json_texts import json_text
 from edgecron.embedding.context import RunContext
-from edgecron.embedding.json_values import json_text
 
 if TYPE_CHECKING:
     from edgecron.supervisor.calls import Call

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from edgecron.base.checks import check_json, suggest
+from edgecron.base.checks import suggest
 from edgecron.base.errors import (
     InvalidDuration,
     InvalidInput,
@@ -21,6 +21,7 @@ from edgecron.base.errors import (
     InvalidTrigger,
     UsageError,
 )
+from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import parse_condition

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgecron.base.checks import has_too_many_levels, read_json
-from edgecron.base.json_words import json_words
+from edgecron.base.json_texts import has_too_many_levels, json_words, read_json
 from edgecron.client.json_forms import Shape
 from edgecron.http.document_schema import NAME
 from edgecron.http.error_answers import Refused

@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.base.checks import check_json, check_range, check_text
+from edgecron.base.checks import check_range, check_text
+from edgecron.base.json_texts import check_json
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Reason, Status

@@ -6,9 +6,9 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 
-from edgecron.base.checks import is_too_deep
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.base.json_texts import is_too_deep
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import MOST_RESULT_BYTES, Claim, Output, OutputChunk, Stream
 from edgecron.model.run import (

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgecron.base.checks import check_json
 from edgecron.base.errors import InvalidInput
+from edgecron.base.json_texts import check_json
 from edgecron.base.values import NamedTuple
 from edgecron.model.claim import MOST_RESULT_BYTES
 from edgecron.model.run import (
