@@ -1,18 +1,22 @@
-"""Help: the overview, and the help of a command or topic."""
+"""Help: the overview, the help of a command or topic, and the manual page."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
 
+from edgecron import __built__, __version__
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS, EVERYDAY, EXIT_CODES, USAGE
-from edgecron.cli.manual import manual_page
+from edgecron.cli.files import fill_text
 from edgecron.cli.parser import GLOBALS, global_parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import CANT_MOVE, terminal_columns
 from edgecron.cli.topics import TOPICS, format_topic, read_topic
+from edgecron.formats.config_settings import example_text
 
 _MAN = "--man"
 _NO_PAGER = "--no-pager"
@@ -21,6 +25,10 @@ _ALL = "--all"  # advanced options, too
 # colours are colours, and what was read stays there.
 _PAGER_DEFAULTS = {"LESS": "FRX", "LV": "-c"}
 _NO_PAGERS = ("cat", "")
+_MAN_WIDTH = 76
+_MAN_ESCAPES = str.maketrans(
+    {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti", '"': r"\(dq"}
+)
 
 
 class _Entry(NamedTuple):
@@ -128,3 +136,49 @@ def _overview() -> str:
         f"            {', '.join(codes[4:])}",
     ]
     return "\n".join(lines)
+
+
+def manual_page() -> str:
+    """Return the page for man(7): `texts/edgecron.1` with the help of each command as it is."""
+    commands: list[str] = []
+    for command in COMMANDS:
+        _, parser = parser_of(command, width=_MAN_WIDTH, shows_all=True)
+        commands += [f".SS {_man_escaped(command)}", *_man_verbatim(parser.format_help())]
+    topics = ((name, f"{summary}.") for name, summary in TOPICS.items())
+    parts: dict[str, Iterable[str]] = {
+        "usage": _man_lines(USAGE),
+        "examples": _man_verbatim(EVERYDAY),
+        "options": _man_verbatim(global_parser(width=_MAN_WIDTH).format_help()),
+        "commands": commands,
+        "settings": _man_verbatim(example_text()),
+        "topics": _man_items(topics),
+        "exit_codes": _man_items((str(code), meaning) for code, meaning in EXIT_CODES.items()),
+    }
+    filled = {name: "\n".join(lines) for name, lines in parts.items()}
+    page = fill_text("edgecron.1", date=__built__, version=__version__, **filled)
+    return page.removesuffix("\n")
+
+
+def _man_items(items: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for label, meaning in items:
+        yield from (".TP", f".B {_man_escaped(label)}", *_man_lines(meaning))
+
+
+def _man_verbatim(text: str) -> Iterator[str]:
+    lines = text.strip("\n").splitlines()
+    yield from (".EX", *(_man_guarded(_man_escaped(line)) for line in lines), ".EE")
+
+
+def _man_lines(text: str) -> Iterator[str]:
+    words = " ".join(text.split())
+    for line in wrap(words, _MAN_WIDTH, break_long_words=False, break_on_hyphens=False):
+        yield _man_guarded(_man_escaped(line))
+
+
+def _man_escaped(text: str) -> str:
+    return text.translate(_MAN_ESCAPES)
+
+
+def _man_guarded(line: str) -> str:
+    """Return a line that is no request, whatever it begins with."""
+    return rf"\&{line}" if line.startswith(".") else line
