@@ -349,7 +349,7 @@ class Loop:
             return now_ms + self._linger_ms
         if policy is OnShutdown.STOP:
             # A supervisor that is stopped itself ends no run: do not wait for it forever.
-            return now_ms + self._engine.runners.kill_grace_ms + _END_MS
+            return now_ms + self._engine.runners.longest_grace_ms + _END_MS
         timeout_ms = self._settings.shutdown_timeout_ms
         return None if timeout_ms is None else now_ms + timeout_ms
 

@@ -229,7 +229,7 @@ class Runners:
         return sorted({one.schedule for one in self._runs.values() if one.supervisor_id == THREADS})
 
     @property
-    def kill_grace_ms(self) -> int:
+    def longest_grace_ms(self) -> int:
         """The longest kill grace of all runs, 0 if there is none."""
         return max((run.kill_grace_ms for run in self._runs.values()), default=0)
 
