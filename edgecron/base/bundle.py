@@ -22,6 +22,17 @@ from edgecron.base.values import NamedTuple
 
 _VARIABLE = "_EDGECRON_BUNDLE"  # from the launcher: LOCK_FD:FILE_FD:PATH
 _LOADER = "_PYI_"  # begins the variables of PyInstaller's loader
+_EXEC = (
+    # Import this very package, also if another one is installed. Its folder comes last in the path,
+    # so that nothing beside the package hides a module of the standard library.
+    "import sys; from importlib import util; home = sys.argv[1];"
+    "spec = util.spec_from_file_location("
+    "'edgecron', home + '/edgecron/__init__.py',"
+    " submodule_search_locations=[home + '/edgecron']);"
+    "sys.modules['edgecron'] = package = util.module_from_spec(spec);"
+    "spec.loader.exec_module(package); sys.path.append(home);"
+    "from importlib import import_module; import_module(sys.argv[2]).main(sys.argv[3:])"
+)
 SHARED = "program"  # the folder of all versions, in each place that the launcher unpacks to
 
 
@@ -69,6 +80,18 @@ class Bundle(NamedTuple):
 
 
 _bundle: Bundle | None = None
+
+
+def own_start(module: str, *words: str, bundle_word: str) -> Start:
+    """How to call `main` of a module of this very package with words, in a process of its own.
+
+    The single binary does so if `bundle_word` comes before the words.
+    """
+    if _bundle is not None:
+        return _bundle.start(bundle_word, *words)
+    package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    # -P: the current folder must not hide a module.
+    return Start([sys.executable, "-P", "-c", _EXEC, package_parent, module, *words], ())
 
 
 def find_bundle() -> Bundle | None:

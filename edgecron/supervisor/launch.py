@@ -15,7 +15,7 @@ from collections.abc import Set
 from enum import StrEnum
 from pathlib import Path
 
-from edgecron.base.bundle import Start, find_bundle, held_fds
+from edgecron.base.bundle import held_fds, own_start
 from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError, SupervisorUnavailable
 from edgecron.base.files import open_private
@@ -24,17 +24,6 @@ from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
 FAREWELL_S = 2.0  # the time for a supervisor that failed to release its lock
-_EXEC = (
-    # Import this very package, also if another one is installed. Its folder comes last in the path,
-    # so that nothing beside the package hides a module of the standard library.
-    "import sys; from importlib import util; home = sys.argv[1];"
-    "spec = util.spec_from_file_location("
-    "'edgecron', home + '/edgecron/__init__.py',"
-    " submodule_search_locations=[home + '/edgecron']);"
-    "sys.modules['edgecron'] = package = util.module_from_spec(spec);"
-    "spec.loader.exec_module(package); sys.path.append(home);"
-    "from edgecron.supervisor.__main__ import main; main(sys.argv[2:])"
-)
 
 
 class StartBy(StrEnum):
@@ -110,7 +99,8 @@ def _fork(
 
 def _exec(theirs: socket.socket, folder: Path, *, key: str, places: int | None) -> None:
     fd = theirs.fileno()
-    start = _command(str(fd), key, os.fspath(folder), str(places or 0))
+    given = (str(fd), key, os.fspath(folder), str(places or 0))
+    start = own_start("edgecron.supervisor.__main__", *given, bundle_word=":supervisor")
     # Its stderr ends when the supervisor has closed what it inherited.
     ended = subprocess.run(
         start.argv,
@@ -126,15 +116,6 @@ def _exec(theirs: socket.socket, folder: Path, *, key: str, places: int | None) 
         raise SupervisorUnavailable(
             f"supervisor ended with code {ended.returncode}, and said: {words[-1]}"
         )
-
-
-def _command(*words: str) -> Start:
-    bundle = find_bundle()
-    if bundle is not None:
-        return bundle.start(":supervisor", *words)
-    package_parent = str(Path(__file__).resolve().parents[2])
-    # -P: the current folder must not hide a module.
-    return Start([sys.executable, "-P", "-c", _EXEC, package_parent, *words], ())
 
 
 def serve_detached(
