@@ -235,6 +235,17 @@ class Store(Protocol):
     def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
         """Stop a schedule whose stored trigger can't be read, and store the reason."""
 
+    # Notices.
+
+    def has_notify_rules(self) -> bool:
+        """Whether any rule wants notices."""
+
+    def next_notice_ms(self) -> int | None:
+        """When the next notice is to be sent; None: nothing is to come.
+
+        What happened that no rule was applied to yet is due now: 0.
+        """
+
     # Upkeep after a change of clock or zones.
 
     def find_clock_marks(self) -> ClockMarks:

@@ -45,6 +45,7 @@ LANDED = {
     "0024_engine_trust.sql": "99384b77866c975c1f50fdb28b02ea13051a01864be5a095773b4955ee9d84f8",
     "0025_max_late.sql": "8fbdd8e2a0719c843ca81d2443c273e9cc690b9cb3958bcf58a440c2f23e86d1",
     "0026_priorities.sql": "6095aeb3e6f505d8908ba3cc4b25973c4d19d763ae9facba39e7bb9773fd1844",
+    "0027_notices.sql": "4eba10891f9b9f14bcc1488bb6763ce0196a994382ec9474242359644ba1d27c",
 }
 
 

@@ -46,6 +46,7 @@ SCRIPTS = (
     "0024_engine_trust.sql",
     "0025_max_late.sql",
     "0026_priorities.sql",
+    "0027_notices.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
@@ -86,6 +87,34 @@ BEGIN
         next_run_at = iif(enabled, next_run_at, NULL),
         next_source = iif(enabled, next_source, NULL)
     WHERE id = NEW.id;
+END""",
+    # Happenings for notices, in the transaction of the event, whichever program writes it.
+    """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
+WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
+    OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
+    OR NEW.status = 'success' AND (EXISTS (
+        SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
+        SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
+    OR NEW.status NOT IN ('queued', 'skipped')
+        AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
+BEGIN
+    INSERT INTO happenings (at, status, schedule_id, execution_id)
+    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
+END""",
+    """CREATE TRIGGER executions_noted_new AFTER INSERT ON executions
+WHEN NEW.status IN ('skipped', 'running') AND EXISTS (SELECT 1 FROM notify_rules)
+    AND (NEW.reason IN ('misfire', 'condition')
+        OR NEW.status = 'running' AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
+BEGIN
+    INSERT INTO happenings (at, status, schedule_id, execution_id)
+    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
+END""",
+    """CREATE TRIGGER engines_noted AFTER UPDATE OF stopped_at ON engines
+WHEN NEW.stopped_at IS NOT NULL AND OLD.stopped_at IS NULL
+    AND (OLD.queues != '[]' OR NEW.seen_at IS NOT NULL) AND EXISTS (SELECT 1 FROM notify_rules)
+BEGIN
+    INSERT INTO happenings (at, status, engine_id)
+    VALUES (NEW.stopped_at, iif(NEW.died, 'died', 'stopped'), NEW.id);
 END""",
     _edited_trigger(),
 )

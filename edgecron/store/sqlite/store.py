@@ -17,6 +17,7 @@ from edgecron.store.sqlite import (
     explanations,
     limits,
     manual_runs,
+    notices,
     queue,
     retention,
     revisions,
@@ -146,6 +147,11 @@ class SqliteStore(ReadingStore):
     enqueue_once = manual_runs.enqueue_once
     find_covered = manual_runs.find_covered
     queue_backfill = manual_runs.queue_backfill
+
+    # Notices.
+
+    has_notify_rules = notices.has_rules
+    next_notice_ms = notices.next_notice_ms
 
     # Clock, zones and corrections of times.
 

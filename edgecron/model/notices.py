@@ -1,0 +1,213 @@
+"""Notices: what a rule wants to hear of, what it is told, and what became of each notice.
+
+A rule is a table `[notify.NAME]` of the configuration. The database keeps a mark of it, without
+its channel, so that no secret gets into the database.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from edgecron.base.values import NamedTuple, dataclass
+
+
+class NoticeEvent(StrEnum):
+    """What a notice is about."""
+
+    FAILED = "failed"  # a fire failed or was interrupted, after its last attempt
+    RECOVERED = "recovered"  # it succeeded, after a notice that it failed
+    MISSED = "missed"  # a time was missed, or its condition was not met before the deadline
+    ENGINE_STOPPED = "engine_stopped"  # an engine stopped, or was killed
+    STARTED = "started"  # each run, only for the channel ping
+    ENDED = "ended"  # each run, only for the channel ping
+
+
+class ChannelKind(StrEnum):
+    COMMAND = "command"  # a program that gets the notice as JSON on stdin
+    EMAIL = "email"
+    WEBHOOK = "webhook"  # an HTTP POST
+    PING = "ping"  # the protocol of healthchecks: a request at each start and end of a run
+
+
+class Secret(NamedTuple):
+    """A text that edgecron reads when it needs it, and never stores."""
+
+    kind: str  # text, file or env
+    value: str  # the text itself, the path of a file, or the name of a variable
+
+
+class MailSecurity(StrEnum):
+    STARTTLS = "starttls"
+    TLS = "tls"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandChannel:
+    """A program that gets the message as JSON on stdin."""
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmailChannel:
+    """Mail through an SMTP server, or through the program sendmail if `host` is None."""
+
+    to: tuple[str, ...]
+    sender: str | None = None
+    host: str | None = None
+    port: int = 587
+    security: MailSecurity = MailSecurity.STARTTLS
+    username: str | None = None
+    password: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookChannel:
+    """A POST of JSON: the message itself, or the form of a chat service.
+
+    With `secret`, the header X-Edgecron-Signature has the HMAC-SHA256 of the body.
+    """
+
+    url: Secret
+    format: str = "json"
+    secret: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PingChannel:
+    """A request to URL/start at each start, to URL/CODE at each end.
+
+    `{schedule}` in the URL stands for the name of the schedule.
+    """
+
+    url: Secret
+
+
+Channel = CommandChannel | EmailChannel | WebhookChannel | PingChannel
+
+
+class NoticeStatus(StrEnum):
+    WAITING = "waiting"  # for its time, or for the next try
+    HELD = "held"  # its rule has sent its notices of this hour
+    SENT = "sent"
+    GIVEN_UP = "given_up"  # it could not be sent for days
+
+
+# What a rule hears of if it does not say so itself.
+USUAL_EVENTS = (
+    NoticeEvent.FAILED,
+    NoticeEvent.RECOVERED,
+    NoticeEvent.MISSED,
+    NoticeEvent.ENGINE_STOPPED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyRule:
+    """What to hear of, about which schedules, and how often.
+
+    `schedules` and `groups` are patterns, as `backup-*`; without both, every schedule matches. The
+    first notice of a failing schedule comes after `failures` failed fires in a row. `remind_s` None
+    sends no reminders. `source` names the file with the rule.
+    """
+
+    name: str
+    channel: ChannelKind
+    source: str = ""
+    schedules: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    events: tuple[NoticeEvent, ...] = USUAL_EVENTS
+    failures: int = 1
+    remind_s: float | None = 86_400.0
+    most_per_hour: int = 20
+    needs_output: bool = False  # only runs that printed something
+
+    @property
+    def wants_runs(self) -> bool:
+        """Whether it hears of each start and end of a run."""
+        return NoticeEvent.STARTED in self.events
+
+    def matches(self, schedule: str, group: str | None) -> bool:
+        """Whether it hears of a schedule."""
+        if not self.schedules and not self.groups:
+            return True
+        if any(fnmatchcase(schedule, pattern) for pattern in self.schedules):
+            return True
+        return group is not None and any(fnmatchcase(group, pattern) for pattern in self.groups)
+
+
+class Happening(NamedTuple):
+    """Something that a transaction recorded for notices. `id` orders them.
+
+    About a run: its schedule and the end of its row. `is_final` unless a retry follows, or a
+    catch-up runs in place of the missed times. About an engine: only `engine_id`.
+    """
+
+    id: int
+    at_ms: int
+    status: str  # of the run; or an engine's: stopped, died
+    schedule_id: int | None = None
+    schedule: str = ""
+    group: str | None = None
+    execution_id: int | None = None
+    is_final: bool = True
+    has_output: bool = False
+    engine_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """A trouble of a schedule that a rule follows until it is over.
+
+    `count` fires failed or were missed. `noticed_ms` is when the last notice was due; None before
+    the first. `remind_ms`: when the next reminder is due.
+    """
+
+    rule: str
+    schedule_id: int
+    event: NoticeEvent
+    since_ms: int
+    count: int = 0
+    noticed_ms: int | None = None
+    remind_ms: int | None = None
+    execution_id: int | None = None  # the newest
+
+
+class NewNotice(NamedTuple):
+    """A notice that a rule is to be told."""
+
+    rule: str
+    event: NoticeEvent
+    at_ms: int
+    schedule_id: int | None = None
+    execution_id: int | None = None
+    engine_id: int | None = None
+    fire_count: int = 1  # fires of this trouble so far
+    since_ms: int | None = None  # when the trouble began
+    is_reminder: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A notice as the outbox has it. `detail` says what happened, for people and programs.
+
+    Notices with the same `message` were sent together. `tries` counts the attempts to send it, and
+    `error` is the failure of the last one. `due_ms` is None if it is final.
+    """
+
+    id: int
+    rule: str
+    event: NoticeEvent
+    at_ms: int
+    status: NoticeStatus
+    schedule: str | None
+    execution_id: int | None
+    is_reminder: bool
+    detail: dict[str, object]
+    due_ms: int | None
+    tries: int
+    sent_ms: int | None
+    message: str | None
+    error: str | None

@@ -1,0 +1,200 @@
+"""Decide what rules are told of what happened, when it is sent, and when it is tried again. Pure.
+
+A rule is told when a schedule gets into trouble, then at each reminder, then when it is over. It is
+told nothing of runs that were skipped on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from edgecron.base.values import NamedTuple, replace
+from edgecron.model.choices import Status
+from edgecron.model.notices import (
+    Happening,
+    Incident,
+    NewNotice,
+    NoticeEvent,
+    NotifyRule,
+)
+
+HOUR_MS = 3_600_000
+SETTLE_MS = 2_000  # how long a first notice waits for others, which are then sent with it
+GROUP_MS = 60_000  # the least time between two messages of a rule
+GIVE_UP_MS = 3 * 86_400_000
+_FIRST_RETRY_MS = 15_000
+_TROUBLES = {
+    Status.FAILED: NoticeEvent.FAILED,
+    Status.INTERRUPTED: NoticeEvent.FAILED,
+    Status.SKIPPED: NoticeEvent.MISSED,
+}
+
+Key = tuple[str, int, NoticeEvent]  # rule, schedule, trouble
+
+
+class Judged(NamedTuple):
+    """What follows from happenings: notices, and the incidents that changed; None: it is over."""
+
+    notices: list[NewNotice]
+    incidents: dict[Key, Incident | None]
+
+
+def judge(
+    rules: Sequence[NotifyRule],
+    happenings: Iterable[Happening],
+    incidents: Mapping[Key, Incident],
+    *,
+    now_ms: int,
+) -> Judged:
+    """Apply rules to what happened, in its order, and to incidents whose reminder is due."""
+    open_now = dict(incidents)
+    judged = Judged([], {})
+    for happening in happenings:
+        for rule in rules:
+            if happening.schedule_id is None:
+                _judge_engine(rule, happening, judged)
+            elif rule.matches(happening.schedule, happening.group):
+                _judge_run(rule, happening, open_now, judged)
+    by_name = {rule.name: rule for rule in rules}
+    for key, incident in list(open_now.items()):
+        reminded = _remind(by_name.get(incident.rule), incident, now_ms)
+        if reminded is not None:
+            judged.notices.append(_notice_of(incident, at_ms=now_ms, is_reminder=True))
+            judged.incidents[key] = open_now[key] = reminded
+    return judged
+
+
+def _judge_engine(rule: NotifyRule, happening: Happening, judged: Judged) -> None:
+    if NoticeEvent.ENGINE_STOPPED in rule.events:
+        judged.notices.append(
+            NewNotice(
+                rule.name,
+                NoticeEvent.ENGINE_STOPPED,
+                happening.at_ms,
+                engine_id=happening.engine_id,
+            )
+        )
+
+
+def _judge_run(
+    rule: NotifyRule, happening: Happening, open_now: dict[Key, Incident], judged: Judged
+) -> None:
+    assert happening.schedule_id is not None
+    if rule.wants_runs:
+        _judge_each_run(rule, happening, judged)
+        return
+    if happening.status == Status.SUCCESS:
+        _judge_success(rule, happening, open_now, judged)
+        return
+    event = _TROUBLES.get(Status(happening.status))
+    if event is None or not happening.is_final or (rule.needs_output and not happening.has_output):
+        return
+    key = (rule.name, happening.schedule_id, event)
+    before = open_now.get(key) or Incident(
+        rule=rule.name,
+        schedule_id=happening.schedule_id,
+        event=event,
+        since_ms=happening.at_ms,
+    )
+    after = replace(before, count=before.count + 1, execution_id=happening.execution_id)
+    least = rule.failures if event is NoticeEvent.FAILED else 1
+    if after.noticed_ms is None and after.count >= least and event in rule.events:
+        judged.notices.append(_notice_of(after, at_ms=happening.at_ms))
+        after = replace(
+            after,
+            noticed_ms=happening.at_ms,
+            remind_ms=_remind_at(rule, happening.at_ms),
+        )
+    judged.incidents[key] = open_now[key] = after
+
+
+def _judge_each_run(rule: NotifyRule, happening: Happening, judged: Judged) -> None:
+    event = NoticeEvent.ENDED
+    if happening.status == Status.RUNNING:
+        event = NoticeEvent.STARTED
+    elif happening.status == Status.SKIPPED:
+        return  # Its monitor misses the ping by itself.
+    judged.notices.append(
+        NewNotice(rule.name, event, happening.at_ms, happening.schedule_id, happening.execution_id)
+    )
+
+
+def _judge_success(
+    rule: NotifyRule, happening: Happening, open_now: dict[Key, Incident], judged: Judged
+) -> None:
+    assert happening.schedule_id is not None
+    for event in (NoticeEvent.FAILED, NoticeEvent.MISSED):
+        key = (rule.name, happening.schedule_id, event)
+        over = open_now.pop(key, None)
+        if over is None:
+            continue
+        judged.incidents[key] = None
+        has_told = over.noticed_ms is not None and event is NoticeEvent.FAILED
+        if has_told and NoticeEvent.RECOVERED in rule.events:
+            judged.notices.append(
+                NewNotice(
+                    rule.name,
+                    NoticeEvent.RECOVERED,
+                    happening.at_ms,
+                    happening.schedule_id,
+                    happening.execution_id,
+                    fire_count=over.count,
+                    since_ms=over.since_ms,
+                )
+            )
+
+
+def _notice_of(incident: Incident, *, at_ms: int, is_reminder: bool = False) -> NewNotice:
+    return NewNotice(
+        incident.rule,
+        incident.event,
+        at_ms,
+        incident.schedule_id,
+        incident.execution_id,
+        fire_count=incident.count,
+        since_ms=incident.since_ms,
+        is_reminder=is_reminder,
+    )
+
+
+def _remind(rule: NotifyRule | None, incident: Incident, now_ms: int) -> Incident | None:
+    """The incident after a reminder; None if none is due."""
+    if rule is None or incident.remind_ms is None or incident.remind_ms > now_ms:
+        return None
+    return replace(incident, noticed_ms=now_ms, remind_ms=_remind_at(rule, now_ms))
+
+
+def _remind_at(rule: NotifyRule, at_ms: int) -> int | None:
+    return None if rule.remind_s is None else at_ms + round(rule.remind_s * 1000)
+
+
+def send_at(*, now_ms: int, last_sent_ms: int | None, is_immediate: bool = False) -> int:
+    """When a new notice of a rule is sent, with all others that are then due.
+
+    A first one comes after two seconds. After a message, the next one comes a minute later.
+    """
+    if is_immediate:
+        return now_ms
+    first_ms = now_ms + SETTLE_MS
+    return first_ms if last_sent_ms is None else max(first_ms, last_sent_ms + GROUP_MS)
+
+
+def held_until(sent_ms: Sequence[int], *, most_per_hour: int, now_ms: int) -> int | None:
+    """Until when a rule sends nothing more; None if it can send now.
+
+    `sent_ms` are the times of its messages, the newest first.
+    """
+    within = [at_ms for at_ms in sent_ms if now_ms - HOUR_MS < at_ms <= now_ms]
+    if len(within) < most_per_hour:
+        return None
+    return within[most_per_hour - 1] + HOUR_MS
+
+
+def retry_at(tries: int, *, at_ms: int, now_ms: int) -> int | None:
+    """When a notice that could not be sent is tried again; None: it is given up.
+
+    The pauses double, from 15 seconds to an hour. `at_ms` is the instant of its event.
+    """
+    if now_ms - at_ms >= GIVE_UP_MS:
+        return None
+    return now_ms + min(_FIRST_RETRY_MS << min(tries - 1, 10), HOUR_MS)

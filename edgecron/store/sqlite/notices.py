@@ -1,0 +1,358 @@
+"""Notices: marks of the rules, what happened, open incidents, and the outbox.
+
+Triggers record what happened in the transaction of the event. The process that sends notices then
+applies the rules; only one such process works on a database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from edgecron.model.notices import (
+    Happening,
+    Incident,
+    NewNotice,
+    Notice,
+    NoticeEvent,
+    NoticeStatus,
+)
+from edgecron.planning.notices import Judged, Key
+from edgecron.store.sqlite.connection import Database
+
+_KEPT_MS = 90 * 86_400_000  # final notices
+_NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
+        n.detail, n.due_at, n.tries, n.sent_at, n.message, n.error
+    FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id """
+
+
+def write_rules(database: Database, marks: Sequence[Mapping[str, object]], *, source: str) -> bool:
+    """Record the rules of one source; whether anything changed.
+
+    A mark has the columns of `notify_rules`. Incidents of rules that are gone are forgotten.
+    """
+    before = database.rows(
+        "SELECT name, channel, wants_runs, words FROM notify_rules WHERE source = :source"
+        " ORDER BY name",
+        {"source": source},
+    )
+    keys = ("name", "channel", "wants_runs", "words")
+    after = [tuple(mark[key] for key in keys) for mark in marks]
+    if sorted(after) == [tuple(row) for row in before]:
+        return False
+    with database.transaction():
+        database.change("DELETE FROM notify_rules WHERE source = :source", {"source": source})
+        database.change_many(
+            """INSERT INTO notify_rules (name, source, channel, wants_runs, words)
+               VALUES (:name, :source, :channel, :wants_runs, :words)
+               ON CONFLICT (name) DO UPDATE SET source = excluded.source,
+                   channel = excluded.channel, wants_runs = excluded.wants_runs,
+                   words = excluded.words""",
+            [{**mark, "source": source} for mark in marks],
+        )
+        database.change("DELETE FROM incidents WHERE rule NOT IN (SELECT name FROM notify_rules)")
+    return True
+
+
+def find_rules(database: Database) -> list[dict[str, Any]]:
+    """The marks of all rules, by name."""
+    keys = ("name", "source", "channel", "wants_runs", "words")
+    rows = database.rows(
+        "SELECT name, source, channel, wants_runs, words FROM notify_rules ORDER BY name"
+    )
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def next_notice_ms(database: Database) -> int | None:
+    """When the next notice is to be sent or a reminder is due; None: nothing is to come.
+
+    Happenings that no rule was applied to yet are due now: 0.
+    """
+    [(first, due_ms, remind_ms)] = database.rows(
+        """SELECT (SELECT 0 FROM happenings LIMIT 1), (SELECT min(due_at) FROM notices),
+               (SELECT min(remind_at) FROM incidents)"""
+    )
+    return min((at for at in (first, due_ms, remind_ms) if at is not None), default=None)
+
+
+def find_happenings(database: Database, *, limit: int) -> list[Happening]:
+    """What happened that no rule was applied to yet, oldest first.
+
+    A run that has another attempt after it is not final, nor are missed times before a catch-up.
+    """
+    rows = database.rows(
+        """SELECT h.id, h.at, h.status, h.schedule_id, s.name, s.group_name, h.execution_id,
+               NOT EXISTS (SELECT 1 FROM executions AS later
+                   WHERE later.schedule_id = e.schedule_id AND later.scope_kind = e.scope_kind
+                       AND later.scope_id = e.scope_id AND later.plan_at = e.plan_at
+                       AND later.fire_key = e.fire_key AND later.attempt > e.attempt)
+                   AND NOT (h.status = 'skipped' AND EXISTS (
+                       SELECT 1 FROM executions AS caught WHERE caught.schedule_id = e.schedule_id
+                           AND caught.scope_kind = e.scope_kind AND caught.scope_id = e.scope_id
+                           AND caught.plan_at > e.plan_at AND caught.cause = 'catch_up')),
+               EXISTS (SELECT 1 FROM outputs WHERE execution_id = h.execution_id
+                       AND stdout_bytes + stderr_bytes > 0),
+               h.engine_id
+           FROM happenings AS h LEFT JOIN schedules AS s ON s.id = h.schedule_id
+           LEFT JOIN executions AS e ON e.id = h.execution_id
+           ORDER BY h.id LIMIT :limit""",
+        {"limit": limit},
+    )
+    return [
+        Happening(
+            id=row[0],
+            at_ms=row[1],
+            status=row[2],
+            schedule_id=row[3],
+            schedule=row[4] or "",
+            group=row[5],
+            execution_id=row[6],
+            is_final=bool(row[7]),
+            has_output=bool(row[8]),
+            engine_id=row[9],
+        )
+        for row in rows
+    ]
+
+
+def find_incidents(
+    database: Database, schedule_ids: Iterable[int], *, now_ms: int
+) -> dict[Key, Incident]:
+    """The open incidents of these schedules, and those whose reminder is due."""
+    rows = database.rows(
+        """SELECT rule, schedule_id, event, since_at, count, noticed_at, remind_at, execution_id
+           FROM incidents WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+               OR remind_at <= :now""",
+        {"ids": json.dumps(sorted(set(schedule_ids))), "now": now_ms},
+    )
+    return {
+        (row[0], row[1], NoticeEvent(row[2])): Incident(
+            rule=row[0],
+            schedule_id=row[1],
+            event=NoticeEvent(row[2]),
+            since_ms=row[3],
+            count=row[4],
+            noticed_ms=row[5],
+            remind_ms=row[6],
+            execution_id=row[7],
+        )
+        for row in rows
+    }
+
+
+def write_judged(
+    database: Database,
+    judged: Judged,
+    *,
+    details: Sequence[Mapping[str, object]],
+    due_ms: Sequence[int],
+    until_id: int,
+) -> None:
+    """Write notices and incidents, and forget the happenings up to `until_id`: one transaction.
+
+    `details` and `due_ms` belong to `judged.notices`. Incidents of removed schedules are forgotten.
+    """
+    with database.transaction():
+        database.change_many(
+            """INSERT INTO notices (rule, event, at, schedule_id, execution_id, engine_id,
+                   is_reminder, detail, status, due_at)
+               VALUES (:rule, :event, :at, :schedule, :execution, :engine, :reminder, :detail,
+                   'waiting', :due)""",
+            [
+                _notice_columns(notice, detail, due)
+                for notice, detail, due in zip(judged.notices, details, due_ms, strict=True)
+            ],
+        )
+        database.change_many(
+            "DELETE FROM incidents WHERE rule = :rule AND schedule_id = :schedule"
+            " AND event = :event",
+            [
+                {"rule": rule, "schedule": schedule_id, "event": event.value}
+                for (rule, schedule_id, event), incident in judged.incidents.items()
+                if incident is None
+            ],
+        )
+        database.change_many(
+            """INSERT INTO incidents (schedule_id, rule, event, since_at, count, noticed_at,
+                   remind_at, execution_id)
+               VALUES (:schedule, :rule, :event, :since, :count, :noticed, :remind, :execution)
+               ON CONFLICT (schedule_id, rule, event) DO UPDATE SET count = excluded.count,
+                   noticed_at = excluded.noticed_at, remind_at = excluded.remind_at,
+                   execution_id = excluded.execution_id""",
+            [_incident_columns(one) for one in judged.incidents.values() if one is not None],
+        )
+        database.change("DELETE FROM happenings WHERE id <= :id", {"id": until_id})
+        database.change(
+            """DELETE FROM incidents WHERE NOT EXISTS (SELECT 1 FROM schedules
+                   WHERE id = incidents.schedule_id AND deleted_at IS NULL)"""
+        )
+
+
+def _notice_columns(notice: NewNotice, detail: Mapping[str, object], due_ms: int) -> dict[str, Any]:
+    return {
+        "rule": notice.rule,
+        "event": notice.event.value,
+        "at": notice.at_ms,
+        "schedule": notice.schedule_id,
+        "execution": notice.execution_id,
+        "engine": notice.engine_id,
+        "reminder": int(notice.is_reminder),
+        "detail": json.dumps(detail, ensure_ascii=False),
+        "due": due_ms,
+    }
+
+
+def _incident_columns(incident: Incident) -> dict[str, Any]:
+    return {
+        "schedule": incident.schedule_id,
+        "rule": incident.rule,
+        "event": incident.event.value,
+        "since": incident.since_ms,
+        "count": incident.count,
+        "noticed": incident.noticed_ms,
+        "remind": incident.remind_ms,
+        "execution": incident.execution_id,
+    }
+
+
+def find_due_notices(database: Database, *, now_ms: int, limit: int) -> list[Notice]:
+    """The notices that are to be sent now, oldest first."""
+    rows = database.rows(
+        f"{_NOTICE} WHERE n.due_at <= :now ORDER BY n.id LIMIT :limit",
+        {"now": now_ms, "limit": limit},
+    )
+    return [_notice_of(row) for row in rows]
+
+
+def find_notices(
+    database: Database, *, before_id: int | None, limit: int, rule: str | None
+) -> list[Notice]:
+    """A page of notices, the newest first."""
+    rows = database.rows(
+        f"""{_NOTICE} WHERE (:before IS NULL OR n.id < :before)
+               AND (:rule IS NULL OR n.rule = :rule)
+           ORDER BY n.id DESC LIMIT :limit""",
+        {"before": before_id, "rule": rule, "limit": limit},
+    )
+    return [_notice_of(row) for row in rows]
+
+
+def find_sent_ms(database: Database, rule: str, *, limit: int) -> list[int]:
+    """When a rule's last messages were sent, the newest first."""
+    rows = database.rows(
+        """SELECT max(sent_at) FROM notices WHERE rule = :rule AND sent_at IS NOT NULL
+           GROUP BY message ORDER BY max(sent_at) DESC LIMIT :limit""",
+        {"rule": rule, "limit": limit},
+    )
+    return [row[0] for row in rows]
+
+
+def find_broken_rules(database: Database) -> list[tuple[str, str]]:
+    """Rules whose newest notice that was tried could not be sent, with the error."""
+    rows = database.rows(
+        """SELECT r.name, n.error FROM notify_rules AS r
+           JOIN notices AS n ON n.id = (
+               SELECT max(id) FROM notices WHERE rule = r.name AND tries > 0)
+           WHERE n.error IS NOT NULL ORDER BY r.name"""
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def note_message(database: Database, ids: Sequence[int], message: str) -> None:
+    """Record that these notices go together in one message, before it is sent.
+
+    If the sender dies, the next one sends the same message, by the same name.
+    """
+    with database.transaction():
+        database.change(
+            "UPDATE notices SET message = :message WHERE id IN (SELECT value FROM json_each(:ids))",
+            {"ids": json.dumps(ids), "message": message},
+        )
+
+
+def note_sent(database: Database, ids: Sequence[int], *, now_ms: int) -> None:
+    """Record that notices were sent."""
+    with database.transaction():
+        database.change(
+            """UPDATE notices SET status = 'sent', sent_at = :now, due_at = NULL, error = NULL,
+                   tries = tries + 1
+               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+            {"ids": json.dumps(ids), "now": now_ms},
+        )
+
+
+def note_not_sent(
+    database: Database, ids: Sequence[int], *, error: str, retry_ms: int | None
+) -> None:
+    """Record that notices could not be sent, and when they are tried again; None: never."""
+    with database.transaction():
+        database.change(
+            """UPDATE notices SET tries = tries + 1, error = :error, due_at = :retry,
+                   status = iif(:retry IS NULL, 'given_up', 'waiting')
+               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+            {"ids": json.dumps(ids), "error": error, "retry": retry_ms},
+        )
+
+
+def hold_notices(database: Database, ids: Sequence[int], *, until_ms: int) -> None:
+    """Hold notices back, because their rule has sent its messages of this hour."""
+    with database.transaction():
+        database.change(
+            """UPDATE notices SET status = 'held', due_at = :until
+               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+            {"ids": json.dumps(ids), "until": until_ms},
+        )
+
+
+def drop_notices(database: Database, ids: Sequence[int]) -> None:
+    """Forget notices that have become untrue before they were sent."""
+    with database.transaction():
+        database.change(
+            "DELETE FROM notices WHERE id IN (SELECT value FROM json_each(:ids))"
+            " AND sent_at IS NULL",
+            {"ids": json.dumps(ids)},
+        )
+
+
+def remove_old_notices(database: Database, *, now_ms: int) -> None:
+    """Remove final notices that are older than 90 days."""
+    if database.row(
+        "SELECT 1 FROM notices WHERE due_at IS NULL AND at < :before LIMIT 1",
+        {"before": now_ms - _KEPT_MS},
+    ):
+        with database.transaction():
+            database.change(
+                "DELETE FROM notices WHERE due_at IS NULL AND at < :before",
+                {"before": now_ms - _KEPT_MS},
+            )
+
+
+def _notice_of(row: Sequence[Any]) -> Notice:
+    return Notice(
+        id=row[0],
+        rule=row[1],
+        event=NoticeEvent(row[2]),
+        at_ms=row[3],
+        status=NoticeStatus(row[4]),
+        schedule=row[5],
+        execution_id=row[6],
+        is_reminder=bool(row[7]),
+        detail=json.loads(row[8]),
+        due_ms=row[9],
+        tries=row[10],
+        sent_ms=row[11],
+        message=row[12],
+        error=row[13],
+    )
+
+
+def find_engine_end(database: Database, engine_id: int) -> tuple[str, int] | None:
+    """How an engine ended (stopped or died), and its process id; None if it is forgotten."""
+    row = database.row("SELECT died, pid FROM engines WHERE id = :id", {"id": engine_id})
+    return None if row is None else ("died" if row[0] else "stopped", row[1])
+
+
+def has_rules(database: Database) -> bool:
+    """Whether there is any rule."""
+    return database.row("SELECT 1 FROM notify_rules LIMIT 1") is not None

@@ -1,0 +1,136 @@
+"""Any store: what happens is recorded for notices by the transaction of the event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edgecron.model.choices import Status
+from edgecron.store.sqlite import notices
+from edgecron.store.sqlite.store import SqliteStore
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.specs import make_spec
+
+MINUTE = 60_000
+
+
+def mark(name: str = "ops", *, wants_runs: bool = False) -> dict[str, object]:
+    return {"name": name, "channel": "command", "wants_runs": int(wants_runs), "words": "all"}
+
+
+def happened(store: SqliteStore) -> list[tuple[str, str]]:
+    """What is recorded, as (schedule, status)."""
+    return [(one.schedule, one.status) for one in notices.find_happenings(store, limit=100)]
+
+
+def run_once(bench: Bench, status: Status) -> None:
+    bench.clock.advance_ms(MINUTE)
+    for granted in bench.fire().granted:
+        bench.end(granted, status=status)
+
+
+def test_nothing_is_recorded_without_a_rule(bench: Bench) -> None:
+    bench.add()
+
+    run_once(bench, Status.FAILED)
+
+    assert happened(bench.store) == []
+    assert not bench.store.has_notify_rules()
+    assert bench.store.next_notice_ms() is None
+
+
+def test_a_failure_is_recorded_by_its_own_transaction(bench: Bench) -> None:
+    notices.write_rules(bench.store, [mark()], source="f")
+    bench.add()
+
+    run_once(bench, Status.FAILED)
+
+    assert happened(bench.store) == [("backup", "failed")]
+    assert bench.store.next_notice_ms() == 0
+
+
+def test_a_success_is_recorded_only_if_it_can_end_a_trouble(bench: Bench) -> None:
+    notices.write_rules(bench.store, [mark()], source="f")
+    bench.add()
+
+    run_once(bench, Status.SUCCESS)
+    before = happened(bench.store)
+    run_once(bench, Status.FAILED)
+    run_once(bench, Status.SUCCESS)
+
+    assert before == []
+    assert happened(bench.store) == [("backup", "failed"), ("backup", "success")]
+
+
+def test_every_run_is_recorded_for_a_rule_that_wants_runs(bench: Bench) -> None:
+    notices.write_rules(bench.store, [mark(wants_runs=True)], source="f")
+    bench.add()
+
+    run_once(bench, Status.SUCCESS)
+
+    assert happened(bench.store) == [("backup", "running"), ("backup", "success")]
+
+
+def test_a_queued_run_is_recorded_when_it_starts(make_store: OpenStore, bench: Bench) -> None:
+    notices.write_rules(bench.store, [mark(wants_runs=True)], source="f")
+    bench.add()
+    bench.run()
+    before = happened(bench.store)
+
+    bench.fill()
+
+    assert before == []
+    assert happened(bench.store) == [("backup", "running")]
+
+
+def test_the_end_of_an_engine_is_recorded(bench: Bench) -> None:
+    notices.write_rules(bench.store, [mark()], source="f")
+
+    bench.store.retire_engine(bench.claimant.engine_id, now_ms=bench.now)
+    bench.store.retire_engine(bench.claimant.engine_id, now_ms=bench.now)
+
+    [one] = notices.find_happenings(bench.store, limit=10)
+    assert (one.status, one.engine_id) == ("stopped", bench.claimant.engine_id)
+    assert notices.find_engine_end(bench.store, bench.claimant.engine_id) == ("stopped", 1)
+
+
+def test_rules_of_one_file_do_not_touch_those_of_another(bench: Bench) -> None:
+    notices.write_rules(bench.store, [mark("a")], source="user")
+    notices.write_rules(bench.store, [mark("b")], source="system")
+
+    is_changed = notices.write_rules(bench.store, [mark("a")], source="user")
+    notices.write_rules(bench.store, [], source="user")
+
+    assert not is_changed
+    assert [(one["name"], one["source"]) for one in notices.find_rules(bench.store)] == [
+        ("b", "system")
+    ]
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.INTERRUPTED])
+def test_a_trouble_of_many_runs_is_read_in_order(bench: Bench, status: Status) -> None:
+    notices.write_rules(bench.store, [mark()], source="f")
+    for name in ("a", "b", "c"):
+        bench.add(make_spec(name=name))
+
+    run_once(bench, status)
+
+    assert sorted(happened(bench.store)) == [(name, status.value) for name in ("a", "b", "c")]
+
+
+def test_old_notices_are_removed_once_they_are_final(bench: Bench) -> None:
+    day = 86_400_000
+    add_notice: Callable[[str, int | None], object] = lambda status, due: bench.store.change(  # noqa: E731
+        """INSERT INTO notices (rule, event, at, detail, status, due_at, sent_at)
+           VALUES ('ops', 'failed', :at, '{}', :status, :due, iif(:status = 'sent', :at, NULL))""",
+        {"at": bench.now - 91 * day, "status": status, "due": due},
+    )
+    with bench.store.transaction():
+        add_notice("sent", None)
+        add_notice("waiting", bench.now)
+
+    notices.remove_old_notices(bench.store, now_ms=bench.now)
+
+    found = notices.find_notices(bench.store, before_id=None, limit=10, rule=None)
+    assert [one.status for one in found] == ["waiting"]
