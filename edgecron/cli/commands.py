@@ -72,6 +72,15 @@ COMMANDS: dict[str, Command] = {
     "tui": Command("tui", "Open the dashboard", "Engine", "status, list; topic remote"),
     "mcp": Command("mcp_", "Serve tools for AI assistants", "Engine", "topic assistants"),
     "status": Command("status", "Show engines and active runs", "Engine", "doctor, why, stats"),
+    "notices": Command(
+        "notices",
+        "List notices and whether they were sent",
+        "Engine",
+        "notify, history, doctor; topic alerts",
+    ),
+    "notify": Command(
+        "notify", "List and test rules for notices", "Engine", "notices, config; topic alerts"
+    ),
     "stats": Command(
         "stats", "Show counts, durations and delays of runs", "Engine", "history, metrics"
     ),
@@ -105,7 +114,9 @@ COMMANDS: dict[str, Command] = {
     "demo": Command("demo", "Show edgecron with a temporary database", "Help", "tui, add"),
 }
 # They work with the database of this machine only.
-LOCAL_COMMANDS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
+LOCAL_COMMANDS = frozenset({
+    "backup", "daemon", "demo", "doctor", "notices", "notify", "prune", "restore", "service",
+})  # fmt: skip
 # They use no database.
 WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "self"})
 # They print no JSON.

@@ -165,6 +165,7 @@ def run(cli: Session, args: Namespace) -> int:
     tell = _teller(cli, host.loop)
     try:
         _finish_apply(cli)
+        _record_rules(cli)
         if files is not None:
             files.apply(report)
         if not is_json:
@@ -252,6 +253,18 @@ def _finish_apply(cli: Session) -> None:
         count = client.finish_apply()
     if count:
         cli.say_of_us(f"finished an apply of {count} schedules that was interrupted")
+
+
+def _record_rules(cli: Session) -> None:
+    """Record the rules for notices: from now on, what happens is recorded for them."""
+    config = cli.config()
+    if not any(file.rules for file in config.files) and not cli.has_database():
+        return
+    # Sending loads what an engine does not need; a rule is rare.
+    from edgecron.client.notice_rules import sync_config
+
+    with Client(cli.database_path()) as client:
+        sync_config(client, config)
 
 
 def text_line(cli: Session) -> Line:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
+from edgecron.client.notice_process import start_sender
 from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import OnShutdown
@@ -39,7 +40,14 @@ def open_host(
 ) -> EngineHost:
     """Open an engine that is ready to run. Raises DatabaseUnusable."""
     try:
-        return EngineHost(database, settings, clock=SystemClock(), report=report, watchdog=watchdog)
+        return EngineHost(
+            database,
+            settings,
+            clock=SystemClock(),
+            report=report,
+            watchdog=watchdog,
+            start_sender=start_sender,
+        )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(
             f"no engine can run beside database {database}: {os_words(error)}",

@@ -99,6 +99,7 @@ _SENTENCES = {
     EventKind.STATE_RESTORED: "the state folder was deleted; the engine created it again",
     EventKind.DATABASE_COPIED: "pid {pid} runs a copy of this database, {copy}: each schedule fires"
     " in both; stop one, and see edgecron doctor",
+    EventKind.NOTICES_TROUBLE: "notices can't be sent",
     EventKind.ENGINE_STOPPING: "{on_shutdown}: {runs} running",
     EventKind.RESUMED: "the machine was asleep for {asleep_s}",
     EventKind.CLOCK_UNTRUSTED: "it is too far from {known_ms}, the last known time; scheduled runs"

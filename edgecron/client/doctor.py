@@ -41,7 +41,7 @@ from edgecron.views.times import clock_set_words
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
 _ORDER = (
-    *("database", "integrity", "files", "clock", "engines", "runs", "schedules"),
+    *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "notices"),
     *("vanished", "others", "space", "supervisors"),
 )
 
@@ -106,6 +106,7 @@ def _checks(
         lambda: check_engines(client, states(), schedules()[0], command=command),
         lambda: check_zones(states(), command=command),
         lambda: check_pace(client, command=command),
+        lambda: doctor_database.check_notices(client, command=command),
         lambda: check_runs(client, states(), command=command),
         lambda: check_supervisors(client),
         lambda: doctor_files.check_others(client, states()),

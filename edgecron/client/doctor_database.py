@@ -12,6 +12,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
+from edgecron.client.notice_process import NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
 from edgecron.model.conditions import Success, read_condition
@@ -26,6 +27,7 @@ from edgecron.store.sqlite.damage import (
     is_write_locked,
     orphan_words,
 )
+from edgecron.store.sqlite.notices import find_broken_rules
 from edgecron.store.sqlite.schedule_lists import FailingSchedule
 from edgecron.views.times import distance
 
@@ -98,6 +100,31 @@ def check_access(client: Client) -> list[Finding]:
             )
         )
     return found or [well("database", str(path))]
+
+
+def check_notices(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """Report rules whose last notice could not be sent, and an error of the process that sends."""
+    crash = state_dir(client.path) / NOTICES_ERROR
+    lines = crash.read_text(errors="replace").splitlines() if crash.exists() else []
+    failed = (
+        [
+            warning(
+                "notices",
+                f"the process that sends notices ended with an error: {lines[-1]}",
+                hint=f"notices wait; report this with the file {crash}",
+            )
+        ]
+        if lines
+        else []
+    )
+    return failed + [
+        warning(
+            "notices",
+            f"rule {rule} could not send its last notice: {error}",
+            hint=f"mend its channel, then try: {command(f'notify test {rule}')}",
+        )
+        for rule, error in find_broken_rules(client.store)
+    ]
 
 
 def check_schedules(

@@ -320,6 +320,7 @@ class Scheduler(Program):
 
     def _open_host(self) -> EngineHost:
         # Loaded by `serving`, on the thread of whoever starts the engine.
+        from edgecron.client.notice_process import start_sender
         from edgecron.engine.host import EngineHost
         from edgecron.engine.presence import EngineSettings
         from edgecron.supervisor.callable_runner import CallableRunner
@@ -358,6 +359,7 @@ class Scheduler(Program):
                 find_offers=lambda: self._registry.offers,
                 part_of=self._part_of,
                 watchdog=self._watchdog,
+                start_sender=start_sender,
             )
         except BaseException:  # an interrupt, too: its descriptors would stay open
             callables.close()

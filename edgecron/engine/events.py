@@ -44,6 +44,7 @@ class EventKind(StrEnum):
     SCHEDULE_CHANGED = "schedule_changed"
     SCHEDULES_APPLIED = "schedules_applied"  # the file is done: so many created, changed, unchanged
     SCHEDULES_REFUSED = "schedules_refused"  # something is wrong with a file: nothing changed
+    NOTICES_TROUBLE = "notices_trouble"  # the process that sends notices can't be started
     PRUNED = "pruned"  # a pass of retention has ended, which removed so much
     # Of clocks and zones.
     RESUMED = "resumed"  # the machine was suspended for `asleep_s`

@@ -7,6 +7,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class EngineHost:
     program can have threads and much memory: its supervisor is executed instead of forked, when
     there is a command to run. `part_of` says how a claim of a function that runs in a process of
     its own becomes a command; None for other claims. `watchdog` is fed while the engine works.
+    `start_sender` starts the process that sends notices of a database; see `Engine`.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class EngineHost:
         find_offers: Callable[[], Offers] | None = None,
         part_of: Callable[[Claim], Part | None] | None = None,
         watchdog: Watchdog | None = None,
+        start_sender: Callable[[Path], int] | None = None,
     ) -> None:
         settings = settings or EngineSettings()
         # A command takes longer to start than an early claim gains.
@@ -98,6 +101,7 @@ class EngineHost:
                 runners=runners,
                 report=report,
                 find_offers=find_offers,
+                start_sender=None if start_sender is None else partial(start_sender, database),
             )
         except BaseException:  # Also an interrupt: a supervisor, and locks, would be left behind.
             if callables is None:

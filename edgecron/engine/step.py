@@ -21,7 +21,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners, Supervision
-from edgecron.engine.upkeep import Pruning
+from edgecron.engine.upkeep import NoticeStarter, Pruning
 from edgecron.model.choices import Hold
 from edgecron.model.engine import EngineInfo, Offers
 from edgecron.triggers.zones import one_local_zone
@@ -52,7 +52,8 @@ class Engine:
 
     `runners` start its runs; stop them there, and the next steps record the ends. `find_offers`
     returns what the engine takes of its program's queue, as other versions of the program might
-    have other functions; None: everything in it.
+    have other functions; None: everything in it. `start_sender` starts the process that sends
+    notices, and returns its process id; None: this engine starts none.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Engine:
         runners: Runners,
         report: Report,
         find_offers: Callable[[], Offers] | None = None,
+        start_sender: Callable[[], int] | None = None,
     ) -> None:
         self.settings = settings
         self.runners = runners
@@ -128,6 +130,9 @@ class Engine:
         self._progress = ProgressWriter(store=store, clock=clock, runners=runners)
         self._pruning = Pruning(
             store=store, clock=clock, events=self.events, retention=settings.retention
+        )
+        self._notices = NoticeStarter(
+            store=store, clock=clock, events=self.events, start=start_sender
         )
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
@@ -192,6 +197,7 @@ class Engine:
         self._write_upkeep(
             engine_id, is_busy=ended > 0 or any(one.decided for one in batches), hold=hold
         )
+        self._notices.look(has_changed=has_changed)
         if has_changed or any(one.advanced for one in batches):
             self._is_prepared = False  # Other schedules might be next.
         # As it was before: what others have committed since is for the next pass.
@@ -273,6 +279,7 @@ class Engine:
             self.runners.wake_ms,
             self._clock_watch.wake_ms,
             self._pruning.wake_ms,
+            self._notices.wake_ms,
             self._progress.wake_ms,
             self._claimer.wait_ms(),
         )
@@ -385,6 +392,7 @@ class Engine:
         """Record the last ends and leave the database; runs continue under their supervisor."""
         self._write_ends()
         self._registration.end()
+        self._notices.look(has_changed=True, is_last=True)  # Its end can be a notice.
 
     def close(self) -> None:
         """Let go of the supervisors; their runs continue."""

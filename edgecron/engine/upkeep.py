@@ -1,11 +1,12 @@
-"""Keep the database in order, in slices between which the engine serves: times and history.
+"""Work beside the runs, in slices between which the engine serves: times, history and notices.
 
 `Retiming` corrects stored times after a clock or zone has changed. `Pruning` removes history that
-retention no longer keeps.
+retention no longer keeps. `NoticeStarter` starts the process that sends notices.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -272,3 +273,76 @@ class Pruning:
             )
         self._removed.clear()
         self._size_bytes = 0
+
+
+_AGAIN_MS = 2_000  # between two starts of the process that sends notices
+
+
+class NoticeStarter:
+    """Start the process that sends notices, if something is to be sent.
+
+    `start` starts it and returns its process id; None: this engine starts none. The engine never
+    sends itself: no slow server holds up a run.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        events: EventReporter,
+        start: Callable[[], int] | None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._events = events
+        self._start = start
+        self._has_rules: bool | None = None  # None: not known yet
+        self._pid: int | None = None
+        self._next_ms: int | None = None  # when something is to be sent
+        self._rest_ms = 0  # until when none is started (monotonic)
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long until the next look; None if nothing is to be sent."""
+        if self._next_ms is None:
+            return None
+        rest_ms = self._rest_ms - self._clock.monotonic_ms()
+        return max(self._next_ms - self._clock.now_ms(), rest_ms, 0)
+
+    def look(self, *, has_changed: bool, is_last: bool = False) -> None:
+        """Start the process if a notice is due and none is running.
+
+        `has_changed`: another process has written; there can be rules now. `is_last`: this engine
+        ends, and can't start another one later.
+        """
+        if self._start is None:
+            return
+        if has_changed or self._has_rules is None:
+            self._has_rules = self._store.has_notify_rules()
+        self._next_ms = self._store.next_notice_ms() if self._has_rules else None
+        if self._next_ms is None or self._next_ms > self._clock.now_ms():
+            return
+        if self._clock.monotonic_ms() < self._rest_ms and not is_last:
+            return
+        self._rest_ms = self._clock.monotonic_ms() + _AGAIN_MS
+        if not self._is_running() or is_last:
+            self._launch(self._start)
+
+    def _launch(self, start: Callable[[], int]) -> None:
+        try:
+            self._pid = start()
+        except OSError as error:
+            self._events.report(EventKind.NOTICES_TROUBLE, details={"error_msg": str(error)})
+
+    def _is_running(self) -> bool:
+        """Whether the process that was started last is still running."""
+        if self._pid is None:
+            return False
+        try:
+            ended, _ = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:  # The host ignores SIGCHLD or has waited for all children.
+            ended = self._pid
+        if ended:
+            self._pid = None
+        return not ended

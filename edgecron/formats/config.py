@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from edgecron.formats.config_files import ConfigFile
     from edgecron.formats.config_settings import Text
+    from edgecron.formats.notify_rules import ReadRule
 
 FILE_VARIABLE = "EDGECRON_CONFIG"
 DEFAULT = "default"  # in place of what gave a setting
@@ -103,6 +104,14 @@ class Config:
                 text, written = file.values[key]
                 return Given(text, written, str(file.path), key)
         return None
+
+    def notify_rules(self) -> dict[str, ReadRule]:
+        """Return the rules for notices by name; the user's file comes before the system's."""
+        found: dict[str, ReadRule] = {}
+        for file in self.files:
+            for one in file.rules:
+                found.setdefault(one.rule.name, one)
+        return found
 
     def former_names(self) -> Iterator[tuple[str, str]]:
         """Yield each given name of the release before, with its place, and its new name."""

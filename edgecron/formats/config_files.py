@@ -17,10 +17,12 @@ from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Text
+from edgecron.formats.notify_rules import ReadRule, read_rules
 from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
 from edgecron.formats.toml_faults import explain_fault
 
 MOST_BYTES = 1024 * 1024
+NOTIFY = "notify"  # the table of the rules for notices
 ROOT_UID = 0
 # Names that people write instead.
 _ALIKE = 0.75  # of two keys: foo is not follow
@@ -34,6 +36,7 @@ class ConfigFile(NamedTuple):
     values: Mapping[str, tuple[Text, Any]]
     content: str
     former: tuple[str, ...] = ()  # keys that have a new name
+    rules: tuple[ReadRule, ...] = ()  # for notices
 
     def line_of(self, key: str) -> int | None:
         written = {FORMER_KEYS[former]: former for former in self.former}
@@ -50,6 +53,8 @@ def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
     values: dict[str, tuple[Text, Any]] = {}
     problems: list[_Problem] = []
     former = []
+    rules, wrong = read_rules(document.pop(NOTIFY, {}), source=str(path))
+    problems += [_Problem(*each) for each in wrong]
     for written, value in _flatten(document, problems):
         key = FORMER_KEYS.get(written, written)
         if key in values:
@@ -68,7 +73,7 @@ def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
             values[key] = (text, value)
     if problems:
         raise _refuse(path, content, problems)
-    return ConfigFile(path, values, content, tuple(former))
+    return ConfigFile(path, values, content, tuple(former), tuple(rules))
 
 
 class _Problem(NamedTuple):
@@ -225,7 +230,7 @@ def _names_of(section: str) -> list[str]:
         for inner in SECTIONS
         if inner and inner.rpartition(".")[0] == section
     ]
-    return settings + below
+    return settings + below + ([] if section else [NOTIFY])
 
 
 def _unknown(section: str, name: str) -> _Problem:
@@ -245,7 +250,7 @@ def _suggest(section: str, name: str) -> str | None:
     if within is not None:
         if section:
             return f"{section}.{within}"
-        return f"[{within}]" if within in SECTIONS else within
+        return f"[{within}]" if within in (*SECTIONS, NOTIFY) else within
     by_name = {setting.name: setting.key for setting in reversed(SETTINGS.values())}
     elsewhere = suggest(word, by_name, cutoff=_ALIKE)
     return None if elsewhere is None else by_name[elsewhere]

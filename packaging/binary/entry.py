@@ -1,7 +1,7 @@
 """What runs in the single binary: the command line, and the processes that it starts of itself.
 
 The words below are no commands, and nobody types them: the first is the launcher's, which tries a
-program before it is used, the second is an engine's.
+program before it is used, the others are an engine's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ def main() -> None:
         from edgecron.supervisor.__main__ import main as supervise
 
         supervise(sys.argv[2:])
+    if word == ":notices":
+        from edgecron.client.notice_sending import main as send_notices
+
+        send_notices(sys.argv[2:])
+        return
     from edgecron.__main__ import main as run
 
     run()

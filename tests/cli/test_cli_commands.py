@@ -46,6 +46,7 @@ def world(made: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World
 def environment_of(world: World) -> dict[str, str]:
     inherited = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
     own = {"EDGECRON_DB": str(world.database), "TZ": "UTC", "TERM": "xterm-256color"}
+    own["EDGECRON_CONFIG"] = str(world.config)
     return inherited | own
 
 

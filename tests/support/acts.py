@@ -41,7 +41,12 @@ ACTS: dict[str, tuple[str, ...]] = {
     "cancel": ("cancel", "3"),
     "status": ("status",),
     # Its file can't hold the letters of this world's database.
-    "service": ("service", "print", "--program", "/usr/bin/edgecron", "--db", "/srv/e.db"),
+    "service": (
+        *("service", "print", "--program", "/usr/bin/edgecron", "--db", "/srv/e.db"),
+        *("--config", "none"),
+    ),
+    "notices": ("notices",),
+    "notify": ("notify", "list"),
     "stats": ("stats",),
     "metrics": ("metrics",),
     "doctor": ("doctor",),
@@ -64,6 +69,7 @@ class World:
         self.schedules = self.folder / "schedules\x1b]0;tab\x07.toml"
         self.copy = self.folder / "copy\x1b[2J.db"
         self.crontab = self.folder / "cron\x1b]0;tab\x07"
+        self.config = self.folder / "config.toml"
 
     def copy_to(self, folder: Path) -> World:
         """A world just like this one, for an act of its own."""
@@ -90,6 +96,10 @@ class World:
             f'env.X = "{text}"\n[schedules.late]\nevery = "1h"\ncommand = ["true", "{text}"]\n',
             encoding="utf-8",
         )
+        self.config.write_text(
+            '[notify.ops]\ncommand = ["true"]\nevents = ["failed"]\n', encoding="utf-8"
+        )
+        self.config.chmod(0o600)
         evil = (
             "--description",
             f"a{EVIL[-9:]}\u3164",
@@ -118,4 +128,9 @@ class World:
         """Write what no command would have written, as whoever has the file can."""
         connection = apsw.Connection(str(self.database))
         connection.execute("UPDATE schedules SET last_error = ?", (EVIL,))
+        connection.execute(
+            """INSERT INTO notices (rule, event, at, schedule_id, detail, status, due_at, error)
+               VALUES (?1, 'failed', 0, 1, json_object('sentence', ?1), 'waiting', 0, ?1)""",
+            (EVIL,),
+        )
         connection.close()

@@ -1,0 +1,125 @@
+"""List and test the rules for notices.
+
+    edgecron notify list
+    edgecron notify test ops
+
+A rule is a table [notify.NAME] in the configuration: see `edgecron help alerts`. A running daemon
+uses a changed rule from the next notice on. It learns of the first rule when it starts, or from
+`edgecron notify list`.
+
+test sends a message over the channel of a rule immediately, and says if that worked.
+"""
+
+from __future__ import annotations
+
+import socket
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from edgecron.base.checks import suggest
+from edgecron.base.errors import NotFound, UsageError
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.formats.notify_rules import ReadRule
+
+USAGE = "list | test NAME"
+_HINT_FOR_RULES = "edgecron help alerts"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "action", nargs="?", default="list", metavar="list|test", help="(default: list)"
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the rule to test")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    actions = {"list": _list, "test": _test}
+    if args.action not in actions:
+        from edgecron.cli.suggestions import hint_for_action  # Only for errors.
+
+        raise UsageError(
+            f"{args.action!r} is unknown, expected list or test",
+            hint=hint_for_action("notify", args.action, actions),
+        )
+    actions[args.action](cli, args)
+    return 0
+
+
+def _rules(cli: Session) -> dict[str, ReadRule]:
+    """The rules of the configuration, which the database then knows, too."""
+    if not cli.has_database():
+        return cli.config().notify_rules()
+    from edgecron.client.notice_rules import sync_config
+
+    return sync_config(cli.local_client(), cli.config())
+
+
+def _list(cli: Session, args: Namespace) -> None:
+    if args.name is not None:
+        raise UsageError("list takes no name", hint="edgecron notify list")
+    from edgecron.formats.notify_rules import rule_words
+
+    rules = [one.rule for one in _rules(cli).values()]
+    if cli.is_json:
+        cli.put_json(
+            {
+                "name": rule.name,
+                "channel": rule.channel.value,
+                "events": [event.value for event in rule.events],
+                "schedules": list(rule.schedules),
+                "groups": list(rule.groups),
+                "failures": rule.failures,
+                "remind_s": rule.remind_s,
+                "most_per_hour": rule.most_per_hour,
+                "needs_output": rule.needs_output,
+                "source": rule.source,
+            }
+            for rule in rules
+        )
+        return
+    if not rules:
+        cli.say(f"the configuration has no rules; see: {_HINT_FOR_RULES}")
+        return
+    cli.put_table(
+        ("name", "channel", "events", "source"),
+        [(rule.name, rule.channel.value, rule_words(rule), rule.source) for rule in rules],
+        styles=[("bold", None, None, "dim") for _ in rules],
+        flexible=((3, 20), (2, 30)),
+    )
+
+
+def _test(cli: Session, args: Namespace) -> None:
+    rules = _rules(cli)
+    if args.name is None:
+        raise UsageError(
+            "NAME is missing", hint=f"edgecron notify test {next(iter(rules), 'NAME')}"
+        )
+    found = rules.get(args.name)
+    if found is None:
+        meant = suggest(args.name, rules)
+        raise NotFound(
+            f"the configuration has no rule {args.name!r}",
+            hint=f"did you mean {meant}?" if meant else _HINT_FOR_RULES,
+        )
+    from edgecron.client.notice_channels import Message, send
+
+    host = socket.gethostname()
+    subject, text = (
+        f"[{host}] test of rule {args.name}",
+        "This is a test. edgecron can reach you.\n",
+    )
+    run_id = str(uuid4())
+    body = {"id": run_id, "host": host, "rule": args.name, "subject": subject, "text": text}
+    message = Message(
+        id=run_id,
+        subject=subject,
+        text=text,
+        body={**body, "held": 0, "notices": []},
+        schedule="test",
+        run=run_id,
+    )
+    send(found.channel, message)
+    cli.say(f"sent a test message with rule {args.name} over {found.rule.channel}")

@@ -1,0 +1,252 @@
+"""Send a message over the channel of a rule: a program, mail, a webhook, or a ping.
+
+Each raises ChannelFailed with a reason that people can act on. No reason names a secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import smtplib
+import socket
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import edgecron
+from edgecron.base.errors import EdgecronError, os_words
+from edgecron.base.paths import user_name
+from edgecron.base.safetext import clean
+from edgecron.base.values import dataclass
+from edgecron.model.notices import (
+    Channel,
+    CommandChannel,
+    EmailChannel,
+    MailSecurity,
+    PingChannel,
+    Secret,
+    WebhookChannel,
+)
+
+TIMEOUT_S = 30.0
+_MOST_SECRET_BYTES = 16 * 1024
+_MOST_ANSWER_BYTES = 4096
+_SENDMAIL = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
+# Of the engine's environment, what a program of a channel gets: a desktop notice needs the bus.
+_PASSED_VARIABLES = (
+    *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "DISPLAY", "WAYLAND_DISPLAY"),
+    *("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"),
+)
+
+
+class ChannelFailed(EdgecronError):
+    """A message could not be sent."""
+
+    code = "channel_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Notices that are sent together. `id` stays the same if it is sent again.
+
+    `body` is the message as JSON. A ping has the `path` that its protocol adds to the address, the
+    `run` as a UUID, and the `schedule`.
+    """
+
+    id: str
+    subject: str
+    text: str
+    body: Mapping[str, object]
+    schedule: str = ""
+    path: str = ""
+    run: str = ""
+
+
+def send(channel: Channel, message: Message) -> None:
+    """Send a message. Raises ChannelFailed."""
+    try:
+        match channel:
+            case CommandChannel():
+                _run(channel, message)
+            case EmailChannel():
+                _mail(channel, message)
+            case WebhookChannel():
+                _post(channel, message)
+            case PingChannel():
+                _ping(channel, message)
+    except smtplib.SMTPException as error:
+        raise ChannelFailed(f"the mail server refused it: {_smtp_words(error)}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise ChannelFailed(_words_of(error)) from None
+
+
+def read_secret(secret: Secret) -> str:
+    """Return the text of a secret, without blanks at its ends. Raises ChannelFailed."""
+    if secret.kind == "text":
+        return secret.value
+    if secret.kind == "env":
+        found = os.environ.get(secret.value, "").strip()
+        if not found:
+            raise ChannelFailed(f"variable {secret.value} is not set where edgecron sends notices")
+        return found
+    path = Path(secret.value).expanduser()
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_SECRET_BYTES)
+        found = content.decode().strip()
+    except (OSError, ValueError) as error:
+        words = os_words(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise ChannelFailed(f"file {path} can't be read: {words}") from None
+    if not found:
+        raise ChannelFailed(f"file {path} is empty")
+    return found
+
+
+def _run(channel: CommandChannel, message: Message) -> None:
+    environ = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+    environ["PATH"] = os.environ.get("PATH") or os.defpath
+    environ["EDGECRON_NOTICE_SUBJECT"] = message.subject
+    environ["EDGECRON_NOTICE_TEXT"] = message.text[:8000]
+    name = channel.argv[0]
+    try:
+        ended = subprocess.run(
+            channel.argv,
+            input=_json_bytes(message.body),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environ,
+            cwd=os.path.expanduser("~"),
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ChannelFailed(f"command {name!r} took longer than {TIMEOUT_S:.0f} s") from None
+    if ended.returncode != 0:
+        said = (
+            clean(ended.stderr.decode("utf-8", "replace").strip().splitlines()[-1:][0][:200])
+            if ended.stderr.strip()
+            else "it printed no error"
+        )
+        raise ChannelFailed(f"command {name!r} ended with code {ended.returncode}: {said}")
+
+
+def _mail(channel: EmailChannel, message: Message) -> None:
+    mail = EmailMessage()
+    sender = channel.sender or f"{user_name()}@{socket.getfqdn()}"
+    mail["From"] = sender
+    mail["To"] = ", ".join(channel.to)
+    mail["Subject"] = message.subject
+    mail["Date"] = formatdate(localtime=True)
+    # A mail that is sent again has the same id, so that servers and readers can drop it.
+    mail["Message-ID"] = f"<{message.id}@{make_msgid().rpartition('@')[2]}"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(message.text)
+    if channel.host is None:
+        _pipe_to_sendmail(mail, channel)
+        return
+    context = ssl.create_default_context()
+    if channel.security is MailSecurity.TLS:
+        server: smtplib.SMTP = smtplib.SMTP_SSL(
+            channel.host, channel.port, timeout=TIMEOUT_S, context=context
+        )
+    else:
+        server = smtplib.SMTP(channel.host, channel.port, timeout=TIMEOUT_S)
+    with server:
+        if channel.security is MailSecurity.STARTTLS:
+            server.starttls(context=context)
+        if channel.username is not None and channel.password is not None:
+            server.login(channel.username, read_secret(channel.password))
+        server.send_message(mail, from_addr=sender, to_addrs=list(channel.to))
+
+
+def _pipe_to_sendmail(mail: EmailMessage, channel: EmailChannel) -> None:
+    program = next((path for path in _SENDMAIL if os.access(path, os.X_OK)), None)
+    if program is None:
+        raise ChannelFailed("this machine has no sendmail; name a mail server: smtp = 'HOST:PORT'")
+    try:
+        ended = subprocess.run(
+            [program, "-i", "--", *channel.to],
+            input=mail.as_bytes(),
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ChannelFailed(f"{program} took longer than {TIMEOUT_S:.0f} s") from None
+    if ended.returncode != 0:
+        said = clean(ended.stderr.decode("utf-8", "replace").strip()[:200])
+        raise ChannelFailed(f"{program} ended with code {ended.returncode}: {said}")
+
+
+def _post(channel: WebhookChannel, message: Message) -> None:
+    forms: dict[str, object] = {
+        "slack": {"text": f"*{message.subject}*\n{message.text}"},
+        "discord": {"content": f"**{message.subject}**\n{message.text}"[:2000]},
+    }
+    body = _json_bytes(forms.get(channel.format, message.body))
+    headers = {"Content-Type": "application/json", "X-Edgecron-Message": message.id}
+    if channel.secret is not None:
+        key = read_secret(channel.secret).encode()
+        digest = hmac.new(key, body, hashlib.sha256).hexdigest()
+        headers["X-Edgecron-Signature"] = f"sha256={digest}"
+    _request(read_secret(channel.url), body, headers)
+
+
+def _ping(channel: PingChannel, message: Message) -> None:
+    url = read_secret(channel.url).replace("{schedule}", quote(message.schedule, safe=""))
+    address, _, query = url.partition("?")
+    query = "&".join(part for part in (query, f"rid={message.run}") if part)
+    _request(f"{address.rstrip('/')}{message.path}?{query}", message.text.encode(), {})
+
+
+def _request(url: str, body: bytes, headers: Mapping[str, str]) -> None:
+    if not url.startswith(("http://", "https://")):
+        raise ChannelFailed("the address does not begin with http:// or https://")
+    request = urllib.request.Request(
+        url, body, {"User-Agent": f"edgecron/{edgecron.__version__}", **headers}, method="POST"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            answer.read(_MOST_ANSWER_BYTES)
+    except urllib.error.HTTPError as error:
+        said = clean(error.read(200).decode("utf-8", "replace").strip())
+        error.close()
+        raise ChannelFailed(f"the server answered {error.code}: {said or error.reason}") from None
+    except ValueError:
+        raise ChannelFailed("the address is not usable") from None
+
+
+def _json_bytes(body: object) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _smtp_words(error: smtplib.SMTPException) -> str:
+    if isinstance(error, smtplib.SMTPResponseException):
+        said: Any = error.smtp_error
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        return clean(f"{error.smtp_code} {text}"[:200])
+    return clean(str(error)[:200])
+
+
+def _words_of(error: Exception) -> str:
+    inner = getattr(error, "reason", None)
+    found = inner if isinstance(inner, Exception) else error
+    if isinstance(found, TimeoutError):
+        return f"no answer within {TIMEOUT_S:.0f} s"
+    if isinstance(found, socket.gaierror):
+        return "the name of the server is unknown, or the network is down"
+    if isinstance(found, ssl.SSLError):
+        return f"TLS failed: {clean(str(found)[:200])}"
+    if isinstance(found, OSError) and found.strerror:
+        return os_words(found)
+    return clean(str(found)[:200]) or type(found).__name__

@@ -1,0 +1,29 @@
+"""Start the process that sends notices. It ends when nothing is due soon.
+
+Engines import this, so it loads nothing of what the process itself needs.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from edgecron.base.bundle import own_start
+
+# In the state folder: the traceback of an error that ended the process.
+NOTICES_ERROR = "notices-error"
+
+
+def start_sender(database: Path) -> int:
+    """Start the process for a database; its process id. Raises OSError."""
+    start = own_start("edgecron.client.notice_sending", os.fspath(database), bundle_word=":notices")
+    null_fd = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        # It can outlive the engine, so it must not keep the engine's log or terminal open.
+        actions = [(os.POSIX_SPAWN_DUP2, null_fd, fd) for fd in (0, 1, 2)]
+        actions += [(os.POSIX_SPAWN_DUP2, fd, fd) for fd in start.pass_fds]
+        return os.posix_spawn(
+            start.executable or start.argv[0], start.argv, os.environ, file_actions=actions
+        )
+    finally:
+        os.close(null_fd)

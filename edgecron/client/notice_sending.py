@@ -1,0 +1,386 @@
+"""Apply rules to what happened, and send notices: the work of a short-lived process.
+
+An engine starts this process if something is to be sent, and never sends itself, so that no slow
+server holds up a run. Only one such process works on a database: it holds a lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
+
+from edgecron.base.errors import EdgecronError, NotFound, Unreadable
+from edgecron.base.files import open_private
+from edgecron.base.paths import state_dir
+from edgecron.base.safetext import clean
+from edgecron.base.units import format_ms, from_ms
+from edgecron.client.local import Client
+from edgecron.client.notice_channels import ChannelFailed, Message
+from edgecron.client.notice_channels import send as send_over
+from edgecron.client.notice_process import NOTICES_ERROR
+from edgecron.client.notice_rules import load_recorded
+from edgecron.formats.notify_rules import ReadRule
+from edgecron.model.notices import ChannelKind, NewNotice, Notice, NoticeEvent
+from edgecron.planning.notices import held_until, judge, retry_at, send_at
+from edgecron.store.sqlite import notices as store
+from edgecron.triggers import load_zone
+from edgecron.views.json_objects import execution_object
+from edgecron.views.notice_words import message_subject, message_text, trouble_words
+from edgecron.views.run_words import run_sentence
+from edgecron.views.times import local_time
+
+if TYPE_CHECKING:
+    from edgecron.model.run import Execution
+
+_LOCK = "notices.lock"
+_LINGER_MS = 3_000  # how long the process waits for the next notice
+_LAST_LINGER_MS = 90_000  # the same if no engine is running that could start it again
+_LOOK_MS = 2_000  # between two looks at what has happened
+_LOCK_TRIES = 40
+_LOCK_NAP_S = 0.1
+_RESTART_MS = 60_000  # an engine that stopped might only restart: its notice waits this long
+_MOST_AT_ONCE = 500
+_TAIL_LINES = 20
+_TAIL_BYTES = 8 * 1024
+_NICE = 5  # Running jobs come first.
+_SENDERS = 8  # threads: a broken channel does not hold up the others
+
+Send = Callable[[Any, Message], None]
+
+
+@contextmanager
+def sending_lock(client: Client) -> Iterator[bool]:
+    """Hold the lock of the process that sends notices; yield False if another one keeps it.
+
+    One that ends soon is waited for: it might have had its last look already.
+    """
+    folder = state_dir(client.path)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock_fd = open_private(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        for _ in range(_LOCK_TRIES):
+            try:
+                fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_LOCK_NAP_S)
+            else:
+                yield True
+                return
+        yield False
+    finally:
+        os.close(lock_fd)
+
+
+class NoticeSender:
+    """Send the notices of a database. For one thread; `send` is called on others.
+
+    `pause` sleeps for seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        rules: Mapping[str, ReadRule],
+        *,
+        send: Send = send_over,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._pause = pause
+        self._rules = rules
+        self._send = send
+        self._host = clean(socket.gethostname())[:60]
+        self._zone = load_zone("local")
+
+    def run(self) -> int:
+        """Send what is due until nothing is due soon; how many messages were sent."""
+        sent = 0
+        while True:
+            self.apply_rules()
+            sent += self.send_due()
+            next_ms = store.next_notice_ms(self._client.store)
+            wait_ms = None if next_ms is None else next_ms - self._now_ms()
+            if wait_ms is None or wait_ms > self._linger_ms():
+                break
+            # What happens meanwhile is looked at soon.
+            self._pause(max(0, min(wait_ms, _LOOK_MS)) / 1000)
+        store.remove_old_notices(self._client.store, now_ms=self._now_ms())
+        return sent
+
+    def apply_rules(self) -> None:
+        """Make notices of what happened and of reminders that are due."""
+        database, now_ms = self._client.store, self._now_ms()
+        happenings = store.find_happenings(database, limit=_MOST_AT_ONCE)
+        schedule_ids = [one.schedule_id for one in happenings if one.schedule_id is not None]
+        incidents = store.find_incidents(database, schedule_ids, now_ms=now_ms)
+        if not happenings and not incidents:
+            return
+        rules = [one.rule for one in self._rules.values()]
+        judged = judge(rules, happenings, incidents, now_ms=now_ms)
+        store.write_judged(
+            database,
+            judged,
+            details=[self._detail_of(one) for one in judged.notices],
+            due_ms=[self._due_ms(one, now_ms) for one in judged.notices],
+            until_id=happenings[-1].id if happenings else 0,
+        )
+
+    def send_due(self) -> int:
+        """Send the notices that are due, one message per rule; how many messages were sent."""
+        database = self._client.store
+        due = store.find_due_notices(database, now_ms=self._now_ms(), limit=_MOST_AT_ONCE)
+        letters = [letter for letter in map(self._prepare, self._group(due)) if letter is not None]
+        sent = 0
+        with ThreadPoolExecutor(max_workers=_SENDERS, thread_name_prefix="edgecron-send") as pool:
+            futures = [
+                pool.submit(self._send, self._rules[notices[0].rule].channel, message)
+                for notices, message in letters
+            ]
+            for (notices, _), future in zip(letters, futures, strict=True):
+                error = future.exception()
+                if error is not None and not isinstance(error, ChannelFailed):
+                    raise error
+                self._note(notices, error)
+                sent += error is None
+        return sent
+
+    def _note(self, notices: Sequence[Notice], error: ChannelFailed | None) -> None:
+        database, now_ms = self._client.store, self._now_ms()
+        ids = [one.id for one in notices]
+        if error is None:
+            store.note_sent(database, ids, now_ms=now_ms)
+            return
+        first = notices[0]
+        retry_ms = retry_at(first.tries + 1, at_ms=first.at_ms, now_ms=now_ms)
+        store.note_not_sent(database, ids, error=error.message, retry_ms=retry_ms)
+
+    def _group(self, due: Sequence[Notice]) -> Iterator[list[Notice]]:
+        """Group notices by message: that of an earlier try, or one for each rule.
+
+        A ping is a message of its own.
+        """
+
+        def key(one: Notice) -> tuple[str, str, int]:
+            known = self._rules.get(one.rule)
+            is_ping = known is not None and known.rule.channel is ChannelKind.PING
+            return (one.rule, one.message or "", one.id if is_ping else 0)
+
+        for _, group in groupby(sorted(due, key=key), key=key):
+            yield list(group)
+
+    def _prepare(self, notices: list[Notice]) -> tuple[list[Notice], Message] | None:
+        """Return a group with its message; None if nothing of it is sent now."""
+        database, now_ms = self._client.store, self._now_ms()
+        known = self._rules.get(notices[0].rule)
+        if known is None:
+            ids = [one.id for one in notices]
+            store.note_not_sent(database, ids, error="its rule was removed", retry_ms=None)
+            return None
+        notices = self._drop_untrue(notices)
+        if not notices:
+            return None
+        ids = [one.id for one in notices]
+        is_ping = known.rule.channel is ChannelKind.PING
+        if not is_ping and notices[0].message is None:
+            most = known.rule.most_per_hour
+            sent_ms = store.find_sent_ms(database, known.rule.name, limit=most)
+            until_ms = held_until(sent_ms, most_per_hour=most, now_ms=now_ms)
+            if until_ms is not None:
+                store.hold_notices(database, ids, until_ms=until_ms)
+                return None
+        message_id = notices[0].message or f"{database.uuid}.{notices[0].id}"
+        store.note_message(database, ids, message_id)
+        if is_ping:
+            return notices, self._ping_of(notices[0], message_id)
+        return notices, self._message_of(notices, message_id)
+
+    def _drop_untrue(self, notices: list[Notice]) -> list[Notice]:
+        """Drop notices of engines that were stopped and have been started again."""
+        stopped = [one for one in notices if one.detail.get("engine_status") == "stopped"]
+        if not stopped or not self._has_engine():
+            return notices
+        ids = {one.id for one in stopped}
+        store.drop_notices(self._client.store, sorted(ids))
+        return [one for one in notices if one.id not in ids]
+
+    def _message_of(self, notices: Sequence[Notice], message_id: str) -> Message:
+        held = sum(one.status == "held" for one in notices)
+        subject = message_subject(notices, host=self._host)
+        text = message_text(notices, held=held)
+        return Message(
+            id=message_id,
+            subject=subject,
+            text=text,
+            body={
+                "id": message_id,
+                "host": self._host,
+                "rule": notices[0].rule,
+                "subject": subject,
+                "text": text,
+                "held": held,
+                "notices": [notice_object(one) for one in notices],
+            },
+        )
+
+    def _ping_of(self, notice: Notice, message_id: str) -> Message:
+        path = "/start"
+        if notice.event is NoticeEvent.ENDED:
+            path = _end_path(notice.detail)
+        run = notice.detail.get("run")
+        text = "\n".join(str(line) for line in _list_in(notice.detail.get("output_tail")))
+        mark = uuid5(UUID(self._client.store.uuid), f"run {notice.execution_id}")
+        is_start = notice.event is NoticeEvent.STARTED
+        return Message(
+            id=message_id,
+            subject="",
+            text="" if is_start else text,
+            body={"run": run},
+            schedule=notice.schedule or "",
+            path=path,
+            run=str(mark),
+        )
+
+    def _detail_of(self, notice: NewNotice) -> dict[str, object]:
+        """Say what happened, as long as its rows are there."""
+        if notice.execution_id is None:
+            return self._engine_detail(notice)
+        try:
+            run = self._client.execution(notice.execution_id)
+        except (NotFound, Unreadable) as error:
+            return {"sentence": error.message}
+        shown = execution_object(run)
+        del shown["payload"]  # It can hold a secret.
+        detail: dict[str, object] = {"run": shown, "sentence": self._sentence(run)}
+        since = None if notice.since_ms is None else self._time(notice.since_ms)
+        trouble = trouble_words(notice.event, notice.fire_count, since)
+        if trouble is not None:
+            detail["trouble"] = trouble
+        detail["fire_count"] = notice.fire_count
+        detail["since"] = format_ms(notice.since_ms)
+        detail["output_tail"] = self._tail(run)
+        return detail
+
+    def _sentence(self, run: Execution) -> str:
+        try:
+            return run_sentence(run, zone=self._zone, now=self._client.now())
+        except EdgecronError as error:
+            return error.message
+
+    def _engine_detail(self, notice: NewNotice) -> dict[str, object]:
+        row = store.find_engine_end(self._client.store, notice.engine_id or 0)
+        status, pid = row if row is not None else ("stopped", None)
+        words = "was stopped" if status == "stopped" else "ended without being stopped"
+        title = f"the engine {words}"
+        sentence = f"The engine (pid {pid}) {words} at {self._time(notice.at_ms)}."
+        more = " Due runs wait until an engine is running: edgecron daemon"
+        return {
+            "title": title,
+            "engine_status": status,
+            "sentence": sentence + ("" if self._has_engine() else more),
+        }
+
+    def _tail(self, run: Execution) -> list[str]:
+        """The last lines of a run's output, safe to show."""
+        output = self._client.output(run.id)
+        if output is None:
+            return []
+        kept, size = [], 0
+        for chunk in reversed(output.chunks):
+            kept.append(chunk.content)
+            size += len(chunk.content)
+            if size >= _TAIL_BYTES:
+                break
+        content = b"".join(reversed(kept))[-_TAIL_BYTES:]
+        lines = content.decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+        return [clean(line, keep="\t")[:500] for line in lines]
+
+    def _due_ms(self, notice: NewNotice, now_ms: int) -> int:
+        known = self._rules.get(notice.rule)
+        is_ping = known is not None and known.rule.channel is ChannelKind.PING
+        sent = store.find_sent_ms(self._client.store, notice.rule, limit=1)
+        due_ms = send_at(
+            now_ms=now_ms, last_sent_ms=sent[0] if sent else None, is_immediate=is_ping
+        )
+        if notice.event is NoticeEvent.ENGINE_STOPPED:
+            due_ms = max(due_ms, notice.at_ms + _RESTART_MS)
+        return due_ms
+
+    def _linger_ms(self) -> int:
+        return _LINGER_MS if self._has_engine() else _LAST_LINGER_MS
+
+    def _has_engine(self) -> bool:
+        return any(state.is_alive for state in self._client.engines())
+
+    def _time(self, at_ms: int) -> str:
+        at: datetime = from_ms(at_ms)
+        return local_time(at, zone=self._zone)
+
+    def _now_ms(self) -> int:
+        return self._client.clock.now_ms()
+
+
+def notice_object(notice: Notice) -> dict[str, object]:
+    """Return a notice as JSON: what `notices` shows and what a message holds."""
+    return {
+        "id": notice.id,
+        "rule": notice.rule,
+        "event": notice.event.value,
+        "at": format_ms(notice.at_ms),
+        "schedule": notice.schedule,
+        "run_id": notice.execution_id,
+        "is_reminder": notice.is_reminder,
+        "status": notice.status.value,
+        "due_at": format_ms(notice.due_ms),
+        "tries": notice.tries,
+        "sent_at": format_ms(notice.sent_ms),
+        "message": notice.message,
+        "error": notice.error,
+        **notice.detail,
+    }
+
+
+def _end_path(detail: Mapping[str, object]) -> str:
+    """What the protocol of healthchecks adds to the address at the end of a run."""
+    run = detail.get("run")
+    if not isinstance(run, dict):
+        return "/fail"
+    if run.get("status") == "success":
+        return ""
+    code = run.get("exit_code")
+    return f"/{code}" if isinstance(code, int) and 0 < code < 256 else "/fail"
+
+
+def _list_in(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def main(arguments: list[str]) -> None:
+    """Send the notices of the database that is the argument."""
+    [database] = arguments
+    with suppress(OSError):
+        os.setsid()  # Ctrl-C on the engine's terminal is not for us.
+    with suppress(OSError):
+        os.nice(_NICE)
+    crash = state_dir(Path(database)) / NOTICES_ERROR
+    try:
+        with Client(database, must_exist=True) as client, sending_lock(client) as is_ours:
+            if is_ours:  # Else the process that holds the lock does the work.
+                NoticeSender(client, load_recorded(client)).run()
+                crash.unlink(missing_ok=True)
+    except Exception:
+        # Nothing else shows it: `doctor` names this file.
+        fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with open(fd, "w", encoding="utf-8", errors="replace") as file:
+            traceback.print_exc(file=file)
+        raise

@@ -1,0 +1,70 @@
+"""Say in words what notices are about: the subject and the text of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgecron.model.notices import Notice, NoticeEvent
+from edgecron.views.phrases import count_words
+
+_MOST_SHOWN = 20  # notices of one message
+_WHAT = {
+    NoticeEvent.FAILED: "failed",
+    NoticeEvent.RECOVERED: "recovered",
+    NoticeEvent.MISSED: "was missed",
+    NoticeEvent.ENGINE_STOPPED: "engine stopped",
+    NoticeEvent.STARTED: "started",
+    NoticeEvent.ENDED: "ended",
+}
+
+
+def message_subject(notices: Sequence[Notice], *, host: str) -> str:
+    """Return one line: `[pi] nightly failed`, or `[pi] 3 notices: nightly failed, ...`."""
+    titles = list(dict.fromkeys(_title(one) for one in notices))
+    if len(notices) == 1:
+        return f"[{host}] {titles[0]}"
+    shown = ", ".join(titles[:3]) + (", ..." if len(titles) > 3 else "")
+    return f"[{host}] {len(notices)} notices: {shown}"
+
+
+def message_text(notices: Sequence[Notice], *, held: int) -> str:
+    """Return the text of a message. `held` of its notices were held back until now."""
+    parts = []
+    if held:
+        were = "notice was" if held == 1 else "notices were"
+        parts.append(f"{held} {were} held back, because this rule had sent its messages per hour.")
+    parts += ["\n".join(_lines(one)) for one in notices[:_MOST_SHOWN]]
+    if len(notices) > _MOST_SHOWN:
+        more = count_words(len(notices) - _MOST_SHOWN, "more notice")
+        parts.append(f"And {more}: edgecron notices -n {len(notices)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(notice: Notice) -> str:
+    if notice.schedule is None:
+        return str(notice.detail.get("title", _WHAT[notice.event]))
+    still = "still fails" if notice.event is NoticeEvent.FAILED else "is still missed"
+    return f"{notice.schedule} {still if notice.is_reminder else _WHAT[notice.event]}"
+
+
+def _lines(notice: Notice) -> list[str]:
+    detail: Mapping[str, Any] = notice.detail
+    lines = [f"{_title(notice)}", str(detail.get("sentence", ""))]
+    if detail.get("trouble"):
+        lines.append(str(detail["trouble"]))
+    tail = detail.get("output_tail") or []
+    if tail:
+        lines += ["", "The end of its output:", *(f"  {line}" for line in tail)]
+    if notice.execution_id is not None:
+        lines += ["", f"More: edgecron show {notice.execution_id}"]
+    return [line for number, line in enumerate(lines) if line or number > 1]
+
+
+def trouble_words(event: NoticeEvent, fire_count: int, since: str | None) -> str | None:
+    """Say how long a trouble has lasted: `3 fires in a row failed since 2026-11-27 02:00`."""
+    if since is None or fire_count < 2:
+        return None
+    what = "were missed" if event is NoticeEvent.MISSED else "failed"
+    in_a_row = "" if event is NoticeEvent.MISSED else " in a row"
+    return f"{count_words(fire_count, 'fire')}{in_a_row} {what} since {since}."

@@ -1,0 +1,152 @@
+"""notify and notices: rules, a test of a channel, and what became of each notice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgecron.client import Client
+from edgecron.client.notice_rules import load_recorded
+from edgecron.client.notice_sending import NoticeSender
+from edgecron.client.notice_sending import main as send_notices
+from tests.support.cli import Edgecron
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where the rule `ops` writes its messages."""
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def config(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(f'[notify.ops]\ncommand = ["/bin/sh", "-c", "cat >> {out}"]\n')
+    path.chmod(0o600)
+    monkeypatch.setenv("EDGECRON_CONFIG", str(path))
+    return path
+
+
+def deliver(database: Path) -> None:
+    """As the process does that an engine starts, without its pauses."""
+    with Client(database) as client:
+        sender = NoticeSender(client, load_recorded(client))
+        sender.apply_rules()
+        with client.store.transaction():
+            client.store.change("UPDATE notices SET due_at = 0 WHERE due_at IS NOT NULL")
+        sender.send_due()
+
+
+def test_a_failed_run_becomes_a_notice_that_is_sent(
+    edgecron: Edgecron, database: Path, config: Path, out: Path
+) -> None:
+    edgecron("add", "x", "--every", "1h", "--shell", "echo oh no; exit 3")
+    listed = edgecron("notify", "list")
+    edgecron("run", "x", "--wait")
+    deliver(database)
+
+    shown = edgecron("notices")
+    [notice] = edgecron("notices", "--json").json
+
+    assert listed.out.splitlines()[1].split()[:4] == ["ops", "command", "failed,", "recovered,"]
+    assert shown.out.splitlines()[1].split()[2:7] == ["ops", "failed", "x", "1", "sent"]
+    assert (notice["rule"], notice["event"], notice["status"]) == ("ops", "failed", "sent")
+    assert notice["output_tail"] == ["oh no"]
+    message = json.loads(out.read_text())
+    assert message["subject"].endswith("] x failed")
+    assert [one["id"] for one in message["notices"]] == [notice["id"]]
+
+
+def test_a_test_message_goes_out_immediately(edgecron: Edgecron, config: Path, out: Path) -> None:
+    said = edgecron("notify", "test", "ops")
+
+    assert (said.code, said.err) == (0, "sent a test message with rule ops over command\n")
+    assert json.loads(out.read_text())["rule"] == "ops"
+
+
+def test_a_test_of_a_broken_channel_fails_with_its_reason(edgecron: Edgecron, config: Path) -> None:
+    config.write_text('[notify.ops]\ncommand = ["/bin/sh", "-c", "echo no bus >&2; exit 1"]\n')
+
+    said = edgecron("notify", "test", "ops")
+
+    assert said.code == 1
+    assert "error: command '/bin/sh' ended with code 1: no bus" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("notify", "test"), 2, "NAME is missing"),
+        (("notify", "test", "opps"), 3, "the configuration has no rule 'opps'"),
+        (("notify", "list", "ops"), 2, "list takes no name"),
+        (("notify", "tst"), 2, "'tst' is unknown, expected list or test"),
+        (("notices", "-n", "0"), 2, "-n is '0'"),
+    ],
+)
+def test_a_mistake_is_told(
+    edgecron: Edgecron, config: Path, backup: str, words: tuple[str, ...], code: int, said: str
+) -> None:
+    answer = edgecron(*words)
+
+    assert answer.code == code
+    assert said in answer.err
+
+
+def test_without_rules_the_topic_is_named(edgecron: Edgecron, backup: str) -> None:
+    listed = edgecron("notify")
+    shown = edgecron("notices")
+
+    assert "the configuration has no rules; see: edgecron help alerts" in listed.err
+    assert shown.err == "no notices yet\n"
+
+
+def test_older_notices_are_on_the_next_page(
+    edgecron: Edgecron, database: Path, config: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        edgecron("add", name, "--every", "1h", "--", "false")
+    edgecron("notify", "list")
+    for name in ("a", "b", "c"):
+        edgecron("run", name, "--wait")
+    deliver(database)
+
+    first = edgecron("notices", "-n", "2")
+    second = edgecron("notices", "-n", "2", "--before", "2")
+
+    assert first.err == "older notices: --before 2\n"
+    assert [line.split()[0] for line in first.out.splitlines()[1:]] == ["3", "2"]
+    assert [line.split()[0] for line in second.out.splitlines()[1:]] == ["1"]
+
+
+def test_doctor_names_an_error_of_the_process_that_sends(
+    edgecron: Edgecron, database: Path, backup: str, config: Path
+) -> None:
+    edgecron("notify", "list")
+    with Client(database) as client, client.store.transaction():
+        client.store.change(
+            """INSERT INTO incidents (schedule_id, rule, event, since_at, count, remind_at)
+               VALUES (1, 'ops', 'of a later version', 0, 1, 0)"""
+        )
+
+    with pytest.raises(ValueError, match="of a later version"):
+        send_notices([str(database)])
+    [found] = [one for one in edgecron("doctor", "--json").json if one["check"] == "notices"]
+
+    assert "ended with an error: ValueError" in found["message"]
+
+
+def test_doctor_names_a_rule_that_can_not_send(
+    edgecron: Edgecron, database: Path, config: Path
+) -> None:
+    config.write_text('[notify.ops]\ncommand = ["/no/such/program"]\n')
+    edgecron("add", "x", "--every", "1h", "--", "false")
+    edgecron("notify", "list")
+    edgecron("run", "x", "--wait")
+    deliver(database)
+
+    [found] = [one for one in edgecron("doctor", "--json").json if one["check"] == "notices"]
+
+    assert "rule ops could not send its last notice: no such file" in found["message"]
+    assert "notify test ops" in found["hint"]

@@ -1,0 +1,236 @@
+"""Channels of notices, with real servers and programs: what arrives, and how they fail."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.client.notice_channels import ChannelFailed, Message, send
+from edgecron.model.notices import (
+    CommandChannel,
+    EmailChannel,
+    MailSecurity,
+    PingChannel,
+    Secret,
+    WebhookChannel,
+)
+
+MESSAGE = Message(
+    id="7b9c.4",
+    subject="[pi] nightly failed",
+    text="nightly failed\nRun 4 started.\n",
+    body={"id": "7b9c.4", "rule": "ops", "notices": [{"schedule": "nightly"}]},
+    schedule="night ly",
+    path="/start",
+    run="5f0c",
+)
+
+
+class Received(BaseHTTPRequestHandler):
+    """Keep each request; answer with the status that the path ends with, else 200."""
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        self.server.requests.append((self.path, dict(self.headers), body))  # type: ignore[attr-defined]
+        last = self.path.rpartition("/")[2]
+        status = int(last) if last.isdigit() else 200
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(b"no such\x1b[2Jhook")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def web_server() -> Iterator[Any]:
+    with HTTPServer(("127.0.0.1", 0), Received) as server:
+        server.requests = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="web")
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def url_of(server: Any, path: str = "/hook") -> Secret:
+    return Secret("text", f"http://127.0.0.1:{server.server_address[1]}{path}")
+
+
+def test_a_webhook_gets_the_message_with_a_signature(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("hunter2\n")
+    with web_server() as server:
+        channel = WebhookChannel(url=url_of(server), secret=Secret("file", str(key)))
+        send(channel, MESSAGE)
+        [(path, headers, body)] = server.requests
+
+    assert path == "/hook"
+    assert json.loads(body) == MESSAGE.body
+    signature = hmac.new(b"hunter2", body, hashlib.sha256).hexdigest()
+    assert headers["X-Edgecron-Signature"] == f"sha256={signature}"
+    assert headers["X-Edgecron-Message"] == "7b9c.4"
+
+
+@pytest.mark.parametrize(("form", "key"), [("slack", "text"), ("discord", "content")])
+def test_a_chat_service_gets_its_own_form(form: str, key: str) -> None:
+    with web_server() as server:
+        send(WebhookChannel(url=url_of(server), format=form), MESSAGE)
+        [(_, _, body)] = server.requests
+
+    assert "nightly failed" in json.loads(body)[key]
+
+
+def test_a_ping_has_the_schedule_the_kind_and_the_run() -> None:
+    with web_server() as server:
+        send(PingChannel(url=url_of(server, "/key/{schedule}")), MESSAGE)
+        [(path, _, body)] = server.requests
+
+    assert path == "/key/night%20ly/start?rid=5f0c"
+    assert body == MESSAGE.text.encode()
+
+
+def test_an_answer_that_refuses_is_a_failure_and_made_safe() -> None:
+    with web_server() as server, pytest.raises(ChannelFailed) as caught:
+        send(WebhookChannel(url=url_of(server, "/404")), MESSAGE)
+
+    assert "the server answered 404: no such" in caught.value.message
+    assert "\x1b" not in caught.value.message
+
+
+def test_a_server_that_is_not_there_is_a_failure_without_its_address() -> None:
+    with pytest.raises(ChannelFailed) as caught:
+        send(WebhookChannel(url=Secret("text", "http://127.0.0.1:9/secret")), MESSAGE)
+
+    assert caught.value.message == "connection refused"
+
+
+def test_a_command_gets_json_and_words(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    line = f'cat > {out}; echo "$EDGECRON_NOTICE_SUBJECT" >> {out}'
+
+    send(CommandChannel(argv=("/bin/sh", "-c", line)), MESSAGE)
+
+    body, _, subject = out.read_text().rpartition("}")
+    assert json.loads(body + "}") == MESSAGE.body
+    assert subject.strip() == MESSAGE.subject
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("/bin/sh", "-c", "echo oh no >&2; exit 4"), "ended with code 4: oh no"),
+        (("/bin/sh", "-c", "exit 4"), "ended with code 4: it printed no error"),
+        (("/no/such/program",), "no such file or directory"),
+    ],
+)
+def test_a_command_that_fails_says_why(argv: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ChannelFailed) as caught:
+        send(CommandChannel(argv=argv), MESSAGE)
+
+    assert said in caught.value.message
+
+
+def test_a_command_sees_no_secret_of_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAT_URL", "http://secret")
+    out = tmp_path / "out"
+
+    send(CommandChannel(argv=("/bin/sh", "-c", f"env > {out}")), MESSAGE)
+
+    assert "secret" not in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        (Secret("env", "NO_SUCH_VARIABLE"), "variable NO_SUCH_VARIABLE is not set"),
+        (Secret("file", "/no/such/file"), "file /no/such/file can't be read"),
+    ],
+)
+def test_a_secret_that_is_missing_is_named(secret: Secret, said: str) -> None:
+    with pytest.raises(ChannelFailed) as caught:
+        send(WebhookChannel(url=secret), MESSAGE)
+
+    assert said in caught.value.message
+
+
+class Mail(socketserver.StreamRequestHandler):
+    """An SMTP server for one mail; it refuses recipients that begin with `no`."""
+
+    def handle(self) -> None:
+        self._say("220 here")
+        while line := self.rfile.readline().decode().strip():
+            word = line.split(" ", 1)[0].upper()
+            if word == "DATA":
+                self._say("354 go on")
+                self.server.mails.append(self._read_mail())  # type: ignore[attr-defined]
+            if word == "RCPT" and "<no" in line:
+                self._say("550 unknown here")
+                continue
+            self._say("221 bye" if word == "QUIT" else "250 fine")
+            if word == "QUIT":
+                return
+
+    def _read_mail(self) -> str:
+        lines = []
+        while (line := self.rfile.readline().decode()) != ".\r\n":
+            lines.append(line)
+        return "".join(lines)
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+@contextmanager
+def mail_server() -> Iterator[Any]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mail) as server:
+        server.mails = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="mail")
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def mail_channel(server: Any, to: str) -> EmailChannel:
+    port = server.server_address[1]
+    return EmailChannel(
+        to=(to,), sender="pi@here", host="127.0.0.1", port=port, security=MailSecurity.NONE
+    )
+
+
+def test_a_mail_arrives_with_an_id_that_stays() -> None:
+    with mail_server() as server:
+        for _ in range(2):
+            send(mail_channel(server, "ops@example.org"), MESSAGE)
+        mails = server.mails
+
+    ids = {line for mail in mails for line in mail.splitlines() if line.startswith("Message-ID")}
+    assert len(mails) == 2
+    assert len(ids) == 1
+    assert "Subject: [pi] nightly failed" in mails[0]
+    assert "Run 4 started." in mails[0]
+
+
+def test_a_mail_that_is_refused_says_what_the_server_said() -> None:
+    with mail_server() as server, pytest.raises(ChannelFailed) as caught:
+        send(mail_channel(server, "nobody@example.org"), MESSAGE)
+
+    assert "unknown here" in caught.value.message

@@ -1,0 +1,299 @@
+"""Notices, told by hand: what a rule is told of, how often, and what happens if sending fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.client.notice_channels import ChannelFailed, Message
+from edgecron.client.notice_rules import load_recorded, sync_config
+from edgecron.client.notice_sending import NoticeSender
+from edgecron.formats.config import load
+from edgecron.model.choices import CatchUp, JobKind
+from edgecron.model.notices import Notice
+from edgecron.model.options import Job, Policies
+from edgecron.store.sqlite.notices import find_notices
+from tests.support.story import Story
+
+MINUTE_S = 60
+DAY_S = 86_400
+OPS = '[notify.ops]\ncommand = ["true"]\n'
+
+
+class Mailbox:
+    """A story with rules, and what they were sent."""
+
+    def __init__(self, folder: Path, rules: str, *, max_running: int = 8) -> None:
+        self.story = Story(folder / "story.db", max_running=max_running)
+        self.file = folder / "config.toml"
+        self.letters: list[Message] = []
+        self.failure: str | None = None  # what sending fails with
+        self.write(rules)
+        sync_config(self.story.client, load(str(self.file)))
+
+    def write(self, rules: str) -> None:
+        """Write the configuration again."""
+        self.file.write_text(rules)
+        self.file.chmod(0o600)
+
+    def deliver(self) -> list[str]:
+        """Let the process that sends notices run once; the subjects of what it sent."""
+        client = self.story.client
+        before = len(self.letters)
+        NoticeSender(client, load_recorded(client), send=self._send, pause=self.pause).run()
+        return [letter.subject.partition("] ")[2] for letter in self.letters[before:]]
+
+    def pass_s(self, seconds: float, *, steps: int = 1) -> list[str]:
+        """Let time pass, and deliver after each of these steps."""
+        subjects = []
+        for _ in range(steps):
+            self.story.after_s(seconds)
+            subjects += self.deliver()
+        return subjects
+
+    def notices(self) -> list[Notice]:
+        """Every notice, oldest first."""
+        store = self.story.client.store
+        return find_notices(store, before_id=None, limit=1000, rule=None)[::-1]
+
+    def _send(self, channel: object, message: Message) -> None:
+        if self.failure is not None:
+            raise ChannelFailed(self.failure)
+        self.letters.append(message)
+
+    def pause(self, seconds: float) -> None:
+        self.story.world.clock.advance_ms(round(seconds * 1000))
+
+
+@pytest.fixture
+def mailbox(tmp_path: Path) -> Callable[..., Mailbox]:
+    return lambda rules=OPS, **options: Mailbox(tmp_path, rules, **options)
+
+
+Open = Callable[..., Mailbox]
+
+
+def test_a_failure_is_told_once_then_each_day_then_that_it_is_over(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=3)
+
+    first = box.pass_s(3600)
+    same_day = box.pass_s(3600, steps=20)
+    next_days = box.pass_s(3600, steps=48)
+    good = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
+    box.story.client.edit("job", lambda spec: replace(spec, job=good))
+    after = box.pass_s(3600, steps=3)
+
+    assert first == ["job failed"]
+    assert same_day == []
+    assert next_days == ["job still fails", "job still fails"]
+    assert after == ["job recovered"]
+
+
+def test_a_message_says_what_happened(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=3)
+
+    box.pass_s(3600)
+
+    [letter] = box.letters
+    told: Any = letter.body["notices"]
+    [notice] = told
+    run: Mapping[str, Any] = notice["run"]
+    assert (run["status"], run["exit_code"], run["schedule"]) == ("failed", 3, "job")
+    assert notice["sentence"].startswith("Run 1 started at ")
+    assert "payload" not in run
+    assert "More: edgecron show 1" in letter.text
+    assert letter.id == f"{box.story.client.store.uuid}.1"
+
+
+def test_an_attempt_that_is_tried_again_is_not_told(mailbox: Open) -> None:
+    box = mailbox()
+    policies = Policies(retries=1, retry_delay_s=300)
+    box.story.add("job", "0 * * * *", code=3, policies=policies)
+
+    before = box.pass_s(3600)
+    retried = box.pass_s(400)
+
+    assert before == []
+    assert retried == ["job failed"]
+
+
+def test_a_rule_can_wait_for_several_failures_in_a_row(mailbox: Open) -> None:
+    box = mailbox(f"{OPS}failures = 3\n")
+    box.story.add("job", "0 * * * *", code=3)
+
+    told = [box.pass_s(3600) for _ in range(4)]
+
+    assert told == [[], [], ["job failed"], []]
+    assert "3 fires in a row failed since" in box.letters[0].text
+
+
+def test_missed_times_are_told_and_skips_on_purpose_are_not(mailbox: Open) -> None:
+    box = mailbox()
+    policies = Policies(catch_up=CatchUp.SKIP)
+    box.story.add("missed", "0 * * * *", policies=policies)
+    box.story.add("long", "* * * * *", lasts_s=600)
+    box.story.add("paused", "0 * * * *")
+    box.story.client.pause("paused")
+
+    told = box.pass_s(3 * 3600)
+
+    assert [one for one in told if "missed" in one] == ["missed was missed"]
+    assert not any(name in one for one in told for name in ("long", "paused"))
+
+
+def test_failures_of_a_moment_go_in_one_message(mailbox: Open) -> None:
+    box = mailbox(max_running=50)
+    box.story.add_many(30, "job", "0 * * * *", code=1)
+
+    told = box.pass_s(3600)
+
+    assert told == ["30 notices: job0 failed, job1 failed, job2 failed, ..."]
+    assert "And 10 more notices: edgecron notices -n 30" in box.letters[0].text
+
+
+def test_a_flood_is_held_back_and_counted(mailbox: Open) -> None:
+    box = mailbox(f"{OPS}most_per_hour = 2\n")
+    for number in range(6):
+        box.story.add(f"job{number}", f"{5 + number * 5} 20 * * *", code=1)
+
+    told = box.pass_s(300, steps=6)
+    later = box.pass_s(600, steps=6)
+
+    assert told == ["job0 failed", "job1 failed"]
+    assert later == ["4 notices: job2 failed, job3 failed, job4 failed, ..."]
+    assert "4 notices were held back" in box.letters[-1].text
+
+
+def test_what_could_not_be_sent_is_tried_again_with_the_same_id(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=1)
+    box.failure = "no network"
+
+    box.pass_s(3600)
+    [waiting] = box.notices()
+    box.failure = None
+    told = box.pass_s(900)
+
+    assert (waiting.status, waiting.error) == ("waiting", "no network")
+    assert told == ["job failed"]
+    [sent] = box.notices()
+    assert (sent.status, sent.message) == ("sent", waiting.message)
+    assert box.letters[0].id == waiting.message
+
+
+def test_a_channel_that_stays_broken_is_given_up_after_three_days(mailbox: Open) -> None:
+    box = mailbox(f"{OPS}remind = 'none'\n")
+    box.story.add("job", "0 * * * *", code=1)
+    box.failure = "refused"
+
+    box.pass_s(3600, steps=80)
+
+    [one] = box.notices()
+    assert (one.status, one.error) == ("given_up", "refused")
+    assert 60 < one.tries < 90
+
+
+def test_rules_choose_schedules_groups_and_events(mailbox: Open) -> None:
+    box = mailbox(
+        '[notify.disk]\ncommand = ["a"]\ngroups = ["disk"]\nevents = ["failed"]\n'
+        '[notify.backups]\ncommand = ["b"]\nschedules = ["backup-*"]\n'
+    )
+    box.story.add("backup-home", "0 * * * *", code=1)
+    box.story.add("scrub", "0 * * * *", code=1, group="disk")
+    box.story.add("other", "0 * * * *", code=1)
+
+    box.pass_s(3600)
+
+    rules = {letter.body["rule"]: letter.subject.partition("] ")[2] for letter in box.letters}
+    assert rules == {"backups": "backup-home failed", "disk": "scrub failed"}
+
+
+def test_a_rule_can_ask_for_output(mailbox: Open) -> None:
+    box = mailbox(f"{OPS}needs_output = true\n")
+    box.story.add("silent", "0 * * * *", code=1)
+
+    assert box.pass_s(3600) == []
+
+
+def test_pings_go_out_at_each_start_and_end(mailbox: Open) -> None:
+    box = mailbox('[notify.mon]\nping = "http://127.0.0.1:1/{schedule}"\n')
+    box.story.add("good", "0 * * * *")
+    box.story.add("bad", "30 * * * *", code=7)
+
+    box.pass_s(1800, steps=2)
+
+    sent = [(letter.schedule, letter.path) for letter in box.letters]
+    assert sorted(sent) == [("bad", "/7"), ("bad", "/start"), ("good", ""), ("good", "/start")]
+    runs = {letter.schedule: letter.run for letter in box.letters}
+    assert len({letter.run for letter in box.letters}) == len(runs) == 2
+
+
+def test_a_removed_rule_sends_nothing_more(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=1)
+    box.failure = "refused"
+    box.pass_s(3600)
+    box.failure = None
+    box.write("")
+
+    told = box.pass_s(900)
+    box.pass_s(3600)
+
+    assert told == []
+    assert [(one.status, one.error) for one in box.notices()] == [
+        ("given_up", "its rule was removed")
+    ]
+
+
+def test_a_removed_schedule_is_not_reminded_of(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=1)
+    box.story.add("other", "0 * * * *")
+    box.pass_s(3600)
+    box.story.client.remove("job")
+    box.story.add("third", "0 * * * *", code=1)
+
+    told = box.pass_s(3600, steps=50)
+
+    assert "job still fails" not in told
+    assert told.count("third still fails") == 2
+
+
+def test_without_rules_nothing_is_recorded(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db")
+    story.add("job", "0 * * * *", code=1)
+    story.after_s(3600)
+
+    assert story.client.store.next_notice_ms() is None
+    assert find_notices(story.client.store, before_id=None, limit=5, rule=None) == []
+
+
+def test_a_notice_survives_a_sender_that_dies_between_sending_and_recording(
+    mailbox: Open,
+) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=1)
+    box.story.after_s(3600)
+    client = box.story.client
+
+    class Killed(BaseException):
+        pass
+
+    def send_and_die(channel: object, message: Message) -> None:
+        box.letters.append(message)
+        raise Killed
+
+    sender = NoticeSender(client, load_recorded(client), send=send_and_die, pause=box.pause)
+    with pytest.raises(Killed):
+        sender.run()
+    box.deliver()
+
+    assert len(box.letters) == 2
+    assert len({letter.id for letter in box.letters}) == 1
+    assert [one.status for one in box.notices()] == ["sent"]
