@@ -75,6 +75,8 @@ def _list(cli: Session, args: Namespace) -> None:
                 "remind_s": rule.remind_s,
                 "most_per_hour": rule.most_per_hour,
                 "needs_output": rule.needs_output,
+                "late_s": None if rule.late_ms is None else rule.late_ms / 1000,
+                "slow_s": None if rule.slow_ms is None else rule.slow_ms / 1000,
                 "source": rule.source,
             }
             for rule in rules

@@ -122,12 +122,14 @@ class NoticeSender:
         """Make notices of what happened and of reminders that are due."""
         database, now_ms = self._client.store, self._now_ms()
         happenings = store.find_happenings(database, limit=_MOST_AT_ONCE)
+        watched = store.find_watched(database, now_ms=now_ms, limit=_MOST_AT_ONCE)
         schedule_ids = [one.schedule_id for one in happenings if one.schedule_id is not None]
+        schedule_ids += [one.schedule_id for one in watched]
         incidents = store.find_incidents(database, schedule_ids, now_ms=now_ms)
-        if not happenings and not incidents:
+        if not happenings and not incidents and not watched:
             return
         rules = [one.rule for one in self._rules.values()]
-        judged = judge(rules, happenings, incidents, now_ms=now_ms)
+        judged = judge(rules, happenings, incidents, watched=watched, now_ms=now_ms)
         store.write_judged(
             database,
             judged,

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import parse_duration_ms
+from edgecron.base.units import format_duration_ms, parse_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.notices import (
     USUAL_EVENTS,
@@ -27,7 +27,10 @@ from edgecron.model.notices import (
 WEBHOOK_FORMATS = ("json", "slack", "discord")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_COMMON = ("schedules", "groups", "events", "failures", "remind", "most_per_hour", "needs_output")
+_COMMON = (
+    *("schedules", "groups", "events", "failures", "remind", "most_per_hour", "needs_output"),
+    *("late_after", "slow_after"),
+)
 # By the key that chooses the channel, the keys that it has beside it.
 _KEYS: Mapping[ChannelKind, tuple[str, ...]] = {
     ChannelKind.COMMAND: ("command",),
@@ -39,9 +42,12 @@ _KEYS: Mapping[ChannelKind, tuple[str, ...]] = {
     ),
     ChannelKind.PING: ("ping", "ping_file", "ping_env"),
 }
-_MOST_SPANS_MS = 366 * 86_400_000
+_MOST_SPAN_MS = 366 * 86_400_000
 _RUN_EVENTS = (NoticeEvent.STARTED, NoticeEvent.ENDED)
-_EVENT_NAMES = tuple(event.value for event in NoticeEvent if event not in _RUN_EVENTS)
+_LIMITED_EVENTS = (NoticeEvent.LATE, NoticeEvent.SLOW)  # chosen by their limits
+_EVENT_NAMES = tuple(
+    event.value for event in NoticeEvent if event not in (*_RUN_EVENTS, *_LIMITED_EVENTS)
+)
 _EXAMPLE = 'for example: email = "you@example.org"'
 
 
@@ -99,7 +105,7 @@ class _RuleReader:
         channel = self._read_channel(kind)
         is_ping = kind is ChannelKind.PING
         if is_ping:
-            for key in ("events", "failures", "remind", "most_per_hour", "needs_output"):
+            for key in (*_COMMON[2:],):
                 if key in self._table:
                     self._refuse(key, f"{key} does not work with ping", "a ping goes out each run")
         rule = NotifyRule(
@@ -113,6 +119,8 @@ class _RuleReader:
             remind_s=self._remind_s(),
             most_per_hour=self._count("most_per_hour", 20),
             needs_output=self._switch("needs_output"),
+            late_ms=self._span_ms("late_after"),
+            slow_ms=self._span_ms("slow_after"),
         )
         return None if channel is None else ReadRule(rule, channel)
 
@@ -247,19 +255,24 @@ class _RuleReader:
         return tuple(found)
 
     def _remind_s(self) -> float | None:
-        text = self._text("remind")
+        if self._table.get("remind") == "none":
+            return None
+        span_ms = self._span_ms("remind", least_ms=60_000, or_else="none")
+        return 86_400.0 if span_ms is None else span_ms / 1000
+
+    def _span_ms(self, key: str, *, least_ms: int = 1000, or_else: str = "") -> int | None:
+        text = self._text(key)
         if text is None:
-            return 86_400.0
-        if text == "none":
             return None
         try:
             span_ms = parse_duration_ms(text)
         except InvalidInput as error:
-            self._refuse("remind", error.message, error.hint)
+            self._refuse(key, error.message, error.hint)
             return None
-        if not 60_000 <= span_ms <= _MOST_SPANS_MS:
-            self._refuse("remind", f"is {text!r}, expected 1m to 1y, or none")
-        return span_ms / 1000
+        if not least_ms <= span_ms <= _MOST_SPAN_MS:
+            more = f", or {or_else}" if or_else else ""
+            self._refuse(key, f"is {text!r}, expected {format_duration_ms(least_ms)} to 1y{more}")
+        return span_ms
 
     def _text(self, key: str) -> str | None:
         value = self._table.get(key)
@@ -314,12 +327,20 @@ def mark_of(rule: NotifyRule) -> dict[str, object]:
         "channel": rule.channel.value,
         "wants_runs": int(rule.wants_runs),
         "words": rule_words(rule),
+        "late_ms": rule.late_ms,
+        "slow_ms": rule.slow_ms,
     }
 
 
 def rule_words(rule: NotifyRule) -> str:
     """Say what a rule hears of, as in 'failed, recovered of backup-*'."""
-    return f"{', '.join(rule.events)} of {' and '.join(_audience(rule)) or 'every schedule'}"
+    limits = [
+        f"{event} after {format_duration_ms(limit_ms)}"
+        for event in _LIMITED_EVENTS
+        if (limit_ms := rule.limit_ms(event)) is not None
+    ]
+    audience = " and ".join(_audience(rule)) or "every schedule"
+    return f"{', '.join([*rule.events, *limits])} of {audience}"
 
 
 def _audience(rule: NotifyRule) -> Iterator[str]:

@@ -18,6 +18,8 @@ class NoticeEvent(StrEnum):
     FAILED = "failed"  # a fire failed or was interrupted, after its last attempt
     RECOVERED = "recovered"  # it succeeded, after a notice that it failed
     MISSED = "missed"  # a time was missed, or its condition was not met before the deadline
+    LATE = "late"  # a fire has not started so long after its due time, or started so late
+    SLOW = "slow"  # a run takes longer than it may
     ENGINE_STOPPED = "engine_stopped"  # an engine stopped, or was killed
     STARTED = "started"  # each run, only for the channel ping
     ENDED = "ended"  # each run, only for the channel ping
@@ -110,7 +112,8 @@ class NotifyRule:
 
     `schedules` and `groups` are patterns, as `backup-*`; without both, every schedule matches. The
     first notice of a failing schedule comes after `failures` failed fires in a row. `remind_s` None
-    sends no reminders. `source` names the file with the rule.
+    sends no reminders. `late_ms` and `slow_ms`: how late a fire is, and how long a run takes, for
+    a notice; None: it does not hear of them. `source` names the file with the rule.
     """
 
     name: str
@@ -123,11 +126,17 @@ class NotifyRule:
     remind_s: float | None = 86_400.0
     most_per_hour: int = 20
     needs_output: bool = False  # only runs that printed something
+    late_ms: int | None = None
+    slow_ms: int | None = None
 
     @property
     def wants_runs(self) -> bool:
         """Whether it hears of each start and end of a run."""
         return NoticeEvent.STARTED in self.events
+
+    def limit_ms(self, event: NoticeEvent) -> int | None:
+        """The limit of an event that has one; None: it does not hear of it."""
+        return self.late_ms if event is NoticeEvent.LATE else self.slow_ms
 
     def matches(self, schedule: str, group: str | None) -> bool:
         """Whether it hears of a schedule."""
@@ -154,7 +163,26 @@ class Happening(NamedTuple):
     execution_id: int | None = None
     is_final: bool = True
     has_output: bool = False
+    late_ms: int | None = None  # from its due time to its start
+    took_ms: int | None = None
     engine_id: int | None = None
+
+
+class Watched(NamedTuple):
+    """A run that somebody had to look at, at `at_ms`: it is late, or takes long.
+
+    `from_ms` is its due time, or its start. `until_ms` is when it started, or ended; None: it has
+    not.
+    """
+
+    event: NoticeEvent
+    at_ms: int
+    execution_id: int
+    schedule_id: int
+    schedule: str
+    group: str | None
+    from_ms: int
+    until_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

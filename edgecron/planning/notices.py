@@ -16,6 +16,7 @@ from edgecron.model.notices import (
     NewNotice,
     NoticeEvent,
     NotifyRule,
+    Watched,
 )
 
 HOUR_MS = 3_600_000
@@ -33,10 +34,14 @@ Key = tuple[str, int, NoticeEvent]  # rule, schedule, trouble
 
 
 class Judged(NamedTuple):
-    """What follows from happenings: notices, and the incidents that changed; None: it is over."""
+    """What follows from happenings: notices, and the incidents that changed; None: it is over.
+
+    `watches` says when to look again at a run that was looked at; None: never.
+    """
 
     notices: list[NewNotice]
     incidents: dict[Key, Incident | None]
+    watches: dict[tuple[int, NoticeEvent], int | None]
 
 
 def judge(
@@ -44,17 +49,23 @@ def judge(
     happenings: Iterable[Happening],
     incidents: Mapping[Key, Incident],
     *,
+    watched: Iterable[Watched] = (),
     now_ms: int,
 ) -> Judged:
-    """Apply rules to what happened, in its order, and to incidents whose reminder is due."""
+    """Apply rules to what happened, in its order.
+
+    Then to runs that are watched, and to incidents whose reminder is due.
+    """
     open_now = dict(incidents)
-    judged = Judged([], {})
+    judged = Judged([], {}, {})
     for happening in happenings:
         for rule in rules:
             if happening.schedule_id is None:
                 _judge_engine(rule, happening, judged)
             elif rule.matches(happening.schedule, happening.group):
                 _judge_run(rule, happening, open_now, judged)
+    for one in watched:
+        _judge_watched(rules, one, open_now, judged, now_ms)
     by_name = {rule.name: rule for rule in rules}
     for key, incident in list(open_now.items()):
         reminded = _remind(by_name.get(incident.rule), incident, now_ms)
@@ -108,6 +119,38 @@ def _judge_run(
     judged.incidents[key] = open_now[key] = after
 
 
+def _judge_watched(
+    rules: Sequence[NotifyRule],
+    one: Watched,
+    open_now: dict[Key, Incident],
+    judged: Judged,
+    now_ms: int,
+) -> None:
+    """Tell the rules whose limit a run has passed since the last look; when to look again."""
+    again = []
+    end_ms = now_ms if one.until_ms is None else one.until_ms
+    for rule in rules:
+        limit_ms = rule.limit_ms(one.event)
+        if limit_ms is None or not rule.matches(one.schedule, one.group):
+            continue
+        passed_ms = one.from_ms + limit_ms
+        if passed_ms > end_ms:
+            again += [passed_ms] if one.until_ms is None else []
+            continue
+        if passed_ms < one.at_ms:
+            continue  # It was told at an earlier look.
+        key = (rule.name, one.schedule_id, one.event)
+        before = open_now.get(key) or Incident(
+            rule=rule.name, schedule_id=one.schedule_id, event=one.event, since_ms=passed_ms
+        )
+        after = replace(before, count=before.count + 1, execution_id=one.execution_id)
+        if after.noticed_ms is None:
+            judged.notices.append(_notice_of(after, at_ms=passed_ms))
+            after = replace(after, noticed_ms=passed_ms, remind_ms=_remind_at(rule, passed_ms))
+        judged.incidents[key] = open_now[key] = after
+    judged.watches[one.execution_id, one.event] = min(again, default=None)
+
+
 def _judge_each_run(rule: NotifyRule, happening: Happening, judged: Judged) -> None:
     event = NoticeEvent.ENDED
     if happening.status == Status.RUNNING:
@@ -123,8 +166,12 @@ def _judge_success(
     rule: NotifyRule, happening: Happening, open_now: dict[Key, Incident], judged: Judged
 ) -> None:
     assert happening.schedule_id is not None
-    for event in (NoticeEvent.FAILED, NoticeEvent.MISSED):
+    passed_ms = {NoticeEvent.LATE: happening.late_ms, NoticeEvent.SLOW: happening.took_ms}
+    for event in (NoticeEvent.FAILED, NoticeEvent.MISSED, *passed_ms):
         key = (rule.name, happening.schedule_id, event)
+        limit_ms = rule.limit_ms(event) if event in passed_ms else None
+        if limit_ms is not None and (passed_ms[event] or 0) >= limit_ms:
+            continue  # It succeeded, but late again, or slowly.
         over = open_now.pop(key, None)
         if over is None:
             continue

@@ -13,9 +13,23 @@ _WHAT = {
     NoticeEvent.FAILED: "failed",
     NoticeEvent.RECOVERED: "recovered",
     NoticeEvent.MISSED: "was missed",
+    NoticeEvent.LATE: "is late",
+    NoticeEvent.SLOW: "takes long",
     NoticeEvent.ENGINE_STOPPED: "engine stopped",
     NoticeEvent.STARTED: "started",
     NoticeEvent.ENDED: "ended",
+}
+_STILL = {
+    NoticeEvent.FAILED: "still fails",
+    NoticeEvent.MISSED: "is still missed",
+    NoticeEvent.LATE: "is still late",
+    NoticeEvent.SLOW: "still takes long",
+}
+_TROUBLES = {
+    NoticeEvent.FAILED: "failed in a row",
+    NoticeEvent.MISSED: "were missed",
+    NoticeEvent.LATE: "were late",
+    NoticeEvent.SLOW: "took long",
 }
 
 
@@ -44,8 +58,8 @@ def message_text(notices: Sequence[Notice], *, held: int) -> str:
 def _title(notice: Notice) -> str:
     if notice.schedule is None:
         return str(notice.detail.get("title", _WHAT[notice.event]))
-    still = "still fails" if notice.event is NoticeEvent.FAILED else "is still missed"
-    return f"{notice.schedule} {still if notice.is_reminder else _WHAT[notice.event]}"
+    words = _STILL[notice.event] if notice.is_reminder else _WHAT[notice.event]
+    return f"{notice.schedule} {words}"
 
 
 def _lines(notice: Notice) -> list[str]:
@@ -62,9 +76,7 @@ def _lines(notice: Notice) -> list[str]:
 
 
 def trouble_words(event: NoticeEvent, fire_count: int, since: str | None) -> str | None:
-    """Say how long a trouble has lasted: `3 fires in a row failed since 2026-11-27 02:00`."""
+    """Say how long a trouble has lasted: `3 fires failed in a row since 2026-11-27 02:00`."""
     if since is None or fire_count < 2:
         return None
-    what = "were missed" if event is NoticeEvent.MISSED else "failed"
-    in_a_row = "" if event is NoticeEvent.MISSED else " in a row"
-    return f"{count_words(fire_count, 'fire')}{in_a_row} {what} since {since}."
+    return f"{count_words(fire_count, 'fire')} {_TROUBLES.get(event, 'failed')} since {since}."

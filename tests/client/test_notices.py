@@ -130,7 +130,7 @@ def test_a_rule_can_wait_for_several_failures_in_a_row(mailbox: Open) -> None:
     told = [box.pass_s(3600) for _ in range(4)]
 
     assert told == [[], [], ["job failed"], []]
-    assert "3 fires in a row failed since" in box.letters[0].text
+    assert "3 fires failed in a row since" in box.letters[0].text
 
 
 def test_missed_times_are_told_and_skips_on_purpose_are_not(mailbox: Open) -> None:
@@ -219,6 +219,63 @@ def test_a_rule_can_ask_for_output(mailbox: Open) -> None:
     box.story.add("silent", "0 * * * *", code=1)
 
     assert box.pass_s(3600) == []
+
+
+def test_a_run_that_takes_long_is_told_while_it_runs(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}slow_after = "10m"\n')
+    box.story.add("long", "0 21 * * *", lasts_s=3600)
+    box.story.add("short", "0 21 * * *", lasts_s=300)
+
+    started = box.pass_s(3600)
+    while_it_runs = box.pass_s(601)
+    later = box.pass_s(600, steps=10)
+
+    assert (started, while_it_runs, later) == ([], ["long takes long"], [])
+    assert box.story.runs("long")[0].status == "success"
+
+
+def test_rules_with_other_limits_hear_at_their_own_time(mailbox: Open) -> None:
+    rule = '[notify.{0}]\ncommand = ["a"]\nslow_after = "{1}"\n'
+    box = mailbox(rule.format("first", "10m") + rule.format("second", "30m"))
+    box.story.add("long", "0 21 * * *", lasts_s=7200)
+
+    box.pass_s(3600)
+    box.pass_s(300, steps=8)
+
+    sent = [(letter.body["rule"], letter.subject.partition("] ")[2]) for letter in box.letters]
+    assert sent == [("first", "long takes long"), ("second", "long takes long")]
+
+
+def test_a_fire_that_waits_for_a_place_is_late_before_it_starts(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}late_after = "5m"\n', max_running=1)
+    box.story.add("long", "0 21 * * *", lasts_s=3600)
+    box.story.add("waits", "1 21 * * *")
+
+    box.pass_s(3600)
+    box.pass_s(61)
+    late = box.pass_s(301)
+    later = box.pass_s(600, steps=8)
+
+    assert late == ["waits is late"]
+    assert later == []
+    assert box.story.runs("waits")[0].status == "success"
+
+
+def test_a_fire_that_starts_on_time_is_not_late(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}late_after = "5m"\nslow_after = "5m"\n')
+    box.story.add("job", "*/10 * * * *", lasts_s=60)
+
+    assert box.pass_s(300, steps=13) == []
+    assert box.story.client.store.next_notice_ms() is None
+
+
+def test_a_schedule_that_is_always_slow_is_told_once(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}slow_after = "5m"\n')
+    box.story.add("job", "0 * * * *", lasts_s=600)
+
+    told = box.pass_s(300, steps=12 * 12)
+
+    assert told == ["job takes long"]
 
 
 def test_pings_go_out_at_each_start_and_end(mailbox: Open) -> None:

@@ -88,6 +88,7 @@ def test_a_rule_says_what_it_hears_of(file: Path) -> None:
         groups = ["disk"]
         events = ["failed", "recovered"]
         failures = 3
+        late_after = "10m"
         remind = "2d"
         most_per_hour = 5
         needs_output = true
@@ -105,7 +106,9 @@ def test_a_rule_says_what_it_hears_of(file: Path) -> None:
         "name": "ops",
         "channel": "command",
         "wants_runs": 0,
-        "words": "failed, recovered of backup-*, scrub and group disk",
+        "words": "failed, recovered, late after 10m of backup-*, scrub and group disk",
+        "late_ms": 600_000,
+        "slow_ms": None,
     }
 
 
@@ -173,6 +176,7 @@ def test_mail_is_protected_unless_its_server_is_here(
         ('[notify.ops]\ncommand = "a"\nfailures = 0', "failures: is 0, expected a whole number"),
         ('[notify.ops]\ncommand = "a"\nremind = "1M"', "1mo or 1m"),
         ('[notify.ops]\ncommand = "a"\nremind = "1s"', "is '1s', expected 1m to 1y, or none"),
+        ('[notify.ops]\ncommand = "a"\nslow_after = "100ms"', "is '100ms', expected 1s to 1y"),
         ('[notify.ops]\ncommand = "a"\nneeds_output = 1', "is 1, expected true or false"),
         ('[notify."a b"]\ncommand = "a"', "rule name 'a b' is not usable"),
         ("[notfy.ops]", "notfy is unknown"),

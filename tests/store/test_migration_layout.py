@@ -46,6 +46,7 @@ LANDED = {
     "0025_max_late.sql": "8fbdd8e2a0719c843ca81d2443c273e9cc690b9cb3958bcf58a440c2f23e86d1",
     "0026_priorities.sql": "6095aeb3e6f505d8908ba3cc4b25973c4d19d763ae9facba39e7bb9773fd1844",
     "0027_notices.sql": "4eba10891f9b9f14bcc1488bb6763ce0196a994382ec9474242359644ba1d27c",
+    "0028_watches.sql": "08d0b3f4653394f606cec50ac70471756beea7d80ba458141971dfceaa453eeb",
 }
 
 

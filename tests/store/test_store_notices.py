@@ -16,7 +16,8 @@ MINUTE = 60_000
 
 
 def mark(name: str = "ops", *, wants_runs: bool = False) -> dict[str, object]:
-    return {"name": name, "channel": "command", "wants_runs": int(wants_runs), "words": "all"}
+    found = {"name": name, "channel": "command", "wants_runs": int(wants_runs), "words": "all"}
+    return {**found, "late_ms": None, "slow_ms": None}
 
 
 def happened(store: SqliteStore) -> list[tuple[str, str]]:

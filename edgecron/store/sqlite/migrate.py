@@ -47,6 +47,7 @@ SCRIPTS = (
     "0025_max_late.sql",
     "0026_priorities.sql",
     "0027_notices.sql",
+    "0028_watches.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
@@ -108,6 +109,30 @@ WHEN NEW.status IN ('skipped', 'running') AND EXISTS (SELECT 1 FROM notify_rules
 BEGIN
     INSERT INTO happenings (at, status, schedule_id, execution_id)
     VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
+END""",
+    """CREATE TRIGGER executions_watched_new AFTER INSERT ON executions
+WHEN NEW.status IN ('queued', 'running')
+    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
+BEGIN
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'late', NEW.due_at + least_ms
+    FROM (SELECT min(late_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND (NEW.status = 'queued' OR NEW.claimed_at - NEW.due_at >= least_ms);
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
+    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND NEW.status = 'running';
+END""",
+    """CREATE TRIGGER executions_watched AFTER UPDATE OF status ON executions
+WHEN NEW.status != OLD.status
+    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
+BEGIN
+    DELETE FROM watches WHERE execution_id = NEW.id AND (NEW.status = 'queued' AND event = 'slow'
+        OR at > coalesce(NEW.finished_at, NEW.claimed_at));
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
+    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND NEW.status = 'running';
 END""",
     """CREATE TRIGGER engines_noted AFTER UPDATE OF stopped_at ON engines
 WHEN NEW.stopped_at IS NOT NULL AND OLD.stopped_at IS NULL

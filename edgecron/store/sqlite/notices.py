@@ -17,6 +17,7 @@ from edgecron.model.notices import (
     Notice,
     NoticeEvent,
     NoticeStatus,
+    Watched,
 )
 from edgecron.planning.notices import Judged, Key
 from edgecron.store.sqlite.connection import Database
@@ -33,22 +34,23 @@ def write_rules(database: Database, marks: Sequence[Mapping[str, object]], *, so
     A mark has the columns of `notify_rules`. Incidents of rules that are gone are forgotten.
     """
     before = database.rows(
-        "SELECT name, channel, wants_runs, words FROM notify_rules WHERE source = :source"
-        " ORDER BY name",
+        "SELECT name, channel, wants_runs, words, late_ms, slow_ms FROM notify_rules"
+        " WHERE source = :source ORDER BY name",
         {"source": source},
     )
-    keys = ("name", "channel", "wants_runs", "words")
+    keys = ("name", "channel", "wants_runs", "words", "late_ms", "slow_ms")
     after = [tuple(mark[key] for key in keys) for mark in marks]
     if sorted(after) == [tuple(row) for row in before]:
         return False
     with database.transaction():
         database.change("DELETE FROM notify_rules WHERE source = :source", {"source": source})
         database.change_many(
-            """INSERT INTO notify_rules (name, source, channel, wants_runs, words)
-               VALUES (:name, :source, :channel, :wants_runs, :words)
+            """INSERT INTO notify_rules (name, source, channel, wants_runs, words, late_ms, slow_ms)
+               VALUES (:name, :source, :channel, :wants_runs, :words, :late_ms, :slow_ms)
                ON CONFLICT (name) DO UPDATE SET source = excluded.source,
                    channel = excluded.channel, wants_runs = excluded.wants_runs,
-                   words = excluded.words""",
+                   words = excluded.words, late_ms = excluded.late_ms,
+                   slow_ms = excluded.slow_ms""",
             [{**mark, "source": source} for mark in marks],
         )
         database.change("DELETE FROM incidents WHERE rule NOT IN (SELECT name FROM notify_rules)")
@@ -69,11 +71,11 @@ def next_notice_ms(database: Database) -> int | None:
 
     Happenings that no rule was applied to yet are due now: 0.
     """
-    [(first, due_ms, remind_ms)] = database.rows(
+    [times_ms] = database.rows(
         """SELECT (SELECT 0 FROM happenings LIMIT 1), (SELECT min(due_at) FROM notices),
-               (SELECT min(remind_at) FROM incidents)"""
+               (SELECT min(remind_at) FROM incidents), (SELECT min(at) FROM watches)"""
     )
-    return min((at for at in (first, due_ms, remind_ms) if at is not None), default=None)
+    return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 
 
 def find_happenings(database: Database, *, limit: int) -> list[Happening]:
@@ -93,7 +95,7 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
                            AND caught.plan_at > e.plan_at AND caught.cause = 'catch_up')),
                EXISTS (SELECT 1 FROM outputs WHERE execution_id = h.execution_id
                        AND stdout_bytes + stderr_bytes > 0),
-               h.engine_id
+               h.engine_id, e.started_at - e.due_at, e.duration_ms
            FROM happenings AS h LEFT JOIN schedules AS s ON s.id = h.schedule_id
            LEFT JOIN executions AS e ON e.id = h.execution_id
            ORDER BY h.id LIMIT :limit""",
@@ -111,9 +113,25 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
             is_final=bool(row[7]),
             has_output=bool(row[8]),
             engine_id=row[9],
+            late_ms=row[10],
+            took_ms=row[11],
         )
         for row in rows
     ]
+
+
+def find_watched(database: Database, *, now_ms: int, limit: int) -> list[Watched]:
+    """The runs that somebody has to look at now."""
+    rows = database.rows(
+        """SELECT w.event, w.at, e.id, e.schedule_id, s.name, s.group_name,
+               iif(w.event = 'late', e.due_at, e.claimed_at),
+               iif(w.event = 'late', coalesce(e.claimed_at, e.finished_at), e.finished_at)
+           FROM watches AS w JOIN executions AS e ON e.id = w.execution_id
+           JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE w.at <= :now ORDER BY w.at LIMIT :limit""",
+        {"now": now_ms, "limit": limit},
+    )
+    return [Watched(NoticeEvent(row[0]), *row[1:]) for row in rows]
 
 
 def find_incidents(
@@ -181,6 +199,22 @@ def write_judged(
                    noticed_at = excluded.noticed_at, remind_at = excluded.remind_at,
                    execution_id = excluded.execution_id""",
             [_incident_columns(one) for one in judged.incidents.values() if one is not None],
+        )
+        database.change_many(
+            """UPDATE watches SET at = :at WHERE execution_id = :run AND event = :event""",
+            [
+                {"at": at_ms, "run": run_id, "event": event.value}
+                for (run_id, event), at_ms in judged.watches.items()
+                if at_ms is not None
+            ],
+        )
+        database.change_many(
+            "DELETE FROM watches WHERE execution_id = :run AND event = :event",
+            [
+                {"run": run_id, "event": event.value}
+                for (run_id, event), at_ms in judged.watches.items()
+                if at_ms is None
+            ],
         )
         database.change("DELETE FROM happenings WHERE id <= :id", {"id": until_id})
         database.change(

@@ -329,8 +329,18 @@ CREATE TABLE notify_rules (
     source TEXT NOT NULL,
     channel TEXT NOT NULL,
     wants_runs INTEGER NOT NULL CHECK (wants_runs IN (0, 1)),
-    words TEXT NOT NULL
+    words TEXT NOT NULL,
+    late_ms INTEGER CHECK (late_ms >= 1),
+    slow_ms INTEGER CHECK (slow_ms >= 1)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE watches (
+    execution_id INTEGER NOT NULL,
+    event TEXT NOT NULL CHECK (event IN ('late', 'slow')),
+    at INTEGER NOT NULL,
+    PRIMARY KEY (execution_id, event)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX watches_due ON watches (at);
 
 CREATE TABLE happenings (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -405,6 +415,32 @@ WHEN NEW.stopped_at IS NOT NULL AND OLD.stopped_at IS NULL
 BEGIN
     INSERT INTO happenings (at, status, engine_id)
     VALUES (NEW.stopped_at, iif(NEW.died, 'died', 'stopped'), NEW.id);
+END;
+
+CREATE TRIGGER executions_watched_new AFTER INSERT ON executions
+WHEN NEW.status IN ('queued', 'running')
+    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
+BEGIN
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'late', NEW.due_at + least_ms
+    FROM (SELECT min(late_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND (NEW.status = 'queued' OR NEW.claimed_at - NEW.due_at >= least_ms);
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
+    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND NEW.status = 'running';
+END;
+
+CREATE TRIGGER executions_watched AFTER UPDATE OF status ON executions
+WHEN NEW.status != OLD.status
+    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
+BEGIN
+    DELETE FROM watches WHERE execution_id = NEW.id AND (NEW.status = 'queued' AND event = 'slow'
+        OR at > coalesce(NEW.finished_at, NEW.claimed_at));
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
+    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND NEW.status = 'running';
 END;
 
 CREATE VIEW schedules_view AS
