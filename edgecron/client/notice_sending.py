@@ -368,13 +368,18 @@ def _list_in(value: object) -> list[object]:
 
 
 def main(arguments: list[str]) -> None:
-    """Send the notices of the database that is the argument."""
+    """Be the process that sends the notices of the database that is the argument."""
     [database] = arguments
     with suppress(OSError):
         os.setsid()  # Ctrl-C on the engine's terminal is not for us.
     with suppress(OSError):
         os.nice(_NICE)
-    crash = state_dir(Path(database)) / NOTICES_ERROR
+    deliver(Path(database))
+
+
+def deliver(database: Path) -> None:
+    """Send the notices of a database, unless another process does."""
+    crash = state_dir(database) / NOTICES_ERROR
     try:
         with Client(database, must_exist=True) as client, sending_lock(client) as is_ours:
             if is_ours:  # Else the process that holds the lock does the work.

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.client import Client
+from edgecron.client import Client, notice_sending
 from edgecron.client.notice_rules import load_recorded
 from edgecron.client.notice_sending import NoticeSender
-from edgecron.client.notice_sending import main as send_notices
 from tests.support.cli import Edgecron
 
 
@@ -131,7 +130,7 @@ def test_doctor_names_an_error_of_the_process_that_sends(
         )
 
     with pytest.raises(ValueError, match="of a later version"):
-        send_notices([str(database)])
+        notice_sending.deliver(database)
     [found] = [one for one in edgecron("doctor", "--json").json if one["check"] == "notices"]
 
     assert "ended with an error: ValueError" in found["message"]
