@@ -28,8 +28,8 @@ MOST_LONG_SENTENCES = 4
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Figures]:
     texts = language.texts_of_project()
-    texts["all"] = [one for paragraphs in texts.values() for one in paragraphs]
-    return {name: language.figures_of(paragraphs) for name, paragraphs in texts.items()}
+    found = {name: language.figures_of(paragraphs) for name, paragraphs in texts.items()}
+    return {**found, "all": language.sum_of(found.values())}
 
 
 @pytest.mark.parametrize("name", MOST_PHRASINGS)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -48,7 +49,14 @@ class Edit:
 
     def check(self, package: Path) -> None:
         """Raise StaleEdit if `old` is not found exactly once."""
-        self._find(package)
+        texts = [
+            text
+            for path in package.rglob("*.py")
+            for text in _texts_in(path.read_text(encoding="utf-8"), self.function)
+            if self.old in text
+        ]
+        if len(texts) != 1 or texts[0].count(self.old) != 1:
+            raise StaleEdit(f"{self.function}: found in {len(texts)} places: {self.old!r}")
 
     def _find(self, package: Path) -> tuple[Path, ast.Module, ast.stmt]:
         found = []
@@ -111,6 +119,18 @@ def units(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
 def canonical(unit: ast.stmt) -> str:
     """The source of a function in one layout: SQL on one line, no comments."""
     return ast.unparse(_OneLine().visit(ast.parse(ast.unparse(unit))))
+
+
+def _texts_in(source: str, function: str) -> list[str]:
+    """The functions or constants of this qualified name in a module, in one layout."""
+    if function.rpartition(".")[2] not in source:
+        return []
+    return [canonical(unit) for name, unit in _units_in(source) if name == function]
+
+
+@cache  # Many edits are checked on the same files.
+def _units_in(source: str) -> list[tuple[str, ast.stmt]]:
+    return list(units(ast.parse(source)))
 
 
 class _OneLine(ast.NodeTransformer):

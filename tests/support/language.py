@@ -179,6 +179,17 @@ def figures_of(paragraphs: Iterable[Paragraph]) -> Figures:
     )
 
 
+def sum_of(figures: Iterable[Figures]) -> Figures:
+    """Add up the figures of several groups."""
+    every = list(figures)
+    return Figures(
+        words=sum(one.words for one in every),
+        phrasings=sum(one.phrasings for one in every),
+        sentences=sum(one.sentences for one in every),
+        long_sentences=sum(one.long_sentences for one in every),
+    )
+
+
 def texts_of_project() -> dict[str, list[Paragraph]]:
     """The paragraphs of each group of texts."""
     groups: dict[str, list[Paragraph]] = {
