@@ -17,7 +17,7 @@ from edgecron.formats.config_files import read_file
 from edgecron.formats.document import read_document
 from edgecron.formats.toml import MOST_LEVELS, find_too_deep
 
-OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=2000)
+OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=500)
 LINE = 'on_boot = true\nshell = "date"\n'
 TOO_DEEP = {
     "a header": "[schedules" + ".a" * 60_000 + "]\n",

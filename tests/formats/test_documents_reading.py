@@ -16,7 +16,7 @@ from edgecron.formats.document_writing import spec_table
 from edgecron.formats.toml import write_table
 from edgecron.model.options import OPTIONS
 
-OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=300)
+OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=120)
 # In the grammar of values, more or less.
 TEXTS = st.one_of(
     st.sampled_from(

@@ -24,7 +24,7 @@ from tests.support.documents import SPECS
 from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
-OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=200)
+OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=100)
 SELDOM = settings(derandomize=True, database=None, deadline=None, max_examples=40)
 
 

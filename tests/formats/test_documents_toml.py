@@ -27,7 +27,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=400)
+@settings(derandomize=True, database=None, deadline=None, max_examples=150)
 @given(table=st.dictionaries(KEYS, VALUES, max_size=5), name=KEYS)
 def test_what_is_written_is_read_back(table: dict[str, object], name: str) -> None:
     text = write_table(("schedules", name), table)
@@ -35,7 +35,7 @@ def test_what_is_written_is_read_back(table: dict[str, object], name: str) -> No
     assert tomllib.loads(text) == {"schedules": {name: table}}
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=400)
+@settings(derandomize=True, database=None, deadline=None, max_examples=150)
 @given(text=st.one_of(TEXTS, TRICKY))
 def test_what_is_written_is_printable(text: str) -> None:
     written = write_text(text)

@@ -162,7 +162,6 @@ def test_each_field_is_reached_by_tab_and_seen_to_be_on_small_screens(scene: Sce
             await seen.until(partial(is_reached, rows[-2]))
             await seen.press("tab", "tab", "tab")
 
-        await walk()
         await resize((60, 14))
         await resize((40, 10))
         await walk()
