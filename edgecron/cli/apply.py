@@ -80,6 +80,8 @@ def run(cli: Session, args: Namespace) -> int:
     except InvalidDocument as error:
         say_problems(cli, error)
         raise
+    if not document.wanted:
+        cli.say("the file has no schedules")
     for wanted in document.wanted:
         for note in wanted.notes:
             cli.warn(f"schedule {wanted.spec.name}: {note}")

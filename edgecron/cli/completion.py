@@ -187,7 +187,10 @@ def run(cli: Session, args: argparse.Namespace) -> int:
             cli.put(line)
         return 0
     if args.shell is None:
-        raise UsageError("the shell is missing, expected bash, zsh or fish")
+        raise UsageError(
+            "the shell is missing, expected bash, zsh or fish",
+            hint="for example: edgecron completion bash; see: edgecron completion --help",
+        )
     if args.shell not in _SHELLS:
         raise UsageError(f"shell is {args.shell!r}, expected bash, zsh or fish")
     script = read_text(f"texts/completion.{args.shell}").removesuffix("\n")

@@ -307,13 +307,18 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
     client = cli.client()
     count, *_ = client.count_schedules()
     first = next(iter(client.next_fires()), None)
+    others = [state.info.pid for state in client.engines() if state.is_alive]
     if sys.stderr.isatty():
         _say_start_in_words(cli, database, is_new=is_new, count=count, first=first)
+        if others:
+            pids = ", ".join(map(str, others))
+            cli.say(f"other engines run on this database, too, and share the work: pid {pids}")
     else:
         fields: dict[str, object] = {"ts": format_instant(client.now()), "event": "starting"}
         fields["database"] = database
         fields |= {"new_database": "true"} if is_new else {}
         fields |= {"pid": os.getpid(), "schedules": count}
+        fields |= {"other_engines": ",".join(map(str, others))} if others else {}
         if first is not None:
             fields |= {"next": first.schedule, "next_run_at": format_instant(first.due_at)}
         cli.say(logfmt_pairs(fields))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import NotFound, UsageError
+from edgecron.base.errors import NotFound, Unreadable, UsageError
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_time
 from edgecron.model.listing import Choice
@@ -21,6 +21,9 @@ from edgecron.views.acts import paused_words
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
 
 USAGE = "NAME...|--group G|--all [--until TIME] [--json]"
@@ -37,14 +40,27 @@ def run(cli: Session, args: Namespace) -> int:
     until = None
     if args.until is not None:
         until = read_time(args.until, what="--until", timezone="local", now=client.now())
-    paused = [client.pause(name, until=until) for name in names]
     zone, now, is_trusted = cli.zone(), client.now(), client.is_clock_trusted()
 
-    def words(schedule: Schedule) -> str:
-        return paused_words(schedule, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)
+    def pause(name: str) -> tuple[Schedule, str]:
+        before = client.schedule(name)
+        after = client.pause(name, until=until)
+        words = paused_words(
+            after,
+            is_changed=_pause_of(after) != _pause_of(before),
+            until=until,
+            zone=zone,
+            now=now,
+            is_clock_trusted=is_trusted,
+        )
+        return after, words
 
-    put_changed(cli, [(one, words(one)) for one in paused])
+    put_changed(cli, [pause(name) for name in names])
     return 0
+
+
+def _pause_of(schedule: Schedule) -> tuple[bool, datetime | None]:
+    return schedule.enabled, schedule.paused_until
 
 
 def add_choice_arguments(parser: ArgumentParser) -> None:
@@ -67,9 +83,9 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
             hint=f"such as: {cli.command(f'{cli.command_name} --group nightly')}",
         )
     if args.names:
-        for name in args.names:
-            client.schedule(name)
-        return list(dict.fromkeys(args.names))
+        names = list(dict.fromkeys(args.names))
+        need_all(client, names)
+        return names
     found = client.standings(choice=Choice(group=args.group))
     if args.group is not None and not found:
         raise NotFound(
@@ -78,6 +94,20 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
     if not found:
         cli.say("there is no schedule")
     return [standing.name for standing in found]
+
+
+def need_all(client: Client, names: list[str]) -> None:
+    """Raise NotFound for the first name that no schedule has, before any is changed."""
+    for name in names:
+        try:
+            client.schedule(name)
+        except Unreadable:
+            continue  # It is there; changing it reports what is wrong.
+        except NotFound as error:
+            if len(names) == 1:
+                raise
+            message = f"{error.message}; nothing was changed"
+            raise NotFound(message, hint=error.hint) from None
 
 
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:

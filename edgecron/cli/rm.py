@@ -12,6 +12,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from edgecron.base.errors import Unreadable
+from edgecron.cli.pause import need_all
 from edgecron.cli.session import Session
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.schedule_words import reverting_words
@@ -24,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
-    _need_all(cli, args.names)
+    need_all(client, args.names)
     if not args.yes and not _agrees(cli, args.names):
         cli.say("nothing was removed")
         return 1
@@ -69,12 +70,3 @@ def _agrees(cli: Session, names: list[str]) -> bool:
             if not cli.ask(f"remove {name}?"):
                 return False
     return True
-
-
-def _need_all(cli: Session, names: list[str]) -> None:
-    """Raise NotFound for the first name that no schedule has, before any is removed."""
-    for name in names:
-        try:
-            cli.client().schedule(name)
-        except Unreadable:
-            continue  # It is there.

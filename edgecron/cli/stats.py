@@ -149,7 +149,7 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     # Words of the keys: whole keys, such as duration_median_ms, need more than 80 columns.
     words = (
         *("schedule", "runs", "success_rate", "failed", "skipped", "duration", "p95", "max"),
-        *("late", "p95"),
+        *("late", "late_p95"),
     )
     cli.put_table(words, rows, styles=styles, flexible=(0, 9, 8, 7, 6))
 

@@ -138,7 +138,7 @@ def _run_lines(cli: Session, client: Client, states: list[EngineState]) -> Itera
         yield "", f"{run.schedule}, run {run.id}, {note_words(run, zone=zone, now=now)}", None
     late = client.late_places()
     if late.held_by or late.waiting:
-        yield "late places", late_words(late), None
+        yield "late runs", late_words(late), None
 
 
 def _next_lines(cli: Session, client: Client, fire: UpcomingFire | None) -> Iterator[_Line]:

@@ -106,6 +106,11 @@ def _refuse_nonsense(cli: Session, args: Namespace) -> None:
         from edgecron.cli.server import refuse_here
 
         raise refuse_here("tui --engine", url)
+    if cli.token_file is not None and url is None and args.web is None:
+        raise UsageError(
+            "--token-file is given without --url or --web",
+            hint="name the server, for example: --url http://pi:8745; or serve with --web",
+        )
     if args.plain and args.web is not None:
         raise UsageError("--plain and --web are different dashboards; give one of them")
 

@@ -50,10 +50,11 @@ def read_server(text: str, *, what: str = "--url") -> Server:
     found = _URL.fullmatch(text)
     port = int(found["port"] or PORTS[found["scheme"].lower()]) if found else 0
     if found is None or not 1 <= port <= 65_535:
+        is_scheme_known = re.match("https?://", text, re.IGNORECASE) is not None
         # Never quoted: somebody may have written a password into it.
         raise InvalidInput(
             f"{what} is not an address of a server"
-            + ("" if "://" in text else ": it does not begin with http:// or https://"),
+            + ("" if is_scheme_known else ": it does not begin with http://, https:// or unix:"),
             hint="such as http://pi:8745, https://jobs.example or unix:/run/edgecron.sock;"
             " a token is given with --token-file",
         )

@@ -24,7 +24,7 @@ from edgecron.base.errors import (
     InvalidInput,
     NotFound,
 )
-from edgecron.base.paths import hint_for_missing, make_folders, state_dir, user_name
+from edgecron.base.paths import hint_for_missing, list_command, make_folders, state_dir, user_name
 from edgecron.base.units import format_instant, from_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.client.backup import (
@@ -279,9 +279,12 @@ def _refuse_source(database: Path, source: Path) -> None:
     except OSError as error:
         raise InvalidInput(f"{source} can't be read ({error.strerror})") from error
     if not os.path.lexists(source):
-        raise NotFound(f"there is no file {source}", hint=hint_for_missing(str(source)))
+        raise NotFound(f"file '{source}' does not exist", hint=hint_for_missing(str(source)))
+    if source.is_dir():
+        hint = f"see its files: {list_command(source)}"
+        raise InvalidInput(f"'{source}' is a folder, expected a file", hint=hint)
     if not is_file:
-        raise InvalidInput(f"{source} is not a regular file")
+        raise InvalidInput(f"'{source}' is not a regular file", hint="give the path of a backup")
     if is_same:
         raise InvalidInput(f"{source} is the database itself", hint="give the path of a backup")
     refuse_in_use(source, is_folder_in_use=False)

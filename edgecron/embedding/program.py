@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,8 @@ class Program:
         clock: Clock | None,
         busy_wait: float,
     ) -> None:
+        if database is not None and not isinstance(database, str | PathLike):
+            raise InvalidInput(f"database is {database!r}, expected a path or None")
         if database == "":
             raise InvalidInput(
                 "database is '', expected a path",
@@ -239,6 +242,10 @@ class Program:
 
     def get(self, name: str) -> Entry[Any]:
         """Return a schedule of the database by its name, whoever made it. Raises NotFound."""
+        if not isinstance(name, str):
+            raise InvalidInput(
+                f"a schedule's name is text, got {name!r}", hint="for a run by its id: run(41)"
+            )
         entry: Entry[Any] = Entry(name, self)
         _ = entry.schedule
         return entry
@@ -251,6 +258,10 @@ class Program:
 
     def run(self, run_id: int) -> Run[Any]:
         """Return a run by its id. Raises NotFound."""
+        if not isinstance(run_id, int):
+            raise InvalidInput(
+                f"a run's id is a number, got {run_id!r}", hint="for a schedule: get('name')"
+            )
         with self.pool.client() as client:
             return Run(client.execution(run_id), self.waits)
 

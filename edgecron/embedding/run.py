@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgecron.base.errors import Conflict, ResultLost, RunFailed
+from edgecron.base.errors import Conflict, InvalidInput, ResultLost, RunFailed
 from edgecron.embedding.event_loops import beside
 from edgecron.embedding.events import why_lost
-from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.choices import ACTIVE, Cause, Status
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
@@ -78,6 +78,11 @@ class Run(Generic[T]):
     @property
     def finished_at(self) -> datetime | None:
         return self.execution.finished_at
+
+    @property
+    def cause(self) -> Cause:
+        """Why it exists: `schedule`, `catch_up`, `manual`, `retry`, `boot`, `after`, `backfill`."""
+        return self.execution.cause
 
     @property
     def attempt(self) -> int:
@@ -266,6 +271,8 @@ class Waits:
 
         Raises TimeoutError, and Conflict if the wait would block the coroutine it waits for.
         """
+        if timeout_s is not None and not isinstance(timeout_s, int | float):
+            raise InvalidInput(f"timeout is {timeout_s!r}, expected seconds or None")
         until_ms = None if timeout_s is None else self._clock.monotonic_ms() + timeout_s * 1000
         pause_s = _FIRST_PAUSE_S
         while True:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
+from edgecron.base.checks import check_range
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.paths import is_there
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _GRACE_MS = 2_000  # the wait for functions that were asked to stop
 _MARGIN_S = 3.0  # what an engine takes to end after its last function, at most
+_MOST_RUNNING = 1_000_000
 _started: WeakSet[Scheduler] = WeakSet()  # the Schedulers of this process that were ever started
 
 
@@ -90,7 +92,14 @@ class Scheduler(Program):
             busy_wait=busy_wait,
         )
         self._queues = (self.queue, COMMAND_QUEUE) if commands else (self.queue,)
+        given: object = max_running
+        if isinstance(given, bool) or not isinstance(given, int | None):
+            raise InvalidInput(f"max_running is {max_running!r}, expected a whole number or None")
+        check_range("max_running", max_running, 1, _MOST_RUNNING)
         self._max_running = max_running
+        if on_shutdown not in tuple(OnShutdown):
+            known = ", ".join(OnShutdown)
+            raise InvalidInput(f"on_shutdown is {on_shutdown!r}, expected one of {known}")
         self._on_shutdown = OnShutdown(on_shutdown)
         self._shutdown_timeout_s = shutdown_timeout
         self._serving: Serving | None = None

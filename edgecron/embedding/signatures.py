@@ -81,7 +81,7 @@ class Arguments:
             given = dict(kwargs)
         else:
             given = list(args)
-        return json_text(given, what=f"the arguments of job {self._job!r}")
+        return json_text(given, what=f"job {self._job!r}: arguments")
 
     def check(self, payload: str | None) -> None:
         """Raise InvalidInput if the function can't be called with a payload."""

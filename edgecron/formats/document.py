@@ -330,6 +330,9 @@ def _suggestion(key: str) -> str:
 def _policy(option: Option, value: object) -> object:
     if option.type is OptionType.CONDITIONS:
         return values.read_needs([_text(one) for one in _list(value)])
+    if option.choices and not isinstance(value, str):
+        known = ", ".join(option.choices)
+        raise InvalidInput(f"{option.name} is {_kind(value)}, expected one of {known}")
     if isinstance(value, list) and option.type is OptionType.CODES:
         text = ",".join(_text(one) for one in value)
     else:

@@ -22,6 +22,9 @@ class Fault(NamedTuple):
     hint: str | None = None
 
 
+_TWICE = "a table or key is given twice"
+
+
 def explain_fault(error: ValueError, text: str) -> Fault:
     """Explain an error of `tomllib.loads`; a fault that is not known has no hint."""
     message = str(error)
@@ -40,13 +43,29 @@ def explain_fault(error: ValueError, text: str) -> Fault:
     if _CRON_LINE.match(written):
         return Fault("it looks like a crontab", line, column, "edgecron import crontab FILE")
     words, hint = _explain(message, written=written, rest=rest)
+    first = _find_first(lines[: line - 1], written) if words == _TWICE else None
+    if first is not None:
+        words = f"{words}, first in line {first}"
     return Fault(words, line, column, hint)
+
+
+def _find_first(before: list[str], written: str) -> int | None:
+    """Find the line that gave a key or table before `written` gives it again."""
+    name = written.partition("=")[0].strip()
+    is_table = name.startswith("[")
+    for number in range(len(before), 0, -1):
+        line = before[number - 1].strip()
+        if line.partition("=")[0].strip() == name:
+            return number
+        if not is_table and line.startswith("["):
+            return None  # The key was given in another way, such as a.b.
+    return None
 
 
 def _explain(message: str, *, written: str, rest: str) -> tuple[str, str | None]:
     """Return words and a hint. `rest` is what follows the place in the line."""
     if re.search("[Cc]annot (declare .* twice|overwrite a value)", message):
-        return "a table or key is given twice", "remove one of them"
+        return _TWICE, "remove one of them"
     if message.startswith("Expected '='"):
         if rest[:1] == ":":
             return "a colon stands in place of =", 'for example: timeout = "1h"'

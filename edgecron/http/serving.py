@@ -78,7 +78,7 @@ def read_place(text: str, *, database: Path) -> Place:
     if found is None or int(found["port"]) > 65_535:
         raise UsageError(
             f"--http is {text!r}, expected HOST:PORT or unix:PATH, with a port up to 65535",
-            hint=f"such as --http {DEFAULT}, or --http unix:",
+            hint=_hint_for_place(text),
         )
     host = (found["host"] or _LOCAL).strip("[]")
     # As a number: a private place must not depend on name resolution.
@@ -164,6 +164,12 @@ def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audien
     if isinstance(place, UnixPlace):
         return Audience.SOCKET
     return Audience.OWN_USERS if tells_users(proc) else Audience.ALL_USERS
+
+
+def _hint_for_place(text: str) -> str:
+    if re.fullmatch(r"[\w.-]+", text) and not text.isdecimal():
+        return f"give a port, such as --http {text}:{DEFAULT.rpartition(':')[2]}"
+    return f"such as --http {DEFAULT}, or --http unix:"
 
 
 def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:

@@ -282,6 +282,11 @@ def _unknown(name: str) -> UnknownTimezone:
         city = suggest(lower, by_city, cutoff=0.8)
         near = None if city is None else by_city[city]
     hint = f"did you mean {by_lower[near]}?" if near else "write an IANA name, local or UTC"
+    hours = lower.removeprefix("utc").removeprefix("gmt")
+    if hours[:1] in ("+", "-") and hours[1:].isdecimal() and int(hours[1:]) <= 12:
+        # The names of fixed offsets have the opposite sign.
+        sign = "-" if hours[0] == "+" else "+"
+        hint = f"write the zone of a city; a fixed offset is Etc/GMT{sign}{int(hours[1:])}"
     return UnknownTimezone(message, hint=hint)
 
 

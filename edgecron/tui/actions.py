@@ -137,7 +137,7 @@ class Actions:
     def pause(self, name: str, *, until: datetime | None) -> str:
         """Pause a schedule, without end or until an instant."""
         paused = self._client.pause(name, until=until)
-        return paused_words(paused, until=until, **self._here)
+        return paused_words(paused, is_changed=True, until=until, **self._here)
 
     def resume(self, name: str) -> str:
         """Resume a schedule. Raises Conflict if it is not paused."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
+from shlex import quote
 from shutil import which
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
     from edgecron.planning.backfill import Backfill
 
+# Of a shell, and no programs on most systems.
+_BUILTINS = frozenset({"cd", "source", ".", "export", "alias", "ulimit", "umask", "set", "unset"})
+
 
 def is_held(schedule: Schedule, now: datetime) -> bool:
     """Return whether `resume` has something to do: a pause, or a trigger that could not be read."""
@@ -34,6 +38,7 @@ def is_held(schedule: Schedule, now: datetime) -> bool:
 def paused_words(
     schedule: Schedule,
     *,
+    is_changed: bool,
     until: datetime | None,
     zone: tzinfo,
     now: datetime,
@@ -41,7 +46,8 @@ def paused_words(
 ) -> str:
     """`paused backup until 2026-11-21 09:00:00; next 2026-11-22 02:00:00 (in 1.5 d)`."""
     end = "" if until is None else f" until {local_time(until, zone=zone)}"
-    words = f"paused {schedule.name}{end}"
+    name = schedule.name
+    words = f"paused {name}{end}" if is_changed else f"{name} was already paused{end}"
     return _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
 
 
@@ -156,7 +162,12 @@ def find_missing_command(job: Job) -> str | None:
     if "/" in command:
         folder = job.cwd or "HOME"
         return f"command {command!r} is relative to {folder}; an absolute path is safer"
-    return None if which(command) else f"command {command!r} is not in your PATH"
+    if which(command):
+        return None
+    if command in _BUILTINS:
+        line = quote(" ".join(job.argv))
+        return f"command {command!r} is a part of a shell: use --shell {line}"
+    return f"command {command!r} is not in your PATH"
 
 
 def find_missing_folder(job: Job) -> str | None:

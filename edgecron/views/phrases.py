@@ -280,15 +280,15 @@ def error_words(error: EdgecronError) -> str:
 
 
 def late_words(late: LatePlaces) -> str:
-    """Name the late runs that hold places: `2 of 2 held by poll-a, poll-b; 30 wait`."""
+    """Name the late runs that run now: `2 running, at most 2 (poll-a, poll-b); 30 more wait`."""
     counts = Counter(schedule for _, schedule in late.held_by)
     named = [f"{name} ({count} runs)" if count > 1 else name for name, count in counts.items()]
     more = len(named) - _MOST_LATE_NAMED
     by = ", ".join(named[:_MOST_LATE_NAMED]) + (f" and {more} more" if more > 0 else "")
-    held = str(len(late.held_by)) + ("" if late.places is None else f" of {late.places}")
+    most = "" if late.places is None else f", at most {late.places}"
     waits = "waits" if late.waiting == 1 else "wait"
     wait = f"; {late.waiting:,} more {waits}" if late.waiting else ""
-    return f"{held} held" + (f" by {by}" if named else "") + wait
+    return f"{len(late.held_by)} running{most}" + (f" ({by})" if named else "") + wait
 
 
 def runner_words(queue: str) -> str:

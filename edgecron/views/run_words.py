@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.units import from_ms
-from edgecron.model.choices import ON_TIME_MS, Cause, JobKind, Status
+from edgecron.model.choices import ON_TIME_MS, Cause, JobKind, Reason, Status
 from edgecron.views.phrases import (
     count_words,
     covered_range,
@@ -77,6 +77,8 @@ def run_sentence(
     if run.status is Status.QUEUED:
         return f"{subject} waits to start, {because}{_waits(run, zone=zone, now=now)}."
     if run.started_at is None:
+        if _is_by_request(run):
+            return f"{subject} was cancelled by a user before it started. It was due {because}."
         passed = _PASSED.get(run.status.value, run.status.value)
         why = _reason_words(run, zone=zone, now=now)
         return f"{subject} {passed} before it started: {why}. It was due {because}."
@@ -87,8 +89,14 @@ def run_sentence(
     after = f" after {short_duration(run.duration_ms)}" if run.duration_ms is not None else ""
     if run.status is Status.SUCCESS:
         return f"{began}; it succeeded{after}."
+    if _is_by_request(run):
+        return f"{began}; a user cancelled it{after}."
     passed = _PASSED.get(run.status.value, run.status.value)
     return f"{began}; it {passed}{after}: {_reason_words(run, zone=zone, now=now)}."
+
+
+def _is_by_request(run: Execution) -> bool:
+    return run.status is Status.CANCELLED and run.reason is Reason.REQUEST
 
 
 def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:

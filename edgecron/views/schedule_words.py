@@ -179,7 +179,7 @@ def active_lines(
     if more > 0:
         lines.append(("", f"and {more} more queued"))
     if outlook.late is not None:
-        lines.append(("late places", late_words(outlook.late)))
+        lines.append(("late runs", late_words(outlook.late)))
     if outlook.behind is not None:
         words = behind_words(outlook.behind, now=now)
         lines.append(("behind", f"engines can't keep up: {words}"))

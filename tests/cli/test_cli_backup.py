@@ -189,7 +189,7 @@ def test_a_backup_that_is_not_there_makes_no_database(
     said = edgecron("restore", str(copy))
 
     assert said.code == 3
-    assert f"there is no file {copy}" in said.err
+    assert f"file '{copy}' does not exist" in said.err
     assert not database.exists()
 
 

@@ -281,7 +281,7 @@ def test_what_holds_the_late_places_is_named(tmp_path: Path) -> None:
     assert [schedule for _, schedule in late.held_by] == ["once0", "often"]
     assert late.waiting == 29
     assert waiting == late
-    assert late_words(late) == "2 of 2 held by once0, often; 29 more wait"
+    assert late_words(late) == "2 running, at most 2 (once0, often); 29 more wait"
 
 
 def test_a_schedule_that_engines_can_not_keep_up_with_is_named(story: Story) -> None:

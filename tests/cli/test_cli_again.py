@@ -1,0 +1,118 @@
+"""Commands that change nothing say so, and mistakes of several names change nothing at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Edgecron
+from tests.support.processes import Daemon
+from tests.support.program import PROGRAM
+
+
+def test_a_second_pause_says_that_nothing_changed(edgecron: Edgecron, backup: str) -> None:
+    said = [edgecron("pause", backup).out for _ in range(2)]
+    until = [edgecron("pause", backup, "--until", "2099-01-01").out for _ in range(2)]
+
+    assert said == ["paused backup\n", "backup was already paused\n"]
+    assert [line.partition(";")[0] for line in until] == [
+        "paused backup until 2099-01-01 00:00:00",
+        "backup was already paused until 2099-01-01 00:00:00",
+    ]
+
+
+@pytest.mark.parametrize("command", ["rm", "pause", "resume"])
+def test_one_unknown_name_of_several_changes_nothing(
+    edgecron: Edgecron, backup: str, command: str
+) -> None:
+    said = edgecron(command, backup, "nosuch")
+    alone = edgecron(command, "nosuch")
+
+    assert (said.code, said.out) == (3, "")
+    assert "there is no schedule 'nosuch'; nothing was changed" in said.err
+    assert "nothing was changed" not in alone.err
+    assert edgecron("list", "--json").json[0]["enabled"]
+
+
+def test_why_says_once_that_a_run_was_cancelled(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup)
+    edgecron("cancel", backup)
+
+    said = edgecron("why", "1").out
+
+    assert said.startswith("Run 1 was cancelled by a user before it started. It was due because")
+    assert said.count("cancel") == 1
+
+
+def test_a_second_daemon_names_the_first(edgecron: Edgecron, database: Path) -> None:
+    first = Daemon(database)
+    try:
+        first.wait_for("engine_started")
+        second = subprocess.run(
+            [*PROGRAM, "daemon", "--until-eof"],
+            env={**os.environ, "EDGECRON_DB": str(database)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        first.stop()
+
+    assert f"other_engines={first.process.pid}" in second.stderr
+
+
+def test_a_document_without_schedules_is_told(edgecron: Edgecron, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.toml"
+    empty.write_text("")
+
+    assert "the file has no schedules" in edgecron("apply", str(empty)).err
+
+
+def test_a_key_given_twice_is_named_with_both_lines(edgecron: Edgecron, tmp_path: Path) -> None:
+    twice = tmp_path / "twice.toml"
+    twice.write_text('[schedules.a]\nevery = "1h"\ncommand = ["true"]\nevery = "2h"\n')
+
+    said = edgecron("apply", str(twice))
+
+    assert "line 4" in said.err
+    assert "given twice, first in line 2" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("completion",), "edgecron completion bash"),
+        (("daemon", "--http", "localhost"), "--http localhost:8745"),
+        (("add", "x", "--cron", "0 2 * * *", "--tz", "UTC+2", "--", "true"), "Etc/GMT-2"),
+        (("tui", "--token-file", "/tmp/x"), "or serve with --web"),
+        (("--url", "ftp://x", "list"), "such as http://pi:8745"),
+    ],
+)
+def test_a_mistake_has_a_hint_that_works(
+    edgecron: Edgecron, words: tuple[str, ...], hint: str
+) -> None:
+    said = edgecron(*words)
+
+    assert said.code == 2
+    assert hint in said.err
+
+
+def test_a_part_of_a_shell_is_no_command(edgecron: Edgecron) -> None:
+    said = edgecron("add", "x", "--every", "1h", "--", "cd", "/srv")
+
+    assert "command 'cd' is a part of a shell: use --shell 'cd /srv'" in said.err
+
+
+@pytest.mark.parametrize("kind", ["folder", "missing"])
+def test_a_backup_that_is_no_file_is_told(edgecron: Edgecron, tmp_path: Path, kind: str) -> None:
+    path = tmp_path if kind == "folder" else tmp_path / "nosuch"
+
+    said = edgecron("restore", str(path))
+
+    words = "is a folder, expected a file" if kind == "folder" else "does not exist"
+    assert f"'{path}' {words}" in said.err
+    assert "hint: see " in said.err
