@@ -292,15 +292,17 @@ class Life:
         if self.machine.behind_ms:
             self.run(self.machine.behind_ms)
 
-    def finish_early(self, *, pause_ms: int = 0, is_drained: bool = False) -> None:
-        """The same of a short story: no more happens, and it is judged in the quiet.
+    def finish_early(
+        self, *, pause_ms: int = 0, is_drained: bool = False, quiet_ms: int = 12_000
+    ) -> None:
+        """The same of a short story: no more happens, and it is judged after `quiet_ms`.
 
         Drained: what waits is run before, else it is withdrawn with its schedule.
         """
         machine = self.machine
         machine.be_calm()
         self.start_now()
-        self.run(12_000)
+        self.run(quiet_ms)
         self.run_until_ahead()
         self.judge.check_recovered()
         if is_drained:

@@ -237,7 +237,13 @@ def tell(name: str, folder: Path, *, hit: tuple[int, Hit | Fault] | None = None)
                 machine.told = machine.reached
                 machine.passed, passed = None, machine.passed
                 is_even = hit is not None and hit[0] % 2 == 0
-                life.finish_early(pause_ms=story.pause_ms, is_drained=is_even)
+                # Engines ask a supervisor that did not answer again after up to half a minute.
+                is_stall = any("stall supervisor" in line for line in machine.trail)
+                life.finish_early(
+                    pause_ms=story.pause_ms,
+                    is_drained=is_even,
+                    quiet_ms=35_000 if is_stall else 12_000,
+                )
             finally:
                 life.close()
     except Exception as error:

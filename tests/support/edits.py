@@ -43,9 +43,26 @@ class Edit:
         text = canonical(unit)
         if text.count(self.old) != 1:
             raise StaleEdit(f"{self.function}: not found exactly once: {self.old!r}")
+        if self._apply_within_text(unit):
+            path.write_text(ast.unparse(tree), encoding="utf-8")
+            return
         [changed] = ast.parse(text.replace(self.old, self.new)).body
         replaced = _Replace(unit, changed).visit(tree)
         path.write_text(ast.unparse(ast.fix_missing_locations(replaced)), encoding="utf-8")
+
+    def _apply_within_text(self, unit: ast.stmt) -> bool:
+        """Change one text of several lines, which keeps its lines; whether `old` lies in one.
+
+        Other texts of the function might be compared with those of a database.
+        """
+        pattern = re.compile(r"\s+".join(re.escape(word) for word in self.old.split()))
+        for node in ast.walk(unit):
+            value = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(value, str) and "\n" in value and len(pattern.findall(value)) == 1:
+                assert isinstance(node, ast.Constant)
+                node.value = pattern.sub(lambda _: self.new, value)
+                return True
+        return False
 
     def check(self, package: Path) -> None:
         """Raise StaleEdit if `old` is not found exactly once."""
