@@ -252,7 +252,7 @@ INTEGER: Shape = {"type": "integer"}
 INSTANT: Shape = {
     "type": "string",
     "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$",
-    "description": "RFC 3339, in UTC",
+    "description": "RFC 3339 in UTC, such as 2026-11-20T08:00:00Z",
 }
 _NULL = _plain(NoneType, {"type": "null"}, "null")
 _PLAIN: dict[Any, Form] = {

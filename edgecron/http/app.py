@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -305,13 +306,17 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return _response(error_answer(error))
 
 
-async def _answer_no_route(_: Request, error: Exception) -> Response:
+async def _answer_no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     name, message = {
         404: ("no_route", "there is nothing at this path"),
-        405: ("wrong_method", "this path does not support this method"),
+        405: ("wrong_method", f"this path does not support {request.method}"),
     }.get(error.status_code, ("refused", error.detail))
     hint = "for all paths: GET /api/v1/openapi.json"
+    allowed = (error.headers or {}).get("Allow")
+    if allowed:
+        methods = ", ".join(sorted(re.findall(r"\w+", allowed)))
+        hint = f"it supports {methods}; {hint}"
     return _response(
         error_answer(Refused(error.status_code, name, message, hint=hint, headers=error.headers))
     )

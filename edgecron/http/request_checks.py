@@ -93,11 +93,17 @@ def _check_headers(headers: Sequence[tuple[str, str]], known: Sequence[Parameter
 def _read_content(body: bytes, operation: Operation) -> Any:
     if operation.body is None:
         if body:
-            raise Refused(400, "wrong_shape", "a body is not allowed here")
+            raise Refused(400, "wrong_shape", "a body is not allowed here", hint="send no body")
         return None
     if not body:
         if operation.is_body_needed:
-            raise Refused(400, "wrong_shape", "the body is missing, expected a JSON object")
+            raise Refused(
+                400,
+                "wrong_shape",
+                "the body is missing, expected a JSON object",
+                hint="send one, with Content-Type: application/json; its keys are in"
+                " GET /api/v1/openapi.json",
+            )
         return None
     content = load_content(body)
     check_shape(content, operation.body, where="the body")
@@ -111,7 +117,9 @@ def load_content(body: bytes) -> Any:
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:  # not UTF-8, not JSON, or a number out of all bounds
-        raise Refused(400, "not_json", f"the body is not JSON: {json_words(error)}") from None
+        words = f"the body is not JSON: {json_words(error)}"
+        hint = 'for example: {"every": "1h", "command": ["true"]}'
+        raise Refused(400, "not_json", words, hint=hint) from None
     if has_too_many_levels(content):
         raise _too_deep()
     return content

@@ -151,6 +151,19 @@ def test_a_body_with_too_many_levels_is_refused(api: Api, opening: str) -> None:
     assert (told.status, told.error["code"]) == (400, "not_json")
 
 
+def test_a_request_of_another_form_is_told_the_right_one(api: Api) -> None:
+    method = api.ask("PATCH", ALL, PLAIN)
+    missing = api.ask("POST", ALL)
+    broken = api.ask("POST", ALL, b"{,}")
+    time = api.get("/api/v1/runs?since=yesterdayish")
+
+    assert (method.status, method.error["message"]) == (405, "this path does not support PATCH")
+    assert "it supports GET, HEAD, POST; " in method.error["hint"]
+    assert "Content-Type: application/json" in missing.error["hint"]
+    assert broken.error["hint"] == 'for example: {"every": "1h", "command": ["true"]}'
+    assert "such as 2026-11-20T08:00:00Z" in time.error["message"]
+
+
 def test_a_document_needs_permission_for_an_interval_under_a_second(api: Api) -> None:
     fast = {"every": "250ms", "command": ["true"]}
 
