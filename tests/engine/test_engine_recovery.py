@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgecron.base.errors import DatabaseBusy
+from edgecron.base.paths import state_dir
 from edgecron.base.units import format_ms, to_ms
 from edgecron.engine.events import EventKind
+from edgecron.engine.other_engines import LocalEngines
+from edgecron.engine.recovery import recover
 from edgecron.model.choices import Reason, Status
 from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.store import SqliteStore, open_store
+from edgecron.supervisor.state_files import prepare_state_dir
+from tests.store.store_bench import Bench
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 from tests.support.story import Story
 
 
@@ -332,3 +343,42 @@ def _column(story: Story, query: str) -> list[Any]:
     values = [row[0] for row in database.rows(query)]
     database.close()
     return values
+
+
+class DyingEngine(LocalEngines):
+    """An engine that claims one run more before it is seen to be dead."""
+
+    def __init__(self, folder: Path, last_act: Callable[[], object]) -> None:
+        super().__init__(folder, boot_id="boot-1")
+        self._last_act = last_act
+
+    def engine_is_alive(self, key: str) -> bool:
+        self._last_act()
+        return False
+
+
+@pytest.mark.failure(17)
+def test_what_an_engine_claims_until_it_is_found_dead_is_recovered(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+
+        def open_here() -> SqliteStore:
+            store = open_store(tmp_path / "edgecron.db", now_ms=0)
+            stack.callback(store.close)
+            return store
+
+        bench = Bench(open_here, FakeClock())
+        bench.claimant = bench.claimant._replace(supervisor_id="5e" * 8)
+        for name in ("first", "last"):
+            bench.add(make_spec(name=name))
+        bench.run("first")
+        bench.fill()
+
+        def claim_the_last() -> None:
+            bench.run("last")
+            bench.fill()
+
+        others = DyingEngine(prepare_state_dir(state_dir(tmp_path / "edgecron.db")), claim_the_last)
+        recover(open_here(), others, now_ms=bench.clock.now_ms)
+
+        assert bench.statuses("first") == ["interrupted"]
+        assert bench.statuses("last") == ["interrupted"]

@@ -24,11 +24,6 @@ STORIES = (
     f"{_SIMULATION}/test_simulated_stories.py"
     "::test_whatever_happens_at_a_point_of_a_story_it_ends_well"
 )
-TAKE_OVER = (
-    f"{_SIMULATION}/test_simulated_stories.py"
-    "::test_whatever_happens_at_any_point_of_a_story_it_ends_well[take-over-stall]"
-)
-LOST_START = TAKE_OVER.replace("take-over", "lost-start")
 LIVES = f"{_SIMULATION}/test_simulated_lives.py::test_no_life_of_a_few_seeds_breaks_an_invariant"
 
 # The power loss laboratory.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.edits import Edit
 
-from .hunts import CRASHES, POLICIES, TAKE_OVER, fails
+from .hunts import CRASHES, POLICIES, fails
 from .mutation import Hunt, Mutation
 
 _STORIES = "tests/engine/test_engine_recovery.py"
@@ -59,7 +59,10 @@ ALL: tuple[Mutation, ...] = (
                 new="[row for row in rows",
             ),
         ),
-        hunt=Hunt(tests=(TAKE_OVER,), says=fails("I1[46]"), is_long=True),
+        hunt=Hunt(
+            tests=("tests/engine/test_engine_recovery.py",),
+            says="test_what_an_engine_claims_until_it_is_found_dead_is_recovered",
+        ),
     ),
     Mutation(
         name="revoked-before-requeued",
