@@ -106,7 +106,8 @@ def _refuse_nonsense(cli: Session, args: Namespace) -> None:
         from edgecron.cli.server import refuse_here
 
         raise refuse_here("tui --engine", url)
-    if cli.token_file is not None and url is None and args.web is None:
+    is_elsewhere = bool(os.environ.get(_DRIVER))  # a page of `tui --web`, which has its options
+    if cli.token_file is not None and url is None and args.web is None and not is_elsewhere:
         raise UsageError(
             "--token-file is given without --url or --web",
             hint="name the server, for example: --url http://pi:8745; or serve with --web",

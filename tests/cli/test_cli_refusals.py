@@ -108,7 +108,7 @@ COMMAND = ("--", "true")
         (("list", "--jsn"), "unknown option '--jsn'\nhint: did you mean --json?"),
         (("add", "x", *WHEN, "--foo", *COMMAND), "option '--foo'\nhint: see: edgecron add --help"),
         (("--color", "pink", "list"), "pink"),
-        (("--url", "127.0.0.1:9", "list"), "it does not begin with http:// or https://"),
+        (("--url", "127.0.0.1:9", "list"), "it does not begin with http://, https:// or unix:"),
         (("daemon", "--http", "127.0.0.1:99999"), "with a port up to 65535"),
         (("list", "--db"), "--db needs a value"),
         (("kill", "3"), "did you mean 'cancel'"),

@@ -29,6 +29,7 @@ from tests.support.engines import Place
 from tests.support.following import follow
 from tests.support.processes import Daemon, ends, parent_of
 from tests.support.program import copied_program
+from tests.support.stuck import resume, stop_at_rest
 
 # Forked, also where the test runner has threads of its own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -100,9 +101,9 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
     second = place.daemon()
     second.wait_for("engine_started")
     # It is held, so that it can't record the end before the row is read for the answer.
-    second.process.send_signal(signal.SIGSTOP)
+    stop_at_rest(second.process)
     cancelled = place.client.cancel(run.id)
-    second.process.send_signal(signal.SIGCONT)
+    resume(second.process)
     ended = second.wait_for("ended", schedule="long")
 
     assert (finding.status, finding.hint) == ("ok", None)
