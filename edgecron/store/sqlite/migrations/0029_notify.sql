@@ -1,2 +1,0 @@
--- The rules for notices that a schedule names itself.
-ALTER TABLE schedules ADD COLUMN notify TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(notify));
