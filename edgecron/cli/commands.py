@@ -45,12 +45,18 @@ COMMANDS: dict[str, Command] = {
         "apply",
         "Create and change schedules from a TOML file",
         "Schedules",
-        "export, edit; topic policies",
+        "export, edit; topic toml",
     ),
-    "export": Command("export", "Write schedules as a TOML file", "Schedules", "apply, backup"),
-    "import": Command("import_", "Import a crontab", "Schedules", "export, apply; topic cron"),
+    "export": Command(
+        "export", "Write schedules as a TOML file", "Schedules", "apply, backup; topic toml"
+    ),
+    "import": Command(
+        "import_", "Import a crontab", "Schedules", "export, apply; topics cron, anacron"
+    ),
     "next": Command("next_", "List the next runs", "Runs", "list, check, reschedule"),
-    "run": Command("run_", "Run a schedule now", "Runs", "logs, history, cancel; topic jobs"),
+    "run": Command(
+        "run_", "Run a schedule now", "Runs", "logs, history, cancel; topics jobs, environment"
+    ),
     "backfill": Command(
         "backfill", "Run missed times of the past", "Runs", "history, why, run; topic policies"
     ),
@@ -64,7 +70,7 @@ COMMANDS: dict[str, Command] = {
         "daemon",
         "Run the engine in the foreground",
         "Engine",
-        "service, status, config; topics recovery, http",
+        "service, status, config; topics recovery, http, scripts",
     ),
     "service": Command(
         "service", "Install the engine as a service", "Engine", "daemon, status; topic systemd"

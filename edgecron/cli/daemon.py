@@ -30,7 +30,7 @@ machines can reach the address, --token-file names the file with the token that 
 --until-eof ends the daemon when its stdin closes, so that it ends with the program that started it.
 
 Under systemd (Type=notify) the daemon reports its state and feeds the watchdog. To set that up, use
-`edgecron service install`. `edgecron help monitoring` lists the keys of the JSON log.
+`edgecron service install`. `edgecron help scripts` lists the keys of the JSON log.
 """
 
 from __future__ import annotations

@@ -229,12 +229,10 @@ def apply_assignment(
         case "START_HOURS_RANGE":
             return "START_HOURS_RANGE is not imported: only anacron uses it"
         case _ if name in _MAIL:
-            # MAILTO="" asks for no mail, and none will come.
+            # MAILTO="" asks for no mail, and no rule sends any.
             if name == "MAILTO" and not value:
                 return None
-            return (
-                f"{name} is not imported: edgecron sends no mail, and keeps output in the history"
-            )
+            return f"{name} is not imported: for mail, see 'edgecron help alerts'"
     settings.env[name] = value
     return None
 

@@ -39,7 +39,7 @@ def test_a_topic_begins_with_its_name_and_what_the_list_says_of_it(
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("trigers", "triggers"), ("celery", "apscheduler"), ("histry", "history")]
+    ("word", "meant"), [("trigers", "triggers"), ("beat", "celery"), ("histry", "history")]
 )
 def test_what_is_not_known_gets_a_suggestion(edgecron: Edgecron, word: str, meant: str) -> None:
     said = edgecron("help", word)
@@ -88,15 +88,11 @@ def test_a_topic_fits_its_screen_but_for_code_and_single_words(name: str, width:
     assert [line for line in wide if len(line.split()) > 1] == []
 
 
-# Topics that are longer than two screens. Shorten or split them; never add one.
-LONG = {"jobs", "settings", "embedding", "web", "cron", "systemd", "apscheduler"}
-
-
 @pytest.mark.parametrize("name", TOPICS)
 def test_a_topic_fits_two_screens(name: str) -> None:
     lines = format_topic(read_topic(name), width=96, is_colored=False).splitlines()
 
-    assert (len(lines) > 96) is (name in LONG)
+    assert len(lines) <= 96
 
 
 @pytest.mark.parametrize("name", TOPICS)

@@ -1,4 +1,4 @@
-"""The recipe of `help web` for Django: which of its processes start an engine, and which do not."""
+"""The recipe of `help django`: which of its processes start an engine, and which do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes that `edgecron help web` shows are the programs that are tested."""
+"""The recipes that `help web` and `help django` show are the programs that are tested."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ PARTS = {
     for name, code in _PART.findall(path.read_text("utf-8"))
 }
 NOT_SHOWN = {"worker.py"}  # two lines, told in words
+SHOWN = read_topic("web") + read_topic("django")
 
 
 def test_each_recipe_is_found() -> None:
@@ -25,10 +26,10 @@ def test_each_recipe_is_found() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(PARTS) - NOT_SHOWN))
 def test_the_program_that_is_shown_is_the_one_that_is_tested(name: str) -> None:
-    assert f"```python recipe\n# {name}\n{PARTS[name]}\n```\n" in read_topic("web")
+    assert f"```python recipe\n# {name}\n{PARTS[name]}\n```\n" in SHOWN
 
 
 def test_every_recipe_that_is_shown_is_tested() -> None:
-    shown = re.findall(r"^```python\b.*\n# (\S+)$", read_topic("web"), re.MULTILINE)
+    shown = re.findall(r"^```python recipe\n# (\S+)$", SHOWN, re.MULTILINE)
 
     assert sorted(shown) == sorted(set(PARTS) - NOT_SHOWN)

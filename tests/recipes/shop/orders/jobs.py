@@ -1,4 +1,4 @@
-"""The jobs of the shop: see `edgecron help web`."""
+"""The jobs of the shop: see `edgecron help django`."""
 
 # SHOWN: orders/jobs.py
 from functools import wraps
