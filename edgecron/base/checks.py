@@ -8,9 +8,34 @@ from datetime import datetime
 
 from edgecron.base.errors import InvalidInput, InvalidName, InvalidTime
 
+_AN_INSTANT = "such as datetime(2026, 12, 24, 18, tzinfo=UTC)"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
 _NAME_RULE = "use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, not only digits"
+
+
+def check_type(
+    what: str, value: object, *types: type, expected: str, hint: str | None = None
+) -> None:
+    """Raise InvalidInput unless a program's value has one of these types. True is no number."""
+    if isinstance(value, types) and (bool in types or not isinstance(value, bool)):
+        return
+    raise InvalidInput(f"{what} is {value!r:.60}, expected {expected}", hint=hint)
+
+
+def check_seconds(
+    what: str, value: object, *, example: str, most: float, is_optional: bool = False
+) -> None:
+    """Raise InvalidInput unless a program's value is a number of seconds, 0 to `most`.
+
+    `example` is the parameter with a value to try; with `is_optional` None passes.
+    """
+    if is_optional and value is None:
+        return
+    expected = "seconds or None" if is_optional else "seconds"
+    check_type(what, value, int, float, expected=expected, hint=f"such as {example}")
+    assert isinstance(value, int | float)
+    check_range(what, value, 0, most)
 
 
 def check_name(name: str, *, what: str) -> None:
@@ -18,6 +43,8 @@ def check_name(name: str, *, what: str) -> None:
 
     It starts with a letter or digit and is not only digits, so it never looks like an id.
     """
+    if not isinstance(name, str):
+        raise InvalidName(f"{what} is {name!r:.60}, expected text", hint="such as 'nightly'")
     if _NAME.fullmatch(name) is None or name.isdigit():
         shown = ascii(name) if len(name) <= 140 else f"{name[:60]!a}... ({len(name)} long)"
         near = re.sub(r"[^A-Za-z0-9_.-]+", "-", name[:140]).strip("-_.")
@@ -31,20 +58,29 @@ def check_name(name: str, *, what: str) -> None:
 def check_range(what: str, value: float | None, least: float, most: float) -> None:
     """Raise InvalidInput for a number outside [least, most]; None passes."""
     if value is not None and not least <= value <= most:  # a NaN is in no range
-        raise InvalidInput(f"{what} is {value}, expected {least} to {most}")
+        nearest = most if value > most else least
+        raise InvalidInput(
+            f"{what} is {value}, expected {least} to {most}", hint=f"for example: {nearest}"
+        )
 
 
-def check_aware(what: str, instant: datetime | None) -> None:
-    """Raise InvalidTime unless the value is a datetime with an offset; None passes."""
-    if instant is None:
-        return
+def check_aware(what: str, instant: datetime) -> datetime:
+    """Return the instant. Raises InvalidTime unless it is a datetime with an offset."""
     if not isinstance(instant, datetime):
         raise InvalidTime(
-            f"{what} is {instant!r:.60}, expected a datetime with an offset",
-            hint="such as datetime(2026, 12, 24, 18, tzinfo=UTC)",
+            f"{what} is {instant!r:.60}, expected a datetime with an offset", hint=_AN_INSTANT
         )
     if instant.utcoffset() is None:
-        raise InvalidTime(f"{what} is {instant.isoformat()}, expected a time with an offset")
+        raise InvalidTime(
+            f"{what} is {instant.isoformat()}, expected a time with an offset", hint=_AN_INSTANT
+        )
+    return instant
+
+
+def check_aware_or_none(what: str, instant: datetime | None) -> None:
+    """As `check_aware`; None passes."""
+    if instant is not None:
+        check_aware(what, instant)
 
 
 def check_storable(what: str, text: str) -> None:

@@ -21,7 +21,7 @@ class EdgecronError(Exception):
         self.message = message
         self.hint = hint
         if hint is not None:
-            self.add_note(hint)  # below a traceback, too
+            self.add_note(f"hint: {hint}")  # below a traceback, too
 
     @property
     def details(self) -> Mapping[str, Any]:

@@ -106,7 +106,10 @@ def json_text(value: object, *, what: str, most_bytes: int = _MOST_BYTES) -> str
     try:
         size_bytes = len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidInput(f"{what}: a text holds half a character (a lone surrogate)") from None
+        raise InvalidInput(
+            f"{what}: a text holds half a character (a lone surrogate)",
+            hint="clean the text first: text.encode(errors='replace').decode()",
+        ) from None
     if size_bytes > most_bytes:
         raise InvalidInput(
             f"{what}: {size_bytes} bytes of JSON, expected at most {most_bytes}",
@@ -117,20 +120,28 @@ def json_text(value: object, *, what: str, most_bytes: int = _MOST_BYTES) -> str
 
 def _check_value(value: object, where: str, depth: int) -> None:
     if depth > _MOST_NESTED:
-        raise InvalidInput(f"{where[:60]}...: nested too deeply, or within itself")
+        raise InvalidInput(
+            f"{where[:60]}...: nested too deeply, or within itself",
+            hint="give a flatter value, or a text: str(value)",
+        )
     match value:
         case None | bool() | str() | int():
             return
         case float():
             if value - value != 0:  # a NaN, or infinite
-                raise InvalidInput(f"{where} is {value}, which is not a JSON number")
+                raise InvalidInput(
+                    f"{where} is {value}, which is not a JSON number", hint="give None instead"
+                )
         case list() | tuple():
             for index, one in enumerate(value):
                 _check_value(one, f"{where}[{index}]", depth + 1)
         case dict():
             for key, one in value.items():
                 if not isinstance(key, str):
-                    raise InvalidInput(f"{where} has the key {key!r:.60}, expected text")
+                    raise InvalidInput(
+                        f"{where} has the key {key!r:.60}, expected text",
+                        hint=f"write the key as text: {str(key)!r:.60}",
+                    )
                 _check_value(one, f"{where}[{key!r:.40}]", depth + 1)
         case _:
             raise InvalidInput(

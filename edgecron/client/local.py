@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_aware
+from edgecron.base.checks import check_aware_or_none
 from edgecron.base.errors import Conflict, DatabaseUnusable, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client.backfill import Backfills
@@ -113,7 +113,7 @@ class Client(Outlooks, Backfills):
         )
         from edgecron.views.statistics import Tallied, spread, tally
 
-        check_aware("since", since)
+        check_aware_or_none("since", since)
         since_ms = to_ms(since)
         schedule_id = None if name is None else self._past_id(name)
         database = self.store

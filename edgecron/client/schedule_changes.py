@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_aware, check_name, check_range
+from edgecron.base.checks import check_aware, check_aware_or_none, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
 from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import replace
@@ -196,14 +196,16 @@ class ScheduleChanges(Engines, Schedules):
 
     def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
         """Pause a schedule until an instant, or without end: no waiting run starts."""
-        check_aware("the end of the pause", until)
+        check_aware_or_none("the end of the pause", until)
         until_ms = None if until is None else to_ms(until)
 
         def pause_once(schedule: Schedule, now_ms: int) -> bool:
             following = None
             if until_ms is not None:
                 if until_ms <= now_ms:
-                    raise InvalidInput("the end of the pause is in the past")
+                    raise InvalidInput(
+                        "the end of the pause is in the past", hint="give a time in the future"
+                    )
                 following = next_after_pause(
                     self.timing(schedule),
                     until_ms,
@@ -227,7 +229,7 @@ class ScheduleChanges(Engines, Schedules):
 
         def reschedule_once(schedule: Schedule, now_ms: int) -> bool:
             if run_ms <= now_ms:
-                raise InvalidInput("the new time is in the past")
+                raise InvalidInput("the new time is in the past", hint="give a time in the future")
             self._need_next(schedule)
             until = schedule.paused_until
             if until is not None and run_ms < to_ms(until):

@@ -1,29 +1,19 @@
-"""The declarations of a program: its functions by name, and the schedules that it wants.
-
-`read_options` reads the options of one declaration, by the names that documents use.
-"""
+"""The declarations of a program: its functions by name, and the schedules that it wants."""
 
 from __future__ import annotations
 
 import sys
 import threading
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.checks import check_name
 from edgecron.base.errors import AlreadyExists, InvalidInput
-from edgecron.base.json_texts import json_text
-from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
-from edgecron.base.values import dataclass, replace
+from edgecron.base.values import dataclass
 from edgecron.embedding.signatures import Arguments, is_generator_function
-from edgecron.formats.document import read_table
-from edgecron.formats.document_writing import trigger_key
-from edgecron.formats.option_texts import rename_former
 from edgecron.model.engine import Offers, find_program, offer_of
-from edgecron.model.options import OPTIONS, OptionType
-from edgecron.triggers import parse_trigger
 
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
@@ -31,7 +21,6 @@ if TYPE_CHECKING:
     from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.supervisor.calls import Call
-    from edgecron.triggers import Trigger
 
     Duration = str | float | timedelta  # "90s", seconds, or a timedelta
 
@@ -174,119 +163,33 @@ def _offered(spec: ScheduleSpec) -> frozenset[str]:
     return frozenset({offer_of(spec.job.kind, spec.job.argv[0], schedule=spec.name)})
 
 
-def check_function(function: Callable[..., Any], *, name: str) -> None:
-    """Raise InvalidInput for a value that can't be a job: no function, or a generator."""
-    if name == "<lambda>":
-        raise InvalidInput("a lambda has no name", hint='give it one: job(..., name="poll")')
+def read_job_name(function: object, name: object) -> str:
+    """Return the name of a function's schedule: a given one, or its own.
+
+    Raises InvalidInput for a value that can't be a job: no function, a lambda or a generator.
+    """
     if not callable(function):
-        raise InvalidInput(f"job {name!r} is {function!r:.60}, expected a function")
+        raise InvalidInput(
+            f"the job is {function!r:.60}, expected a function",
+            hint='such as @scheduler.job("@daily"), with a def below it',
+        )
+    found: Any = getattr(function, "__name__", None) if name is None else name
+    if found == "<lambda>":
+        raise InvalidInput("a lambda has no name", hint='give it one: job(..., name="poll")')
+    if found is None:
+        raise InvalidInput(
+            f"the job has no name: {function!r:.60}", hint='give it one: job(..., name="poll")'
+        )
+    check_name(found, what="schedule name")
     if is_generator_function(function):
         raise InvalidInput(
-            f"job {name!r} is a generator, which does nothing until a caller iterates over it",
+            f"job {found!r} is a generator, which does nothing until a caller iterates over it",
             hint="let a function iterate over it, and make that function the job",
         )
-
-
-def check_when(when: Sequence[object]) -> None:
-    """Raise InvalidInput for a value that is not a trigger, such as the function itself."""
-    for one in when:
-        if not isinstance(one, str) and not hasattr(one, "next_after"):
-            raise InvalidInput(
-                f"{one!r:.60} is not a trigger, expected a trigger or its text",
-                hint='such as @scheduler.job("@daily"), or every("5m")',
-            )
+    return str(found)
 
 
 def place_of(depth: int) -> str:
     """Return file and line of the caller that is `depth` frames above ours."""
     frame = sys._getframe(depth + 1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def payload_text(payload: object, *, name: str) -> Mapping[str, object]:
-    """Return the document's key for a payload; nothing without a payload."""
-    if payload is None:
-        return {}
-    return {"payload": json_text(payload, what=f"the payload of {name!r}")}
-
-
-_KEYS = {"from_at": "from", "until_at": "until", "scopes": "scope"}  # the documents' names
-
-
-def read_options(
-    name: str,
-    triggers: Sequence[Trigger | str],
-    job: Mapping[str, object],
-    options: Mapping[str, object],
-    *,
-    timezone: str | None,
-) -> Wanted:
-    """Return the schedule that a declaration wants. `job` are the document's keys of its job.
-
-    `timezone` is the default zone. Raises InvalidInput with the first problem.
-    """
-    check_when(triggers)
-    options, notes = rename_former(options)
-    for note in notes:
-        warnings.warn(f"schedule {name!r}: {note}", FutureWarning, stacklevel=3)
-    zone = _timezone(name, triggers, options, timezone)
-    table = _triggers(name, triggers, zone) | dict(job) | {"timezone": zone or "UTC"}
-    for key, value in options.items():
-        if key != "timezone":
-            known = _KEYS.get(key, key)
-            table[known] = _value(known, value)
-    wanted, problems = read_table(name, table)
-    if wanted is None:
-        first = problems[0]
-        raise InvalidInput(f"schedule {name!r}: {first.message}", hint=first.hint)
-    return replace(wanted, is_declared=True)
-
-
-def _timezone(
-    name: str,
-    triggers: Sequence[Trigger | str],
-    options: Mapping[str, object],
-    default: str | None,
-) -> str | None:
-    """Return the zone of the options or the triggers, or the default. Two zones are an error."""
-    named = {one.timezone for one in triggers if not isinstance(one, str)} - {None}
-    given = options.get("timezone")
-    if given is not None:
-        named.add(str(given))
-    if len(named) > 1:
-        zones = " and ".join(sorted(str(one) for one in named))
-        raise InvalidInput(
-            f"schedule {name!r} names the time zones {zones}, expected one",
-            hint="make a schedule for each of them",
-        )
-    return named.pop() if named else default
-
-
-def _triggers(name: str, triggers: Sequence[Trigger | str], zone: str | None) -> dict[str, object]:
-    found: dict[str, list[str]] = {}
-    for one in triggers:
-        text = parse_trigger(one, zone, name).text if isinstance(one, str) else one.text
-        key = trigger_key(text)
-        found.setdefault(key, []).append(text if key == "cron" else text.partition(" ")[2])
-    return {key: True if key == "on_boot" else texts for key, texts in found.items()}
-
-
-def _value(key: str, value: object) -> Any:
-    """Return the value of an option as a document holds it."""
-    if value is None:
-        return "none"
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    option = OPTIONS.get(key)
-    is_duration = option is not None and option.type is OptionType.DURATION
-    if is_duration and isinstance(value, int | float) and not isinstance(value, bool):
-        if not 0 <= value <= MAX_DURATION_MS / 1000:
-            raise InvalidInput(f"{key} is {value!r} seconds, expected 0 to 100 years")
-        return format_duration_ms(round(value * 1000))
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise InvalidInput(f"{key} is {value}, which has no time zone", hint="add tzinfo=UTC")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, tuple | set | frozenset):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value

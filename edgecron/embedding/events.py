@@ -139,6 +139,17 @@ class Named(Protocol):
     name: str
 
 
+def name_of(job: Named | str) -> str:
+    """Return the name of a job or schedule. Raises InvalidInput for another value."""
+    name = job if isinstance(job, str) else getattr(job, "name", None)
+    if not name or not isinstance(name, str):
+        raise InvalidInput(
+            f"job is {job!r:.60}, expected a job or the name of a schedule",
+            hint="such as job='nightly'",
+        )
+    return name
+
+
 def wants_of(names: Collection[str], job: Named | str | None) -> Wants:
     """Check what a subscriber wants. Raises InvalidInput for an unknown kind."""
     known = get_args(Wanted)
@@ -147,7 +158,7 @@ def wants_of(names: Collection[str], job: Named | str | None) -> Wants:
             raise InvalidInput(
                 f"event {name!r:.60} is unknown", hint=f"expected some of {', '.join(known)}"
             )
-    return Wants(frozenset(names), job if job is None or isinstance(job, str) else job.name)
+    return Wants(frozenset(names), None if job is None else name_of(job))
 
 
 def status_of(pending: PendingEvent) -> Status:

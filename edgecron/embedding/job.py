@@ -10,6 +10,7 @@ from functools import update_wrapper
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from edgecron.base.checks import check_type
 from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import json_text
 from edgecron.embedding.context import RunContext
@@ -84,7 +85,7 @@ class Scheduled(Generic[T]):
         _check_whole("limit", limit)
         if before is not None:
             _check_whole("before", before)
-        statuses = _statuses((status,) if isinstance(status, str) else status)
+        statuses = _statuses(status)
         with self._client() as client:
             found = client.history_page(self.name, statuses=statuses, before_id=before, limit=limit)
         for run_id in found.unreadable:
@@ -271,13 +272,20 @@ def _payload_text(payload: object) -> str | None:
 def _check_whole(what: str, number: object) -> None:
     """Raise InvalidInput unless it is a whole number from 0: SQLite takes -1 for no limit."""
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63:
-        raise InvalidInput(f"{what} is {number!r:.60}, expected a whole number from 0")
-
-
-def _statuses(texts: Collection[str]) -> tuple[Status, ...]:
-    try:
-        return tuple(Status(text) for text in texts)
-    except ValueError as error:
         raise InvalidInput(
-            f"status {error.args[0]}", hint=f"expected one of {', '.join(Status)}"
-        ) from None
+            f"{what} is {number!r:.60}, expected a whole number from 0", hint=f"such as {what}=20"
+        )
+
+
+def _statuses(status: str | Collection[str]) -> tuple[Status, ...]:
+    check_type(
+        "status", status, str, list, tuple, set, frozenset,
+        expected="text, or a list of texts", hint=f"such as status='{Status.FAILED}'",
+    )  # fmt: skip
+    texts = (status,) if isinstance(status, str) else status
+    for text in texts:
+        if text not in tuple(Status):
+            raise InvalidInput(
+                f"status {text!r:.60} is unknown", hint=f"expected one of {', '.join(Status)}"
+            )
+    return tuple(Status(text) for text in texts)

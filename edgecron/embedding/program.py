@@ -9,17 +9,23 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.checks import check_name
+from edgecron.base.checks import check_name, check_seconds, check_type
 from edgecron.base.clock import Clock, SystemClock
-from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput
+from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput, NotFound
+from edgecron.base.units import MAX_DURATION_MS
 from edgecron.client.opening import OpenDatabase
 from edgecron.embedding.declarations import (
     Declared,
     Registry,
-    check_function,
-    check_when,
-    payload_text,
     place_of,
+    read_job_name,
+)
+from edgecron.embedding.declared_options import (
+    COMMAND_OPTION_NAMES,
+    OPTION_NAMES,
+    check_when,
+    command_keys,
+    payload_text,
     read_options,
 )
 from edgecron.embedding.event_loops import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
@@ -29,6 +35,7 @@ from edgecron.embedding.processes import command_of
 from edgecron.embedding.run import Run, Waits
 from edgecron.embedding.signatures import Arguments
 from edgecron.model.engine import PROGRAM, origin_of
+from edgecron.planning.retention import Retention
 from edgecron.triggers import check_zone
 
 if TYPE_CHECKING:
@@ -39,10 +46,13 @@ if TYPE_CHECKING:
     from edgecron.embedding.declarations import CommandOptions, Options
     from edgecron.embedding.job import Decorate
     from edgecron.model.schedule import Schedule
-    from edgecron.planning.retention import Retention
     from edgecron.triggers import Trigger
 
     Opened = TypeVar("Opened", bound=OpenDatabase)
+
+
+_CLOCK_METHODS = ("now_ms", "monotonic_ms", "boottime_ms", "boot_id", "is_synchronised")
+_A_RETENTION = "edgecron.planning.retention.Retention(history_age_s=30 * 86400)"
 
 
 class Program:
@@ -59,12 +69,25 @@ class Program:
         busy_wait: float,
     ) -> None:
         if database is not None and not isinstance(database, str | PathLike):
-            raise InvalidInput(f"database is {database!r}, expected a path or None")
+            raise InvalidInput(
+                f"database is {database!r:.60}, expected a path or None",
+                hint="such as Scheduler('app.db')",
+            )
         if database == "":
             raise InvalidInput(
                 "database is '', expected a path",
                 hint="None is the database that the command line uses",
             )
+        check_type(
+            "retention", retention, Retention, type(None),
+            expected="a Retention or None", hint=f"such as {_A_RETENTION}",
+        )  # fmt: skip
+        if clock is not None and not all(hasattr(clock, name) for name in _CLOCK_METHODS):
+            raise InvalidInput(
+                f"clock is {clock!r:.60}, expected a clock or None",
+                hint="such as edgecron.embedding.testing.FakeClock(), in a test",
+            )
+        check_seconds("busy_wait", busy_wait, example="busy_wait=30.0", most=MAX_DURATION_MS / 1000)
         self._clock: Clock = clock or SystemClock()
         self._database = database
         self._retention = retention
@@ -105,16 +128,18 @@ class Program:
         """
         where = place_of(1)
         check_when(when)
+        check_type("process", process, bool, expected="True or False", hint="such as process=True")
 
         def decorate(function: Callable[..., Any]) -> Any:
-            job_name = str(name or getattr(function, "__name__", ""))
-            check_function(function, name=job_name)
+            job_name = read_job_name(function, name)
             keys: dict[str, object] = {"queue": self.queue, **payload_text(payload, name=job_name)}
             if process:
                 keys["command"] = command_of(function, name=job_name)
             else:
                 keys["callable"] = job_name
-            wanted = read_options(job_name, when, keys, options, timezone=self.timezone)
+            wanted = read_options(
+                job_name, when, keys, options, known=OPTION_NAMES, timezone=self.timezone
+            )
             arguments = Arguments(function, job=job_name)
             arguments.check(wanted.spec.job.payload)
             self._registry.add(
@@ -162,23 +187,13 @@ class Program:
         options: CommandOptions,
         where: str,
     ) -> Entry[None]:
-        if (command is None) == (shell is None):
-            raise InvalidInput(
-                f"schedule {name!r} has {'no command' if command is None else 'two commands'},"
-                " expected command=[...] or shell='...'",
-                hint="for a function of the program, use @scheduler.job",
-            )
-        keys: dict[str, object] = {"shell": shell}
-        if isinstance(command, str | bytes):  # also a sequence, but of letters
-            raise InvalidInput(
-                f"schedule {name!r}: command is the text {command!r:.60}, expected a list of words",
-                hint="such as command=['ls', '-l'], or shell='ls -l' for a line of the shell",
-            )
-        if command is not None:
-            keys = {"command": list(command)}
+        check_name(name, what="schedule name")
+        keys = command_keys(name, command, shell)
         given = dict(options)
         keys |= payload_text(given.pop("payload", None), name=name)
-        wanted = read_options(name, when, keys, given, timezone=self.timezone)
+        wanted = read_options(
+            name, when, keys, given, known=COMMAND_OPTION_NAMES, timezone=self.timezone
+        )
         declared = Declared(wanted=wanted, where=where)
         self._registry.add(declared)
         try:
@@ -230,6 +245,7 @@ class Program:
         """
         from edgecron.client.declaring import prune_declared
 
+        check_type("others", others, bool, expected="True or False", hint="such as others=True")
         self.keep_declared()
         with self.pool.client() as client:
             return prune_declared(
@@ -258,10 +274,12 @@ class Program:
 
     def run(self, run_id: int) -> Run[Any]:
         """Return a run by its id. Raises NotFound."""
-        if not isinstance(run_id, int):
+        if isinstance(run_id, bool) or not isinstance(run_id, int):
             raise InvalidInput(
                 f"a run's id is a number, got {run_id!r}", hint="for a schedule: get('name')"
             )
+        if not 0 <= run_id < 2**63:
+            raise NotFound(f"there is no run {run_id}", hint="see: edgecron history")
         with self.pool.client() as client:
             return Run(client.execution(run_id), self.waits)
 
@@ -338,5 +356,6 @@ def _check_name(name: str | None, path: Path) -> str:
         check_name(found, what="program name")
     except InvalidInput as error:
         hint = "give the Scheduler a name: Scheduler(path, name='app')"
-        raise InvalidInput(error.message, hint=hint if name is None else error.hint) from None
+        is_text = isinstance(name, str)
+        raise InvalidInput(error.message, hint=error.hint if is_text else hint) from None
     return found

@@ -13,10 +13,14 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgecron.base.errors import Conflict, InvalidInput, ResultLost, RunFailed
+from edgecron.base.checks import check_seconds
+from edgecron.base.errors import Conflict, NotFound, ResultLost, RunFailed
+from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.event_loops import beside
 from edgecron.embedding.events import why_lost
+from edgecron.embedding.pool import engine_logger
 from edgecron.model.choices import ACTIVE, Cause, Status
+from edgecron.model.engine import find_program
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
@@ -186,7 +190,8 @@ class Run(Generic[T]):
         """Wait until it and its retries have ended, at most `timeout` seconds; return it.
 
         Raises TimeoutError if it is still active then: it continues. If no engine is running, this
-        waits for one. In a coroutine, await the run instead: `wait` would block the event loop.
+        waits for one, and a warning in the log says so. In a coroutine, await the run instead:
+        `wait` would block the event loop.
         """
         self._known = self._waits.wait(self.execution, timeout_s=timeout)
         return self
@@ -271,10 +276,15 @@ class Waits:
 
         Raises TimeoutError, and Conflict if the wait would block the coroutine it waits for.
         """
-        if timeout_s is not None and not isinstance(timeout_s, int | float):
-            raise InvalidInput(f"timeout is {timeout_s!r}, expected seconds or None")
+        check_seconds(
+            "timeout",
+            timeout_s,
+            example="timeout=10",
+            most=MAX_DURATION_MS / 1000,
+            is_optional=True,
+        )
         until_ms = None if timeout_s is None else self._clock.monotonic_ms() + timeout_s * 1000
-        pause_s = _FIRST_PAUSE_S
+        pause_s, is_first = _FIRST_PAUSE_S, True
         while True:
             woken = threading.Event()
             with self._waiting(execution.id, woken.set):
@@ -284,6 +294,9 @@ class Waits:
                 if execution.id != known_id:
                     pause_s = _FIRST_PAUSE_S
                     continue  # It is retried: wait for the new attempt.
+                if is_first:
+                    self._warn_unattended(execution)
+                    is_first = False
                 left_s = pause_s
                 if until_ms is not None:
                     left_s = (until_ms - self._clock.monotonic_ms()) / 1000
@@ -306,7 +319,7 @@ class Waits:
         import asyncio  # 30 ms and 11 MB; the caller has it loaded
 
         loop = asyncio.get_running_loop()
-        pause_s = _FIRST_PAUSE_S
+        pause_s, is_first = _FIRST_PAUSE_S, True
         while True:
             woken = asyncio.Event()
 
@@ -322,6 +335,9 @@ class Waits:
                 if execution.id != known_id:
                     pause_s = _FIRST_PAUSE_S
                     continue
+                if is_first:
+                    await asyncio.to_thread(self._warn_unattended, execution)
+                    is_first = False
                 try:
                     await asyncio.wait_for(woken.wait(), pause_s)
                 except TimeoutError:
@@ -339,6 +355,27 @@ class Waits:
                 wakers.remove(wake)
                 if not wakers:
                     del self._wakers[execution_id]
+
+    def _warn_unattended(self, execution: Execution) -> None:
+        """Warn in the log if a run waits and no engine is running that would start it."""
+        if execution.status is not Status.QUEUED:
+            return
+        try:
+            with self._pool.client() as client:
+                queue = client.schedule(execution.schedule).spec.queue
+                if client.has_engine(queue):
+                    return
+        except NotFound:
+            return  # It was removed meanwhile, and the run cancelled.
+        program = find_program(queue)
+        engine_logger().warning(
+            "run %d of %r waits: %s",
+            execution.id,
+            execution.schedule,
+            "no engine is running; start one: scheduler.start()"
+            if program is None
+            else f"the program {program!r} is not running; start its engine: scheduler.start()",
+        )
 
     def cancel(self, execution_id: int) -> Execution:
         with self._pool.client() as client:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
-from edgecron.base.checks import check_range
+from edgecron.base.checks import check_range, check_seconds, check_type
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.paths import is_there
+from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.event_loops import Loops, beside
 from edgecron.embedding.events import RunEvent, log_end, wants_of
 from edgecron.embedding.pool import reset_in_children
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _GRACE_MS = 2_000  # the wait for functions that were asked to stop
 _MARGIN_S = 3.0  # what an engine takes to end after its last function, at most
 _MOST_RUNNING = 1_000_000
+_MOST_WAIT_S = MAX_DURATION_MS / 1000
 _started: WeakSet[Scheduler] = WeakSet()  # the Schedulers of this process that were ever started
 
 
@@ -91,15 +93,25 @@ class Scheduler(Program):
             clock=clock,
             busy_wait=busy_wait,
         )
+        check_type(
+            "commands", commands, bool, expected="True or False", hint="such as commands=False"
+        )
+        check_seconds(
+            "shutdown_timeout", shutdown_timeout, example="shutdown_timeout=10.0", most=_MOST_WAIT_S
+        )
         self._queues = (self.queue, COMMAND_QUEUE) if commands else (self.queue,)
-        given: object = max_running
-        if isinstance(given, bool) or not isinstance(given, int | None):
-            raise InvalidInput(f"max_running is {max_running!r}, expected a whole number or None")
+        check_type(
+            "max_running", max_running, int, type(None),
+            expected="a whole number or None", hint="such as max_running=8",
+        )  # fmt: skip
         check_range("max_running", max_running, 1, _MOST_RUNNING)
         self._max_running = max_running
         if on_shutdown not in tuple(OnShutdown):
             known = ", ".join(OnShutdown)
-            raise InvalidInput(f"on_shutdown is {on_shutdown!r}, expected one of {known}")
+            raise InvalidInput(
+                f"on_shutdown is {on_shutdown!r:.60}, expected one of {known}",
+                hint="such as on_shutdown='wait'",
+            )
         self._on_shutdown = OnShutdown(on_shutdown)
         self._shutdown_timeout_s = shutdown_timeout
         self._serving: Serving | None = None
@@ -147,6 +159,7 @@ class Scheduler(Program):
         It has not ended if a function does not return. The run then continues, and its end is
         written when it comes, as long as this process lives. Harmless without an engine.
         """
+        check_seconds("wait", wait, example="stop(wait=10)", most=_MOST_WAIT_S, is_optional=True)
         with self._lock:
             serving, self._serving = self._serving, None
             self._must_exist = False
@@ -232,10 +245,13 @@ class Scheduler(Program):
 
         The events are those of this process's engine. The callback runs on a thread of its own: its
         exceptions are logged, and a slow callback delays nothing else. Raises InvalidInput for an
-        unknown kind, TypeError if the callback can't be called.
+        unknown kind, or if the callback can't be called.
         """
         if not callable(callback):
-            raise TypeError(f"the callback is {callback!r:.60}, expected a function")
+            raise InvalidInput(
+                f"the callback is {callback!r:.60}, expected a function",
+                hint="such as subscribe(print)",
+            )
         if iscoroutinefunction(callback):
             raise InvalidInput(
                 f"{callback.__qualname__} is a coroutine, expected a function",

@@ -46,8 +46,15 @@ class Arguments:
     def __init__(self, function: Callable[..., Any], *, job: str) -> None:
         self.function = function
         self._job = job
+        try:
+            signature = inspect.signature(function)
+        except ValueError:
+            what = "a class" if isinstance(function, type) else "a function"
+            raise InvalidInput(
+                f"job {job!r} is {what} whose parameters can't be read",
+                hint="call it in a function of your own, and make that function the job",
+            ) from None
         self._has_context = wants_context(function)
-        signature = inspect.signature(function)
         parameters = list(signature.parameters.values())[self._has_context :]
         self._signature = signature.replace(parameters=parameters)
         self._are_named = all(one.kind in _NAMED for one in parameters)

@@ -21,8 +21,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from edgecron.base.checks import (
+    check_aware,
+    check_aware_or_none,
+    check_name,
+    check_range,
+    check_seconds,
+    check_type,
+)
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import to_ms
+from edgecron.base.json_texts import json_text
+from edgecron.base.units import MAX_DURATION_MS, to_ms
 from edgecron.embedding.context import RunContext
 from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.travel import Journey, travel
@@ -65,6 +74,25 @@ def context(
         raise InvalidInput(
             f"cause is {cause!r:.40}", hint=f"expected one of {', '.join(Cause)}"
         ) from None
+    check_name(schedule, what="schedule name")
+    check_aware("plan_at", plan_at)
+    check_aware_or_none("due_at", due_at)
+    most = attempt if max_attempts is None else max_attempts
+    for what, number in (("attempt", attempt), ("max_attempts", most)):
+        check_type(what, number, int, expected="a whole number", hint=f"such as {what}=2")
+        check_range(what, number, 1, 1_000_000)
+    check_seconds(
+        "timeout", timeout, example="timeout=5", most=MAX_DURATION_MS / 1000, is_optional=True
+    )
+    if [type(scope), *map(type, scope)] != [tuple, str, str]:
+        raise InvalidInput(
+            f"scope is {scope!r:.60}, expected (kind, id)",
+            hint="such as scope=('device', 'pump-3')",
+        )
+    check_type(
+        "state", {} if state is None else state, Mapping,
+        expected="a dict", hint="such as state={'cursor': 41}",
+    )  # fmt: skip
     claim = Claim(
         execution_id=1,
         lease_token="test",
@@ -76,14 +104,14 @@ def context(
         fire_key="",
         cause=known_cause,
         attempt=attempt,
-        max_attempts=max(attempt, max_attempts or attempt),
+        max_attempts=max(attempt, most),
         scope_kind=scope[0],
         scope_id=scope[1],
         policies=Policies(timeout_s=timeout),
         upstream=upstream,
     )
     clock = FakeClock(due_at or plan_at)
-    texts = {key: json.dumps(value) for key, value in (state or {}).items()}
+    texts = {key: json_text(value, what=f"state {key!r}") for key, value in (state or {}).items()}
     call = _RecordingCall(claim, clock=clock, read_state=lambda _: texts)
     call.begin(clock.monotonic_ms())
     return FakeContext(call, clock)

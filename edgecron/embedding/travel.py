@@ -10,9 +10,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from edgecron.base.checks import check_aware, check_range, check_type
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.paths import DATABASE_NAME
-from edgecron.embedding.events import Origins, PendingEvent, RunEvent, Wanted, run_event, wants_of
+from edgecron.embedding.events import (
+    Origins,
+    PendingEvent,
+    RunEvent,
+    Wanted,
+    name_of,
+    run_event,
+    wants_of,
+)
 from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.run import Run
 from edgecron.embedding.travel_engine import Driving, Setting, moved
@@ -30,6 +39,7 @@ T = TypeVar("T")
 
 _SEED = b"edgecron.testing"  # of jitter and H: the same in every test
 _PAGE = 1000
+_MOST_PASSED = 10**7  # days, hours, ...
 
 
 @contextmanager
@@ -56,8 +66,12 @@ def travel(
     "run", commands run. Jitter is the same in each test. Raises Conflict if the Scheduler is
     running.
     """
-    if start.tzinfo is None:
-        raise InvalidInput(f"start is {start}, which has no time zone", hint="add tzinfo=UTC")
+    check_aware("start", start)
+    if not hasattr(scheduler, "is_running"):
+        raise InvalidInput(
+            f"scheduler is {scheduler!r:.60}, expected a Scheduler",
+            hint="such as travel(Scheduler('app.db'))",
+        )
     perform = performer(commands)
     clock = FakeClock(start)
     with TemporaryDirectory(prefix="edgecron-journey-", dir=_folder()) as folder:
@@ -112,13 +126,16 @@ class Journey:
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
         """Let time pass; due runs start at their time."""
-        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        self._advance_to(self.clock.now_ms() + _ms(duration))
+        duration_ms = _duration_ms(days, hours, minutes, seconds)
+        if (days, hours, minutes, seconds) == (0, 0, 0, 0):
+            raise InvalidInput(
+                "no time is given", hint="such as journey.advance(hours=1), or journey.settle()"
+            )
+        self._advance_to(self.clock.now_ms() + duration_ms)
 
     def advance_to(self, instant: datetime) -> None:
         """Let time pass until an aware instant. Raises InvalidInput for a past one."""
-        if instant.tzinfo is None:
-            raise InvalidInput(f"instant is {instant}, which has no time zone")
+        check_aware("instant", instant)
         self._advance_to(self.clock.now_ms() + _ms(instant - self.now))
 
     def settle(self) -> None:
@@ -130,29 +147,29 @@ class Journey:
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
         """Let the machine sleep: nothing runs. It then wakes and finds what it missed."""
-        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        duration_ms = _duration_ms(days, hours, minutes, seconds)
         with self._moving() as driving:
-            self.clock.suspend_ms(_ms(duration))
+            self.clock.suspend_ms(duration_ms)
             driving.settle()
 
     def crash(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
         """Kill the program with its active runs, and start it again after a while."""
-        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        duration_ms = _duration_ms(days, hours, minutes, seconds)
         with self._moving():
             self._end()
-            self.clock.advance_ms(_ms(duration))
+            self.clock.advance_ms(duration_ms)
             self._start().settle()
 
     def reboot(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
         """Crash and start the whole machine: `on boot` schedules run."""
-        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        duration_ms = _duration_ms(days, hours, minutes, seconds)
         with self._moving():
             self._end()
-            self.clock.reboot(down_ms=_ms(duration))
+            self.clock.reboot(down_ms=duration_ms)
             self._start().settle()
 
     def lasts(
@@ -168,14 +185,17 @@ class Journey:
 
         The function is called at the end.
         """
-        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        self._lasting[_name_of(job)] = _ms(duration)
+        duration_ms = _duration_ms(days, hours, minutes, seconds)
+        name = name_of(job)
+        with self._scheduler.client() as client:
+            client.schedule(name)
+        self._lasting[name] = duration_ms
 
     # Its runs.
 
     def runs(self, job: Scheduled[T] | str | None = None) -> list[Run[T]]:
         """Return the runs of a job, or all, oldest first, with skipped and waiting ones."""
-        name = None if job is None else _name_of(job)
+        name = None if job is None else name_of(job)
         found: list[Run[T]] = []
         before: int | None = None
         while True:
@@ -271,8 +291,13 @@ class Journey:
         return True
 
 
-def _name_of(job: Scheduled[Any] | str) -> str:
-    return job if isinstance(job, str) else job.name
+def _duration_ms(days: float, hours: float, minutes: float, seconds: float) -> int:
+    """Return milliseconds. Raises InvalidInput for a value that is not a number from 0."""
+    given = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+    for name, value in given.items():
+        check_type(name, value, int, float, expected="a number", hint=f"such as {name}=1")
+        check_range(name, value, 0, _MOST_PASSED)
+    return _ms(timedelta(**given))
 
 
 def _ms(duration: timedelta) -> int:

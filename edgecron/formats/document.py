@@ -322,8 +322,13 @@ def _with(job: Job, name: str, value: object) -> Job:
     return values.check_user(replace(job, **changes))
 
 
+def suggest_key(key: str) -> str | None:
+    """Return the key of a schedule that was probably meant; None if none is similar."""
+    return _OTHER_WORDS.get(key) or suggest(key, OPTIONS)
+
+
 def _suggestion(key: str) -> str:
-    meant = _OTHER_WORDS.get(key) or suggest(key, OPTIONS)
+    meant = suggest_key(key)
     return f"did you mean {meant}?" if meant else "see: edgecron apply --help"
 
 

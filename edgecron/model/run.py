@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.base.checks import check_range, check_text
+from edgecron.base.checks import check_range, check_text, check_type
 from edgecron.base.json_texts import check_json
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple, dataclass
@@ -35,9 +35,14 @@ class Progress:
 
     def __post_init__(self) -> None:
         if self.fraction is not None:
+            check_type(
+                "progress", self.fraction, int, float,
+                expected="a number from 0 to 1, or None", hint="such as 0.5",
+            )  # fmt: skip
+            check_range("progress", self.fraction, 0, 1)
             # The float sum of ten tenths is not exactly 1.
             object.__setattr__(self, "fraction", round(float(self.fraction), 4))
-        check_range("progress", self.fraction, 0, 1)
+        check_type("text of progress", self.text, str, expected="text", hint="such as '3 of 12'")
         storable = self.text.encode("utf-8", "backslashreplace").decode()
         object.__setattr__(self, "text", clean(storable)[:_MOST_LETTERS])
 

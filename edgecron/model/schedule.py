@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.base.checks import check_aware, check_name, check_range, check_text
+from edgecron.base.checks import check_aware_or_none, check_name, check_range, check_text
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, Status
@@ -46,8 +46,8 @@ class ScheduleSpec:
             check_text(self.description, what="description", most=4096, lines=True)
         check_text(self.queue, what="queue", most=140)
         check_range("max-runs", self.max_runs, 1, _MOST)
-        check_aware("from", self.from_at)
-        check_aware("until", self.until_at)
+        check_aware_or_none("from", self.from_at)
+        check_aware_or_none("until", self.until_at)
         if self.from_at and self.until_at and self.until_at <= self.from_at:
             raise InvalidInput(
                 "until is not later than from", hint="give a later until, or an earlier from"

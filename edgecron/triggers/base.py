@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from edgecron.base.errors import InvalidTime
+from edgecron.base.checks import check_aware
 from edgecron.base.units import from_ms, to_ms
 
 # Instants that a datetime can hold in any zone. No plan time lies outside them.
@@ -55,7 +55,7 @@ class Trigger(ABC):
 
         Raises InvalidTime (a ValueError) for a datetime without an offset.
         """
-        found_ms = self.next_after_ms(to_ms(check_aware(instant)))
+        found_ms = self.next_after_ms(to_ms(check_aware("time", instant)))
         return None if found_ms is None else from_ms(found_ms)
 
     @abstractmethod
@@ -104,18 +104,3 @@ class Trigger(ABC):
     def __repr__(self) -> str:
         zone = f", timezone={self.timezone!r}" if self.timezone is not None else ""
         return f"<{type(self).__name__} {self.text!r}{zone}>"
-
-
-def check_aware(instant: datetime) -> datetime:
-    """Return the instant. Raises InvalidTime if it is not a datetime with an offset."""
-    if not isinstance(instant, datetime):
-        raise InvalidTime(
-            f"time {instant!r:.60} is not a datetime, expected an aware one",
-            hint="write datetime(..., tzinfo=UTC), or a text: 'at 2026-12-24T18:00:00Z'",
-        )
-    if instant.utcoffset() is None:
-        raise InvalidTime(
-            f"time {instant!r} carries no offset, expected an aware datetime",
-            hint="write datetime(..., tzinfo=UTC)",
-        )
-    return instant

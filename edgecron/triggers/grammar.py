@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from edgecron.base.checks import check_name, suggest
+from edgecron.base.checks import check_aware, check_name, check_type, suggest
 from edgecron.base.errors import SENSELESS, EdgecronError, InvalidTrigger, UnknownTimezone
 from edgecron.base.units import (
     MAX_DURATION_MS,
@@ -17,7 +17,7 @@ from edgecron.base.units import (
     parse_duration_ms,
     to_ms,
 )
-from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind, check_aware
+from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.gate import expand, gate
@@ -42,7 +42,7 @@ def check_text(text: object) -> str:
     """
     if not isinstance(text, str):
         raise InvalidTrigger(
-            f"trigger is a {type(text).__name__}, expected a text", hint="write '0 2 * * *'"
+            f"trigger is {text!r:.60}, expected text", hint="write '0 2 * * *' or 'every 15m'"
         )
     if len(text) > MAX_LENGTH:
         raise InvalidTrigger(
@@ -79,6 +79,8 @@ def parse_trigger(
     """
     shown = check_text(text)
     zone = check_zone(timezone)
+    if name is not None:
+        check_type("schedule name", name, str, expected="text", hint="such as 'nightly'")
     try:
         return _read(shown, zone, name=name, anchor=anchor, seed=seed, now=now)
     except (InvalidTrigger, UnknownTimezone):
@@ -104,14 +106,15 @@ def every(duration: str | timedelta | float) -> Trigger:
     """
     if isinstance(duration, str):
         return parse_trigger(f"every {duration}")
+    interval_ms = 0
     if isinstance(duration, timedelta):
         interval_ms = duration // timedelta(milliseconds=1)
-    else:
+    elif type(duration) in (int, float):
         # A NaN is on neither side.
         interval_ms = round(duration * 1000) if -1e12 < duration < 1e12 else 0
     if not 1 <= interval_ms <= MAX_DURATION_MS:
         raise InvalidTrigger(
-            f"interval is {duration!r}, expected 1 ms to 100 years",
+            f"interval is {duration!r:.60}, expected 1 ms to 100 years",
             hint="write a duration such as '15m', a timedelta, or a number of seconds",
         )
     text = f"every {format_duration_ms(interval_ms)}"
@@ -123,7 +126,7 @@ def every(duration: str | timedelta | float) -> Trigger:
 def at(instant: datetime) -> Trigger:
     """Make a trigger of one instant, in whole milliseconds. Raises InvalidTrigger."""
     try:
-        at_ms = to_ms(check_aware(instant))
+        at_ms = to_ms(check_aware("time", instant))
     except EdgecronError as error:
         raise InvalidTrigger(error.message, hint=error.hint) from None
     if not EARLIEST_MS <= at_ms <= LATEST_WRITTEN_MS:
@@ -200,7 +203,7 @@ def _every(
         )
     shown = f"every {duration}"
     if not tail:
-        anchor_ms = 0 if anchor is None else to_ms(check_aware(anchor)) // 1000 * 1000
+        anchor_ms = 0 if anchor is None else to_ms(check_aware("time", anchor)) // 1000 * 1000
         return EveryTrigger(
             interval_ms=interval_ms,
             anchor_ms=anchor_ms,

@@ -9,10 +9,10 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from edgecron.base.checks import suggest
+from edgecron.base.checks import check_aware, suggest
 from edgecron.base.errors import InvalidDuration, InvalidTime, UnreadableTime
 from edgecron.base.units import find_meant_duration, from_ms, parse_duration_ms, to_ms
-from edgecron.triggers.base import EARLIEST_MS, check_aware
+from edgecron.triggers.base import EARLIEST_MS
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.triggers.zones import offset_at, resolve_wall
 
@@ -91,7 +91,7 @@ def _read_when(text: str, *, timezone: str | None, now: datetime, is_past: bool)
     if words[0] == "at" and len(words) > 1:
         shown, words = shown[3:], words[1:]
     if words == ["now"]:
-        return check_aware(now).astimezone(UTC)
+        return check_aware("time", now).astimezone(UTC)
     if words[0] == "in" and len(words) > 1:
         return _distant(text, shown.split()[1:], now=now, sign=1)
     if words[-1] == "ago" and len(words) > 1:
@@ -158,13 +158,13 @@ def _distant(text: str, words: list[str], *, now: datetime, sign: int) -> dateti
         example = find_meant_duration("".join(words)) or "20m"
         hint = f"write 'in {example}'" if sign > 0 else f"write '{example} ago'"
         raise UnreadableTime(f"time {text!r}: {error}", hint=hint) from None
-    return _bounded(to_ms(check_aware(now)) + sign * distance_ms, text=text)
+    return _bounded(to_ms(check_aware("time", now)) + sign * distance_ms, text=text)
 
 
 def _relative(
     text: str, words: list[str], *, timezone: str | None, now: datetime, is_past: bool
 ) -> datetime:
-    now_s = to_ms(check_aware(now)) // 1000
+    now_s = to_ms(check_aware("time", now)) // 1000
     today = (now_s + offset_at(now_s, timezone=timezone)) // DAY_S
     first, hint = words[0], _PAST_HINT if is_past else _HINT
     if len(words) > 2:

@@ -93,7 +93,7 @@ def test_a_coroutine_is_refused_as_a_callback_and_the_hint_says_what_to_use(
 def test_a_callback_that_can_not_be_called_is_refused(scheduler: Scheduler) -> None:
     wrong: object = "finished"
 
-    with pytest.raises(TypeError, match="the callback is 'finished', expected a function"):
+    with pytest.raises(InvalidInput, match="the callback is 'finished', expected a function"):
         scheduler.subscribe(wrong)  # type: ignore[arg-type]
 
 

@@ -178,7 +178,7 @@ def test_256_characters_are_not_too_many() -> None:
 
 @pytest.mark.parametrize("text", [None, 5, b"0 2 * * *", ["0 2 * * *"]])
 def test_what_is_no_text_is_refused(text: object) -> None:
-    with pytest.raises(InvalidTrigger, match="expected a text"):
+    with pytest.raises(InvalidTrigger, match="expected text"):
         parse_trigger(text)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,248 @@
+"""The options of one declaration: checked as Python values, and read by the documents' names."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence, Set
+from datetime import date, datetime, timedelta
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from edgecron.base.checks import check_type
+from edgecron.base.errors import InvalidInput, UnknownTimezone
+from edgecron.base.json_texts import json_text
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
+from edgecron.base.values import replace
+from edgecron.formats.document import read_table, suggest_key
+from edgecron.formats.document_writing import trigger_key
+from edgecron.formats.option_texts import rename_former
+from edgecron.model.options import JOB_OPTIONS, OPTIONS, Group, OptionType
+from edgecron.triggers import check_zone, parse_trigger
+
+if TYPE_CHECKING:
+    from edgecron.formats.document_values import Wanted
+    from edgecron.triggers import Trigger
+
+
+def check_when(when: Sequence[object]) -> None:
+    """Raise InvalidInput for a value that is not a trigger, such as the function itself."""
+    for one in when:
+        if not isinstance(one, str) and not hasattr(one, "next_after"):
+            raise InvalidInput(
+                f"{one!r:.60} is not a trigger, expected a trigger or its text",
+                hint='such as @scheduler.job("@daily"), or every("5m")',
+            )
+
+
+def payload_text(payload: object, *, name: str) -> Mapping[str, object]:
+    """Return the document's key for a payload; nothing without a payload."""
+    if payload is None:
+        return {}
+    return {"payload": json_text(payload, what=f"the payload of {name!r}")}
+
+
+def command_keys(name: str, command: Sequence[str] | None, shell: str | None) -> dict[str, object]:
+    """Return the document's keys for a command or a shell line. Raises InvalidInput."""
+    if (command is None) == (shell is None):
+        raise InvalidInput(
+            f"schedule {name!r} has {'no command' if command is None else 'two commands'},"
+            " expected command=[...] or shell='...'",
+            hint="for a function of the program, use @scheduler.job",
+        )
+    try:
+        if command is None:
+            check_type("shell", shell, str, expected="text", hint="such as shell='ls -l | wc'")
+            return {"shell": shell}
+        hint = "such as command=['ls', '-l'], or shell='ls -l' for a line of the shell"
+        if isinstance(command, str | bytes):  # also a sequence, but of letters
+            raise InvalidInput(
+                f"command is the text {command!r:.60}, expected a list of words", hint=hint
+            )
+        check_type("command", command, list, tuple, expected="a list of words", hint=hint)
+        for index, word in enumerate(command):
+            check_type(
+                f"command[{index}]", word, str, PathLike,
+                expected="text", hint=f"such as {str(word)!r:.60}",
+            )  # fmt: skip
+    except InvalidInput as error:
+        raise _about(name, error) from None
+    return {"command": [fspath(word) for word in command]}
+
+
+_KEYS = {"from_at": "from", "until_at": "until", "scopes": "scope"}  # the documents' names
+_NAMES = {key: name for name, key in _KEYS.items()}
+# What job() and add() take beside the triggers and the job itself, by the names of Python.
+OPTION_NAMES = frozenset(
+    _NAMES.get(option.name, option.name)
+    for option in OPTIONS.values()
+    if option.group is not Group.JOB
+    and option.type is not OptionType.TRIGGERS
+    and option.name not in ("on_boot", "queue")
+)
+COMMAND_OPTION_NAMES = OPTION_NAMES | {option.name for option in JOB_OPTIONS}
+
+
+def read_options(
+    name: str,
+    triggers: Sequence[Trigger | str],
+    job: Mapping[str, object],
+    options: Mapping[str, object],
+    *,
+    known: Set[str],
+    timezone: str | None,
+) -> Wanted:
+    """Return the schedule that a declaration wants. `job` are the document's keys of its job.
+
+    `known` are the names of options that it can have, `timezone` is the default zone. Raises
+    InvalidInput with the first problem.
+    """
+    check_when(triggers)
+    options, notes = rename_former(options)
+    try:
+        for key, value in options.items():
+            _check_option(key, value, known)
+    except UnknownTimezone:
+        raise
+    except InvalidInput as error:
+        raise _about(name, error) from None
+    for note in notes:
+        warnings.warn(f"schedule {name!r}: {note}", FutureWarning, stacklevel=3)
+    zone = _timezone(name, triggers, options, timezone)
+    table = _triggers(name, triggers, zone) | dict(job) | {"timezone": zone or "UTC"}
+    for key, value in options.items():
+        if key != "timezone":
+            document_key = _KEYS.get(key, key)
+            table[document_key] = _value(document_key, value)
+    wanted, problems = read_table(name, table)
+    if wanted is None:
+        first = problems[0]
+        raise InvalidInput(f"schedule {name!r}: {first.message}", hint=first.hint)
+    return replace(wanted, is_declared=True)
+
+
+def _timezone(
+    name: str,
+    triggers: Sequence[Trigger | str],
+    options: Mapping[str, object],
+    default: str | None,
+) -> str | None:
+    """Return the zone of the options or the triggers, or the default. Two zones are an error."""
+    named = {one.timezone for one in triggers if not isinstance(one, str)} - {None}
+    given = options.get("timezone")
+    if given is not None:
+        named.add(str(given))
+    if len(named) > 1:
+        zones = " and ".join(sorted(str(one) for one in named))
+        raise InvalidInput(
+            f"schedule {name!r} names the time zones {zones}, expected one",
+            hint="make a schedule for each of them",
+        )
+    return named.pop() if named else default
+
+
+def _triggers(name: str, triggers: Sequence[Trigger | str], zone: str | None) -> dict[str, object]:
+    found: dict[str, list[str]] = {}
+    for one in triggers:
+        text = parse_trigger(one, zone, name).text if isinstance(one, str) else one.text
+        key = trigger_key(text)
+        found.setdefault(key, []).append(text if key == "cron" else text.partition(" ")[2])
+    return {key: True if key == "on_boot" else texts for key, texts in found.items()}
+
+
+def _about(name: str, error: InvalidInput) -> InvalidInput:
+    return InvalidInput(f"schedule {name!r}: {error.message}", hint=error.hint)
+
+
+_TEXTS = (str,), "text"
+_TEXT_LIST = (str, list, tuple, set, frozenset), "text, or a list of texts"
+# The types that an option accepts in Python, in words.
+_TYPES: dict[OptionType, tuple[tuple[type, ...], str]] = {
+    OptionType.TEXT: _TEXTS,
+    OptionType.LINES: _TEXTS,
+    OptionType.USER: _TEXTS,
+    OptionType.GROUP: _TEXTS,
+    OptionType.CHOICE: _TEXTS,
+    OptionType.PATH: ((str, PathLike), "a path"),
+    OptionType.VARIABLES: ((Mapping,), "a dict of texts"),
+    OptionType.TIME: ((datetime, str), "a datetime or text"),
+    OptionType.DURATION: ((int, float, str, timedelta), "seconds, a timedelta or text"),
+    OptionType.COUNT: ((int, float, str), "a whole number"),
+    OptionType.FACTOR: ((int, float, str), "a number"),
+    OptionType.PRIORITY: ((int, str), "text or a whole number"),
+    OptionType.CODES: ((int, str, list, tuple, set, frozenset), "exit codes"),
+    OptionType.CONDITIONS: _TEXT_LIST,
+    OptionType.SCOPES: _TEXT_LIST,
+    OptionType.SWITCH: ((bool,), "True or False"),
+}
+_EXAMPLES = {"env": "{'LANG': 'C'}", "allow_fast": "True", "enabled": "False"}  # unlike TOML's
+
+
+def _check_option(key: str, value: object, known: Set[str]) -> None:
+    """Raise InvalidInput for an option that the call does not take, or of a wrong type."""
+    if key not in known and key in COMMAND_OPTION_NAMES:
+        raise InvalidInput(
+            f"option {key!r} is only for commands",
+            hint=f"for a command: scheduler.add(..., command=['ls'], {key}={_example(key)})",
+        )
+    if key not in known:
+        meant = suggest_key(key)
+        meant = _NAMES.get(meant or "", meant)
+        call = "add" if "env" in known else "job"
+        raise InvalidInput(
+            f"option {key!r} is unknown",
+            hint=f"did you mean {meant}?"
+            if meant in known
+            else f"help(Scheduler.{call}) shows what it takes",
+        )
+    option = OPTIONS[_KEYS.get(key, key)]
+    if value is None:
+        return
+    if option.type is OptionType.ZONE:
+        check_zone(value)
+        return
+    types, expected = _TYPES[option.type]
+    hint = f"such as {key}={_example(key)}"
+    check_type(key, value, *types, expected=expected, hint=hint)
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            if not isinstance(name, str):
+                raise InvalidInput(f"{key} has the key {name!r:.60}, expected text", hint=hint)
+            check_type(f"{key}[{name!r}]", one, str, int, float, expected="text", hint=hint)
+    elif isinstance(value, list | tuple | set | frozenset):
+        element = int if option.type is OptionType.CODES else str
+        for one in value:
+            if not isinstance(one, element) or isinstance(one, bool):
+                raise InvalidInput(f"{key} is {value!r:.60}, expected {expected}", hint=hint)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise InvalidInput(f"{key} is {value}, which has no time zone", hint="add tzinfo=UTC")
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if option.type is OptionType.DURATION and isinstance(seconds, int | float):
+        _check_duration(key, seconds, hint=hint)
+
+
+def _check_duration(key: str, seconds: float, *, hint: str) -> None:
+    if not 0 <= seconds <= MAX_DURATION_MS / 1000:
+        raise InvalidInput(f"{key} is {seconds!r} seconds, expected 0 to 100 years", hint=hint)
+
+
+def _example(key: str) -> str:
+    return _EXAMPLES.get(key) or OPTIONS[_KEYS.get(key, key)].example
+
+
+def _value(key: str, value: object) -> Any:
+    """Return the value of an option as a document holds it."""
+    if value is None:
+        return "none"
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    option = OPTIONS.get(key)
+    is_duration = option is not None and option.type is OptionType.DURATION
+    if is_duration and isinstance(value, int | float) and not isinstance(value, bool):
+        return format_duration_ms(round(value * 1000))
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
