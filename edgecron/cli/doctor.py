@@ -136,8 +136,8 @@ def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
             f"{paint(f'{name:<{width}}', 'dim', is_on=is_colored)}  "
             f"{paint(finding.message, style, is_on=is_colored)}"
         )
-        if finding.hint is not None:
-            cli.put(f"{' ' * (width + 4)}{finding.hint}")
+        for line in (finding.hint or "").splitlines():
+            cli.put(f"{' ' * (width + 4)}{line}")
     counts = [
         count_words(count, word)
         for word, status in (("problem", CheckStatus.PROBLEM), ("warning", CheckStatus.WARNING))

@@ -1,4 +1,4 @@
-"""Show running engines, active runs, the next run and the last failure.
+"""Show schedules that need you, engines, active runs and the next run.
 
 edgecron status
 edgecron status --json
@@ -17,7 +17,14 @@ from edgecron.base.units import format_ms, from_ms
 from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
 from edgecron.engine.health import EngineHealth
-from edgecron.model.choices import COMMAND_QUEUE, Status
+from edgecron.model.choices import COMMAND_QUEUE, HealthState, Status
+from edgecron.views.health_words import (
+    STATE_WORDS,
+    advise,
+    health_object,
+    health_words,
+    left_out_words,
+)
 from edgecron.views.json_objects import execution_object, fire_object, instant, late_object
 from edgecron.views.phrases import (
     count_words,
@@ -49,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     client = cli.reading_client()
     if cli.is_json:
-        cli.put_json([_object(client)])
+        cli.put_json([_object(cli, client)])
     else:
         _put(cli, client)
     return 0
@@ -64,6 +71,7 @@ def _put(cli: Session, client: Client) -> None:
     fire = _next_fire(client)
     # All lines, or none if the database can't be read.
     lines: list[_Line] = [
+        *_health_lines(cli, client),
         ("database", f"{client.place}, {size_words(sum(client.database_sizes()))}", None),
         *_engine_lines(cli, client, states),
         *_clock_lines(cli, client),
@@ -78,6 +86,20 @@ def _put(cli: Session, client: Client) -> None:
         cli.put(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
     if not any(_takes_runs(state) for state in states):
         cli.say(_start_words(cli, client, fire))
+
+
+def _health_lines(cli: Session, client: Client) -> Iterator[_Line]:
+    health = client.schedule_health()
+    if health is None:
+        return
+    now = client.now()
+    for one in health.worst:
+        style = "red" if one.state is HealthState.FAILING else "yellow"
+        yield STATE_WORDS[one.state], health_words(one, now=now), style
+        for step in advise(one, command=cli.command):
+            yield "", step, None
+    for words in left_out_words(health, command=cli.command):
+        yield "", words, "yellow"
 
 
 def _takes_runs(state: EngineState) -> bool:
@@ -208,11 +230,13 @@ def _left_words(client: Client, execution: Execution, states: list[EngineState])
     )
 
 
-def _object(client: Client) -> dict[str, Any]:
+def _object(cli: Session, client: Client) -> dict[str, Any]:
     counts = client.active_counts()
     fire, failure = _next_fire(client), _last_failure(client)
     count, broken, vanished = client.count_schedules()
-    clock = client.clock_state()
+    clock, health = client.clock_state(), client.schedule_health()
+    counted = {} if health is None else health.counts
+    now = client.now()
     return {
         "database": client.place,
         "exists": True,
@@ -228,6 +252,11 @@ def _object(client: Client) -> dict[str, Any]:
         "schedules": count,
         "broken": broken,
         "vanished": vanished,
+        **{state.value: counted.get(state, 0) for state in HealthState},
+        "unhealthy": [
+            health_object(one, command=cli.command, now=now)
+            for one in (health.worst if health is not None else ())
+        ],
         "running": counts.get(Status.RUNNING, 0),
         "queued": counts.get(Status.QUEUED, 0),
         "runs": [execution_object(execution) for execution in _running(client)],

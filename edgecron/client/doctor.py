@@ -41,7 +41,17 @@ from edgecron.views.times import clock_set_words
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
 _ORDER = (
-    *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "notices"),
+    *(
+        "health",
+        "database",
+        "integrity",
+        "files",
+        "clock",
+        "engines",
+        "runs",
+        "schedules",
+        "notices",
+    ),
     *("vanished", "others", "space", "supervisors"),
 )
 
@@ -101,7 +111,7 @@ def _checks(
     return (
         lambda: doctor_database.check_integrity(client, is_deep=is_deep, command=command),
         lambda: doctor_database.check_schedules(client, *schedules(), command=command),
-        lambda: doctor_database.check_outcomes(client, command=command),
+        lambda: doctor_database.check_health(client, command=command),
         lambda: check_clock(client, command=command),
         lambda: check_engines(client, states(), schedules()[0], command=command),
         lambda: check_zones(states(), command=command),

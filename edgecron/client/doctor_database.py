@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
 from shlex import quote
 
 from edgecron.base.errors import DatabaseUnusable, InvalidInput, Unreadable
 from edgecron.base.paths import state_dir
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
@@ -28,8 +27,7 @@ from edgecron.store.sqlite.damage import (
     orphan_words,
 )
 from edgecron.store.sqlite.notices import find_broken_rules
-from edgecron.store.sqlite.schedule_lists import FailingSchedule
-from edgecron.views.times import distance
+from edgecron.views.health_words import advise, health_words, left_out_words
 
 _LOCK_WAIT_S = 2.0  # engines hold the lock for less
 _MIB = 1 << 20
@@ -206,29 +204,19 @@ def _broken(error: str, *, command: Callable[[str], str]) -> _Trouble:
     )
 
 
-def check_outcomes(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
-    """The schedules that fail every time or have never run."""
-    now = client.now()
-    ailing, count = client.store.find_failing(now_ms=to_ms(now), limit=_MOST_AILING)
-    found = [_judge_ailing(one, now=now, command=command) for one in ailing]
-    if count > len(ailing):
-        more = f"{count - len(ailing)} more schedules fail every time or have never run"
-        found.append(warning("schedules", more, hint=f"see: {command('list --failed')}"))
-    return found
-
-
-def _judge_ailing(one: FailingSchedule, *, now: datetime, command: Callable[[str], str]) -> Finding:
-    if one.failed_count:
-        runs = "its only run" if one.failed_count == 1 else f"all of its {one.failed_count} runs"
-        words = f"{one.name} fails every time, {runs} so far"
-        if one.last_success_ms is not None:
-            ago = distance(from_ms(one.last_success_ms), now)
-            words = f"{one.name} fails every time since its last success, {ago}"
-        words += f": {one.last_error}" if one.last_error else ""
-        return warning("schedules", words, hint=f"see: {command(f'logs {one.name}')}")
-    skipped = f"{one.skipped_count} skipped" if one.skipped_count else "its times have passed"
-    words = f"{one.name} has never run: {skipped}"
-    return warning("schedules", words, hint=f"see: {command(f'why {one.name}')}")
+def check_health(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """Report schedules that fail, are overdue, or never succeeded, the worst first."""
+    now, health = client.now(), client.schedule_health()
+    found = [
+        warning(
+            "health",
+            health_words(one, now=now),
+            hint="\n".join(advise(one, command=command)),
+        )
+        for one in health.worst
+    ]
+    found += [warning("health", words) for words in left_out_words(health, command=command)]
+    return found or [well("health", "no schedule is failing or overdue")]
 
 
 def _check_pending_apply(client: Client, *, command: Callable[[str], str]) -> list[Finding]:

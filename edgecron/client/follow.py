@@ -6,7 +6,6 @@ import select
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import SupervisorUnavailable
@@ -61,12 +60,7 @@ class Follower:
     def __enter__(self) -> Follower:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware
-from edgecron.base.errors import InvalidInput
+from edgecron.base.errors import InvalidInput, NotFound, Unreadable
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client.runs import Runs
 from edgecron.client.schedule_changes import ScheduleChanges
-from edgecron.model.choices import Reason, Status
+from edgecron.model.choices import HealthCause, HealthState, Reason, Status
 from edgecron.model.listing import find_idle, standing_of
 from edgecron.planning.next_fire import missed_until, next_fires
 from edgecron.planning.overlap import LATE_CAUSES
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from edgecron.views.busy import WeekHeat
     from edgecron.views.explanation import Explanation, Words
     from edgecron.views.outlook import Behind, Foreseen, Outlook
+    from edgecron.views.schedule_health import Ranked, ScheduleHealth, Unhealthy
 
 
 _MOST_ACTIVE = 50
 _RECENT_MS = 600_000  # skipped times within it show whether engines keep up
 _LEAST_SKIPPED = 10
 _MINUTE_MS = 60_000
+_FAILED = (Status.FAILED, Status.INTERRUPTED)
 _PAGE = 25  # schedules: a slice of different ones takes about ten milliseconds
 
 
@@ -119,6 +121,70 @@ class Outlooks(ScheduleChanges, Runs):
                     )
                 )
         return found
+
+    def schedule_health(self, *, limit: int = 5) -> ScheduleHealth:
+        """Return how many schedules are not healthy, and why the first `limit` of each state are
+        not. With 0, this is cheap."""
+        from edgecron.views.schedule_health import (
+            LATE_MS,
+            ScheduleHealth,
+            choose,
+            count_states,
+            rank,
+        )
+
+        now_ms = self._clock.now_ms()
+        ranked = rank(self.store.find_suspects(now_ms=now_ms, late_ms=now_ms - LATE_MS))
+        counts = count_states(ranked)
+        general: dict[str, HealthCause] = {}
+        if limit and HealthState.OVERDUE in counts:
+            queues = {one.suspect.queue for one in ranked if one.state is HealthState.OVERDUE}
+            general = self._general_causes(queues)
+        chosen = choose(ranked, general, limit=limit)
+        return ScheduleHealth(counts=counts, worst=tuple(map(self._judge_health, chosen)))
+
+    def _general_causes(self, queues: Iterable[str]) -> dict[str, HealthCause]:
+        """Return by queue why its schedules are overdue, if the cause is not theirs."""
+        states = self.engines()
+        found = {}
+        for queue in queues:
+            living = [one for one in states if one.is_alive and queue in one.info.queues]
+            if not living:
+                found[queue] = HealthCause.NO_ENGINE
+            elif all(one.is_stalled for one in living):
+                found[queue] = HealthCause.STALLED
+            elif not self.is_clock_trusted():
+                found[queue] = HealthCause.CLOCK
+            elif self.disk_problem() is not None:
+                found[queue] = HealthCause.DISK
+        return found
+
+    def _judge_health(self, one: Ranked) -> Unhealthy:
+        from edgecron.views.schedule_health import (
+            judge_failing,
+            judge_never_succeeded,
+            judge_overdue,
+        )
+
+        suspect = one.suspect
+        if one.state is HealthState.NEVER_SUCCEEDED:
+            return judge_never_succeeded(suspect)
+        if one.state is HealthState.FAILING:
+            streak = self.store.find_streak(suspect.id)
+            runs = self.store.find_executions(
+                schedule_id=suspect.id, statuses=_FAILED, limit=1
+            ).runs
+            run = runs[0] if runs else None
+            spec = None if run is None else self.spec_of(run)
+            return judge_failing(suspect, streak, run, spec)
+        waits, spec = None, None
+        if one.general is None and suspect.waiting_id is not None:
+            with suppress(NotFound, Unreadable):  # It was removed meanwhile, or only SQL reads it.
+                outlook = self.outlook(suspect.name, upcoming=0)
+                spec = outlook.schedule.spec
+                active = outlook.active
+                waits = next((r for r in active if r.execution.id == suspect.waiting_id), None)
+        return judge_overdue(one, waits, spec)
 
     def foresee(
         self, spec: ScheduleSpec, *, schedule: Schedule | None = None, upcoming: int = 10

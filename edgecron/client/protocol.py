@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from edgecron.views.busy import WeekHeat
     from edgecron.views.explanation import Explanation
     from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
+    from edgecron.views.schedule_health import ScheduleHealth
     from edgecron.views.statistics import Tallied
 
 
@@ -52,12 +52,7 @@ class Follower(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     @property
     def is_due_for_check(self) -> bool:
@@ -249,6 +244,12 @@ class Client(Reader, Protocol):
         """Return what would come of a specification that is not written yet.
 
         `schedule` is the schedule that it would change. Raises InvalidInput.
+        """
+
+    def schedule_health(self, *, limit: int = 5) -> ScheduleHealth | None:
+        """Return which schedules are not healthy, at most `limit` of each state, and why.
+
+        None from a server that does not know this yet; a server has its own limit.
         """
 
     def explain(self, name: str, at: datetime) -> Explanation:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.views.busy import WeekHeat
     from edgecron.views.outlook import LatePlaces
+    from edgecron.views.schedule_health import ScheduleHealth
     from edgecron.views.statistics import Tallied
 
 
@@ -441,6 +442,10 @@ class RemoteClient:
     def count_schedules(self) -> tuple[int, int, int]:
         counts: ScheduleCounts = self._status("counts")
         return counts.schedules, counts.broken, counts.vanished
+
+    def schedule_health(self, *, limit: int = 5) -> ScheduleHealth | None:
+        found: ScheduleHealth | None = self._status("schedule_health")
+        return found
 
     def active_counts(self) -> dict[Status, int]:
         found: dict[Status, int] = self._status("active")

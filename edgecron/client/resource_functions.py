@@ -20,6 +20,7 @@ from edgecron.model.listing import Choice
 from edgecron.model.run import Execution
 from edgecron.planning.corrections import ClockState
 from edgecron.views.outlook import LatePlaces
+from edgecron.views.schedule_health import ScheduleHealth
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -303,6 +304,7 @@ class DatabaseStatus:
     clock: ClockState | None = None
     local_zone: str | None = None
     sizes: Sizes | None = None
+    schedule_health: ScheduleHealth | None = None
     disk_problem: str | None = None
 
 
@@ -315,6 +317,7 @@ def status(client: Client, *, only: tuple[str, ...] = ()) -> DatabaseStatus:
         "clock": client.clock_state,
         "local_zone": client.local_zone,
         "sizes": lambda: Sizes(*client.database_sizes()),
+        "schedule_health": client.schedule_health,
         "disk_problem": client.disk_problem,
     }
     wanted = set(only) or set(read)

@@ -98,6 +98,39 @@ class WaitsFor(StrEnum):
     PLACE = "place"  # a place in its engine
 
 
+class HealthState(StrEnum):
+    """What is wrong with a schedule, the worst first."""
+
+    FAILING = "failing"  # its last run failed or was interrupted
+    OVERDUE = "overdue"  # a time passed, or a run waits, and nothing started
+    NEVER_SUCCEEDED = "never_succeeded"  # its times passed, and no run succeeded
+
+
+class HealthCause(StrEnum):
+    """Why a schedule is not healthy; each cause has its advice."""
+
+    COMMAND_MISSING = "command_missing"  # the command of the job is not in PATH, or is no file
+    SHELL_COMMAND_MISSING = "shell_command_missing"  # exit code 127
+    NOT_EXECUTABLE = "not_executable"  # permission denied, not a program, or exit code 126
+    FOLDER = "folder"  # the job's folder is missing or can't be entered
+    ENV_FILE = "env_file"  # the environment file is missing or can't be read
+    USER = "user"  # the job can't run as its user
+    TIMEOUT = "timeout"  # it ran longer than its timeout
+    KILLED = "killed"  # SIGKILL by somebody else: often too little memory
+    INTERRUPTED = "interrupted"  # the machine restarted, or the supervisor was killed
+    FAILED = "failed"  # everything else: the output says more
+    NO_ENGINE = "no_engine"  # no engine of its queue is running
+    STALLED = "stalled"  # all engines of its queue are stalled
+    CLOCK = "clock"  # the clock can't be trusted
+    DISK = "disk"  # engines can't record a start
+    NEED = "need"  # a condition of --needs is not met
+    EARLIER_RUN = "earlier_run"  # another run of the schedule is active
+    GROUP = "group"  # no place in its group
+    PLACE = "place"  # no place in its engine
+    SKIPPED = "skipped"  # each of its times was skipped, or its runs were cancelled
+    UNKNOWN = "unknown"  # `why` says more
+
+
 class CatchUp(StrEnum):
     ONCE = "once"  # run the latest missed time within max-late
     SKIP = "skip"  # run none

@@ -60,6 +60,36 @@ class Measures(NamedTuple):
     by_schedule: Mapping[str, OfSchedule] | None = None
 
 
+class Suspect(NamedTuple):
+    """The values of an enabled schedule that say whether it is healthy. `last_status` is the value
+    of a Status; instants are in ms.
+
+    `due_ms`: since when a time of it is due, or the queued run `waiting_id` can start.
+    """
+
+    id: int
+    name: str
+    queue: str
+    last_status: str | None
+    last_success_ms: int | None
+    has_succeeded: bool
+    skipped_count: int
+    is_active: bool
+    due_ms: int | None
+    waiting_id: int | None
+
+
+class Streak(NamedTuple):
+    """The fires of a schedule that failed since its last success; `since_ms` is the first end.
+
+    `is_at_least`: there were more, which were removed or not read.
+    """
+
+    fires: int
+    since_ms: int | None
+    is_at_least: bool
+
+
 class EndedRun(NamedTuple):
     """The values of an ended run that statistics count. Texts are the values of the choices."""
 

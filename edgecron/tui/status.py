@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -11,11 +12,13 @@ from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
+from edgecron.model.choices import HealthState
 from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.glyphs import PROBLEM, UNKNOWN, WARNING
+from edgecron.views.health_words import STATE_WORDS
 from edgecron.views.phrases import count_words, error_words, folded, job_words, size_words
 from edgecron.views.run_words import run_sentence
 from edgecron.views.times import distance
@@ -46,6 +49,7 @@ class Overview(NamedTuple):
     schedules: int
     broken: int
     vanished: int
+    health: Mapping[HealthState, int]
     running: int
     queued: int
     owed: int
@@ -81,12 +85,14 @@ def read_overview(client: Client) -> Overview:
     counts = client.active_counts()
     schedules, broken, vanished = client.count_schedules()
     database_bytes, wal_bytes = client.database_sizes()
+    health = client.schedule_health(limit=0)
     return Overview(
         place=client.place,
         engines=read_engines(client),
         schedules=schedules,
         broken=broken,
         vanished=vanished,
+        health={} if health is None else health.counts,
         running=counts.get(Status.RUNNING, 0),
         queued=counts.get(Status.QUEUED, 0),
         owed=len(client.waiting_runs(limit=_MOST_OWED)),
@@ -106,6 +112,7 @@ def status_parts(
     waiting = found.queued - found.owed
     parts: list[Part] = [
         *_engine_parts(found.engines, own_pid=own_pid, engine_key=engine_key),
+        *_health_parts(found.health),
         ((f"{found.running} running", "busy" if found.running else "dim"),),
         ((f"{waiting} queued", "wait" if waiting else "dim"),),
     ]
@@ -124,6 +131,19 @@ def status_parts(
         parts.append(((f"{glyph} ", style), (f"{clean(failure.schedule)} {when}", "dim")))
     size = size_words(found.database_bytes + found.wal_bytes)
     return parts, ((f"{clean(_short(found.place))}  {size}", "dim"),)
+
+
+def _health_parts(counts: Mapping[HealthState, int]) -> list[Part]:
+    return [
+        (
+            (
+                f"{PROBLEM.letter if is_bad else WARNING.letter} {count} {STATE_WORDS[state]}",
+                "bad" if is_bad else "warn",
+            ),
+        )
+        for state, count in counts.items()
+        for is_bad in [state is HealthState.FAILING]
+    ]
 
 
 def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> list[Part]:

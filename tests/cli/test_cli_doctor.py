@@ -27,7 +27,18 @@ from tests.support.story import Story
 from tests.support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop_at_rest
 
 CHECKS = [
-    *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "others", "space"),
+    *(
+        "health",
+        "database",
+        "integrity",
+        "files",
+        "clock",
+        "engines",
+        "runs",
+        "schedules",
+        "others",
+        "space",
+    ),
     "supervisors",
 ]
 
@@ -127,8 +138,10 @@ def test_a_schedule_that_fails_every_time_is_named(
 
     said = edgecron("doctor")
 
-    assert "broken fails every time, all of its 2 runs so far" in said.out
-    assert "edgecron logs broken" in said.out
+    [first, hint, *_] = said.out.splitlines()
+    assert first.startswith("! health       broken failed 2 times in a row: exit code 3 (first ")
+    assert first.endswith(", never succeeded)")
+    assert hint.strip() == "see its output: edgecron logs broken"
     assert backup not in said.out
     assert "nothing is wrong" not in said.out
 
@@ -148,19 +161,17 @@ def test_a_schedule_that_fails_ever_since_a_success_is_named(
     (tmp_path / "mended").unlink()
     edgecron("run", "mended", "--wait")
 
-    found = edgecron("doctor", "--json").json
-    [message] = [one["message"] for one in found if one["status"] == "warning"]
-    edgecron("run", "retried", "--wait")
-    said = edgecron("doctor").out
+    found = findings(edgecron("doctor", "--json"), "health")
+    [broken, again] = [one["message"] for one in found]
 
-    assert message.startswith("broken fails every time since its last success, ")
-    assert message.endswith((" ago: exit code 1", ", now: exit code 1"))
-    assert "retried fails every time since its last success" in said
-    assert "mended" not in said
-    assert "well" not in said
+    assert broken.startswith("broken failed 3 times in a row: exit code 1 (first ")
+    assert ", last success " in broken
+    assert again.startswith("retried failed 2 times in a row: exit code 1 (first ")
 
 
-def test_a_schedule_that_has_never_run_is_named(edgecron: Edgecron, database: Path) -> None:
+def test_a_schedule_that_is_overdue_or_has_never_run_is_named(
+    edgecron: Edgecron, database: Path
+) -> None:
     edgecron("add", "new", "--every", "1h", "--", "true")
     edgecron("add", "late", "--every", "1h", "--", "true")
     edgecron("add", "skipped", "--every", "1h", "--", "true")
@@ -173,9 +184,10 @@ def test_a_schedule_that_has_never_run_is_named(edgecron: Edgecron, database: Pa
 
     said = edgecron("doctor")
 
-    assert "late has never run: its times have passed" in said.out
-    assert "skipped has never run: 4 skipped" in said.out
-    assert "new has never run" not in said.out
+    assert "late is overdue, due 20" in said.out
+    assert ": no engine is running" in said.out
+    assert "skipped has never succeeded: 4 times were skipped" in said.out
+    assert "new" not in said.out
 
 
 def test_a_line_of_shell_wakes_the_engines_after_an_edit_by_sql(

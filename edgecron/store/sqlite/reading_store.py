@@ -38,7 +38,8 @@ class ReadingStore(Database):
     compiled_of = schedules.compiled_of
     find_standings = schedule_lists.find_standings
     count_schedules = schedule_lists.count_schedules
-    find_failing = schedule_lists.find_failing
+    find_suspects = schedule_lists.find_suspects
+    find_streak = schedule_lists.find_streak
     find_removals = history.find_removals
     find_state = schedules.find_state
     count_state = schedules.count_state

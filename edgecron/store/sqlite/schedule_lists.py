@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import SENSELESS, Unreadable
 from edgecron.base.units import from_ms
-from edgecron.base.values import NamedTuple
 from edgecron.model.listing import (
     MOST_RECENT,
     Recent,
@@ -25,6 +24,7 @@ from edgecron.model.listing import (
     Standing,
     state_of,
 )
+from edgecron.model.measures import Streak, Suspect
 from edgecron.planning.times import when_words
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.rows import texts_of, unreadable
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from edgecron.model.listing import Choice
 
 
-_FAILS_EVER_SINCE = 3  # fires that failed after the last success: from then on a schedule fails
-_LOOKED_AT = 100  # newest runs of a schedule, to find these
-_LATE_MS = 60_000  # a time that passed less long ago is not missed
+_MOST_FAILED = 1_000  # newest runs of a schedule that are read to count its failures in a row
+_MOST_WAITING = 10_000  # queued runs that are read
 # Where the words of a choice are looked for. No word contains a newline.
 _WORDS = "concat_ws(char(10), name, group_name, description, job)"
 # Why a schedule has no next time: whether it is done, whether a run of it is active, and which of
@@ -73,45 +72,66 @@ def count_schedules(database: Database) -> tuple[int, int, int]:
     return count, broken, vanished
 
 
-class FailingSchedule(NamedTuple):
-    """A schedule that fails every time, or has never run."""
+def find_suspects(database: Database, *, now_ms: int, late_ms: int) -> list[Suspect]:
+    """Find enabled schedules that may not be healthy.
 
-    name: str
-    failed_count: int  # includes interrupted runs; 0: it has never run
-    skipped_count: int
-    last_error: str | None
-    last_success_ms: int | None  # every later fire failed
-
-
-def find_failing(
-    database: Database, *, now_ms: int, limit: int
-) -> tuple[list[FailingSchedule], int]:
-    """Find enabled schedules that fail every time, or that have never run although a time passed.
-
-    Returns at most `limit` of them, and how many there are. A schedule that once succeeded fails
-    every time if all fires since then have failed, at least three. Retries belong to their fire.
+    Their last run failed, all of their times were skipped, or something is due since before
+    `late_ms`. Schedules that are paused, broken or run by no program are not among them.
     """
-    rows = database.rows(
-        f"""SELECT name, failed_count + interrupted_count, skipped_count, last_error,
-               last_success_at, count(*) OVER ()
+    waiting = {
+        schedule_id: (due_ms, run_id)
+        for schedule_id, due_ms, run_id in database.rows(
+            f"""SELECT schedule_id, min(due_at), id FROM (
+                    SELECT schedule_id, due_at, id FROM executions
+                    WHERE status = 'queued' AND due_at < :late
+                        AND cause NOT IN ('catch_up', 'backfill') LIMIT {_MOST_WAITING})
+                GROUP BY schedule_id""",
+            {"late": late_ms},
+        )
+    }
+    found = []
+    for row in database.rows(
+        """SELECT id, name, queue, last_status, last_success_at, success_count > 0, skipped_count,
+               success_count = 0 AND EXISTS (
+                   SELECT 1 FROM executions AS e INDEXED BY executions_active
+                   WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running')),
+               iif(next_run_at < :late, next_run_at, NULL), NULL
            FROM schedules
-           WHERE deleted_at IS NULL AND enabled AND iif(
-               success_count > 0,
-               last_run_at > last_success_at AND (
-                   SELECT count(*) FROM (
-                       SELECT DISTINCT plan_at, fire_key FROM (
-                           SELECT * FROM executions AS e INDEXED BY executions_by_schedule
-                           WHERE e.schedule_id = schedules.id
-                           ORDER BY e.id DESC LIMIT {_LOOKED_AT})
-                       WHERE status IN ('failed', 'interrupted')
-                           AND finished_at > last_success_at
-                       LIMIT {_FAILS_EVER_SINCE})) = {_FAILS_EVER_SINCE},
-               iif(run_count > 0, last_status IN ('failed', 'interrupted'),
-                   skipped_count > 0 OR next_run_at BETWEEN 0 AND :late))
-           ORDER BY name LIMIT :limit""",
-        {"late": now_ms - _LATE_MS, "limit": limit},
+           WHERE deleted_at IS NULL AND enabled AND trigger_error IS NULL AND vanished_at IS NULL
+               AND (paused_until IS NULL OR paused_until <= :now) AND (
+                   last_status IN ('failed', 'interrupted')
+                   OR success_count = 0 AND skipped_count > 0
+                   OR next_run_at < :late
+                   OR id IN (SELECT value FROM json_each(:waiting)))""",
+        {"now": now_ms, "late": late_ms, "waiting": json.dumps(list(waiting))},
+    ):
+        one = Suspect._make(row)
+        due_ms, run_id = waiting.get(one.id, (None, None))
+        if due_ms is not None and (one.due_ms is None or due_ms < one.due_ms):
+            one = one._replace(due_ms=due_ms, waiting_id=run_id)
+        found.append(one)
+    return found
+
+
+def find_streak(database: Database, schedule_id: int) -> Streak:
+    """Count the fires that failed since the last success of a schedule. Retries belong to them."""
+    [(last_success_ms, pruned_until_ms)] = database.rows(
+        "SELECT coalesce(last_success_at, 0), coalesce(pruned_until, 0) FROM schedules"
+        " WHERE id = :id",
+        {"id": schedule_id},
     )
-    return [FailingSchedule(*row[:5]) for row in rows], rows[0][5] if rows else 0
+    [(count, since_ms, read, oldest_ms)] = database.rows(
+        f"""SELECT count(DISTINCT iif(has_failed, fire, NULL)),
+                min(iif(has_failed, finished_at, NULL)), count(*), min(finished_at)
+            FROM (SELECT finished_at, status IN ('failed', 'interrupted')
+                      AND finished_at > :success AS has_failed,
+                      concat_ws(' ', scope_kind, scope_id, plan_at, fire_key) AS fire
+                  FROM executions INDEXED BY executions_by_schedule
+                  WHERE schedule_id = :id ORDER BY id DESC LIMIT {_MOST_FAILED})""",
+        {"id": schedule_id, "success": last_success_ms},
+    )
+    is_cut = read == _MOST_FAILED and (oldest_ms or 0) > last_success_ms
+    return Streak(count, since_ms, is_cut or pruned_until_ms > last_success_ms)
 
 
 def find_standings(

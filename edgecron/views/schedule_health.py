@@ -1,0 +1,230 @@
+"""Decide which schedules are not healthy, why, and what a person can do about each. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgecron.base.safetext import clean
+from edgecron.base.units import format_duration_ms, from_ms
+from edgecron.base.values import NamedTuple, dataclass, field
+from edgecron.model.choices import (
+    HealthCause,
+    HealthState,
+    Reason,
+    Status,
+    WaitsFor,
+)
+
+if TYPE_CHECKING:
+    from edgecron.model.measures import Streak, Suspect
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import ScheduleSpec
+    from edgecron.views.outlook import ActiveRun
+
+LATE_MS = 60_000  # what is due for less long is not overdue
+_MOST_LETTERS = 100  # of an error
+_EXIT_NOT_EXECUTABLE, _EXIT_NOT_FOUND, _EXIT_KILLED = 126, 127, 137
+_WAITS = {
+    WaitsFor.CONDITION: HealthCause.NEED,
+    WaitsFor.EARLIER_RUN: HealthCause.EARLIER_RUN,
+    WaitsFor.REPLACED_RUN: HealthCause.EARLIER_RUN,
+    WaitsFor.GROUP: HealthCause.GROUP,
+    WaitsFor.PLACE: HealthCause.PLACE,
+    WaitsFor.ENGINE: HealthCause.NO_ENGINE,
+    WaitsFor.PROGRAM: HealthCause.NO_ENGINE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unhealthy:
+    """A schedule that is not healthy.
+
+    `since` is the first failure in a row, or since when it is due. `count` is how many fires failed
+    in a row, or how many times were skipped; if `is_at_least`, there were more. `run_id` is its
+    last failed run, or the run that waits. `subject` is what the advice names: a command, a file,
+    a folder, a timeout, a condition, a group or the number of a run. If many schedules have one
+    cause that is not theirs, the first stands for `others`.
+    """
+
+    schedule: str
+    queue: str
+    state: HealthState
+    cause: HealthCause
+    since: datetime | None = None
+    count: int = 0
+    is_at_least: bool = False
+    last_success_at: datetime | None = None
+    run_id: int | None = None
+    error: str | None = None
+    subject: str | None = None
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleHealth:
+    """How many schedules are not healthy, by state, and the worst of them."""
+
+    counts: dict[HealthState, int] = field(default_factory=dict)
+    worst: tuple[Unhealthy, ...] = ()
+
+
+class Ranked(NamedTuple):
+    """A schedule that is not healthy. `general` is its cause if that is not its own: then it stands
+    for `others` of its queue."""
+
+    suspect: Suspect
+    state: HealthState
+    general: HealthCause | None = None
+    others: int = 0
+
+
+def rank(suspects: Iterable[Suspect]) -> list[Ranked]:
+    """Return the schedules that are not healthy, the worst first.
+
+    Failing ones come first, the one without a success for the longest time before the others. Then
+    come overdue ones, and those that never succeeded.
+    """
+    found = []
+    for one in suspects:
+        if one.last_status in (Status.FAILED, Status.INTERRUPTED):
+            found.append((0, one.last_success_ms or 0, one.name, Ranked(one, HealthState.FAILING)))
+        elif one.due_ms is not None:
+            found.append((1, one.due_ms, one.name, Ranked(one, HealthState.OVERDUE)))
+        elif not one.has_succeeded and one.skipped_count and not one.is_active:
+            found.append((2, 0, one.name, Ranked(one, HealthState.NEVER_SUCCEEDED)))
+    return [ranked for *_, ranked in sorted(found, key=lambda each: each[:3])]
+
+
+def count_states(ranked: Sequence[Ranked]) -> dict[HealthState, int]:
+    """Return how many schedules have each state."""
+    counts = Counter(one.state for one in ranked)
+    return {state: counts[state] for state in HealthState if counts[state]}
+
+
+def choose(
+    ranked: Iterable[Ranked], general: Mapping[str, HealthCause], *, limit: int
+) -> list[Ranked]:
+    """Return at most `limit` schedules of each state.
+
+    `general` are causes by queue that are not a schedule's: no engine, a stalled one, the clock,
+    the disk. One overdue schedule of such a queue stands for the others.
+    """
+    chosen: dict[object, Ranked] = {}
+    counts: Counter[HealthState] = Counter()
+    for one in ranked:
+        cause = general.get(one.suspect.queue) if one.state is HealthState.OVERDUE else None
+        key: object = one.suspect.id if cause is None else one.suspect.queue
+        if key in chosen:
+            chosen[key] = chosen[key]._replace(others=chosen[key].others + 1)
+        elif counts[one.state] < limit:
+            counts[one.state] += 1
+            chosen[key] = one._replace(general=cause)
+    return list(chosen.values())
+
+
+def judge_failing(
+    suspect: Suspect, streak: Streak, run: Execution | None, spec: ScheduleSpec | None
+) -> Unhealthy:
+    """Judge a failing schedule by its last run; None if that run was removed."""
+    cause, subject = (HealthCause.FAILED, None) if run is None else _failure_cause(run, spec)
+    last_ms, since_ms = suspect.last_success_ms, streak.since_ms
+    return Unhealthy(
+        schedule=suspect.name,
+        queue=suspect.queue,
+        state=HealthState.FAILING,
+        cause=cause,
+        since=None if since_ms is None or streak.is_at_least else from_ms(since_ms),
+        count=max(1, streak.fires),
+        is_at_least=streak.is_at_least,
+        last_success_at=None if last_ms is None else from_ms(last_ms),
+        run_id=None if run is None else run.id,
+        error=None if run is None else _one_line(run.error_msg or run.error_code or ""),
+        subject=subject,
+    )
+
+
+def judge_overdue(one: Ranked, waits: ActiveRun | None, spec: ScheduleSpec | None) -> Unhealthy:
+    """Judge an overdue schedule. `waits` is its run that waits; None if none is queued."""
+    suspect = one.suspect
+    assert suspect.due_ms is not None
+    cause, subject = one.general or HealthCause.UNKNOWN, None
+    if waits is not None and waits.waits_for is not None and one.general is None:
+        cause = _WAITS.get(waits.waits_for, cause)
+        if cause is HealthCause.NEED:
+            subject = waits.execution.waiting_for
+        elif cause is HealthCause.EARLIER_RUN:
+            subject = None if waits.behind_id is None else str(waits.behind_id)
+        elif cause is HealthCause.GROUP:
+            subject = None if spec is None else spec.group
+    return Unhealthy(
+        schedule=suspect.name,
+        queue=suspect.queue,
+        state=HealthState.OVERDUE,
+        cause=cause,
+        since=from_ms(suspect.due_ms),
+        run_id=suspect.waiting_id,
+        subject=subject,
+        others=one.others,
+    )
+
+
+def judge_never_succeeded(suspect: Suspect) -> Unhealthy:
+    return Unhealthy(
+        schedule=suspect.name,
+        queue=suspect.queue,
+        state=HealthState.NEVER_SUCCEEDED,
+        cause=HealthCause.SKIPPED,
+        count=suspect.skipped_count,
+    )
+
+
+def _failure_cause(run: Execution, spec: ScheduleSpec | None) -> tuple[HealthCause, str | None]:
+    """Find why a run failed, and what the advice names."""
+    argv = () if spec is None else spec.job.argv
+    command = argv[0] if argv else None
+    if run.status is Status.INTERRUPTED:
+        return HealthCause.INTERRUPTED, None
+    if run.reason is Reason.TIMEOUT:
+        timeout_s = None if spec is None else spec.policies.timeout_s
+        return HealthCause.TIMEOUT, None if timeout_s is None else format_duration_ms(
+            round(2000 * timeout_s)
+        )
+    if run.reason is Reason.SPAWN:
+        return _spawn_cause(run, spec, command)
+    causes = {
+        _EXIT_NOT_FOUND: HealthCause.SHELL_COMMAND_MISSING,
+        _EXIT_NOT_EXECUTABLE: HealthCause.NOT_EXECUTABLE,
+        _EXIT_KILLED: HealthCause.KILLED,  # also what a shell returns for a killed command
+    }
+    if run.reason in (Reason.EXIT, Reason.SIGNAL) and run.exit_code in causes:
+        return causes[run.exit_code], None
+    return HealthCause.FAILED, None
+
+
+def _spawn_cause(
+    run: Execution, spec: ScheduleSpec | None, command: str | None
+) -> tuple[HealthCause, str | None]:
+    # The supervisor's sentence begins with what is wrong; its error code is the system's.
+    error, job = run.error_msg or "", None if spec is None else spec.job
+    if error.startswith("folder "):
+        return HealthCause.FOLDER, None if job is None else job.cwd
+    if error.startswith("environment file "):
+        return HealthCause.ENV_FILE, None if job is None else job.env_file
+    if error.startswith("user ") or " can't run as " in error:
+        return HealthCause.USER, None if job is None else job.user
+    if run.error_code == "ENOENT":
+        return HealthCause.COMMAND_MISSING, command
+    if run.error_code in ("EACCES", "EPERM", "ENOEXEC"):
+        return HealthCause.NOT_EXECUTABLE, command
+    return HealthCause.FAILED, None
+
+
+def _one_line(error: str) -> str:
+    """Return the beginning of an error: its first line, without a list of folders behind it."""
+    line = clean(error.partition("\n")[0])
+    if len(line) > _MOST_LETTERS:
+        line = line.partition(" (")[0]
+    return line if len(line) <= _MOST_LETTERS else f"{line[:_MOST_LETTERS].rstrip()}..."
