@@ -70,41 +70,34 @@ class Finishing:
         If it raises, the outcomes are kept for the next time.
         """
         outcomes = self._runners.outcomes[:_MOST_AT_ONCE]
-        ended = [one for one in outcomes if not is_unstarted(one)]
-        has_filled = may_fill and len(ended) == len(outcomes)
+        has_filled = may_fill and not any(Flag.NOT_STARTED in one.flags for one in outcomes)
         self._claimer.report()  # A run's start is reported before its end.
-        now_ms = self._clock.now_ms()
-        if has_filled:
-            claimant = self._claimer.claimant()
-            written, batch = self._store.finish_and_fill(ended, claimant=claimant, now_ms=now_ms)
-            self._claimer.start(batch, claimant=claimant)
-        else:
-            written = self._store.finish(ended, now_ms=now_ms)
+        claimant = self._claimer.claimant() if has_filled else None
+        done = self._store.finish_and_fill(
+            [one for one in outcomes if not is_unstarted(one)],
+            unstarted=[one for one in outcomes if Flag.GIVEN_BACK in one.flags],
+            claimant=claimant,
+            now_ms=self._clock.now_ms(),
+        )
+        if claimant is not None:
+            self._claimer.start(done.batch, claimant=claimant)
         schedules = self._runners.settle(outcomes)
-        rows = iter(written)
+        rows, requeued = iter(done.ended), iter(done.requeued)
         has_replaced = False
         for outcome, schedule in zip(outcomes, schedules, strict=True):
             if Flag.GIVEN_BACK in outcome.flags:
-                self._requeue(outcome)
-                continue
-            if Flag.NOT_STARTED in outcome.flags:
+                if (again := next(requeued)) is not None:
+                    self._events.report_requeued(again)
+            elif Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome, schedule)
-                continue
-            row = next(rows)
-            self._events.report_end(outcome, schedule, row)
-            has_replaced |= row is not None and row.has_replaced
+            else:
+                row = next(rows)
+                self._events.report_end(outcome, schedule, row)
+                has_replaced |= row is not None and row.has_replaced
         if self._store.has_queued():
             # A place is free that another engine might wait for: a group's, or a schedule's.
             self._others.ring()
-        return Finished(len(ended), has_filled, has_replaced)
-
-    def _requeue(self, outcome: Outcome) -> None:
-        """Queue a run again that had no place yet."""
-        requeued = self._store.requeue(
-            outcome.execution_id, outcome.lease_token, now_ms=self._clock.now_ms()
-        )
-        if requeued is not None:
-            self._events.report_requeued(requeued)
+        return Finished(len(done.ended), has_filled, has_replaced)
 
     def _hold(self, outcome: Outcome, schedule: str | None) -> None:
         """Claim nothing for a while: a run could not even be journalled. Recovery requeues it."""

@@ -249,10 +249,12 @@ class OutlivingCalls:
         return False
 
     def _record(self, store: Store, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
-        store.finish([one for one in outcomes if not is_unstarted(one)], now_ms=now_ms)
-        for one in outcomes:
-            if is_unstarted(one):
-                store.requeue(one.execution_id, one.lease_token, now_ms=now_ms)
+        store.finish_and_fill(
+            [one for one in outcomes if not is_unstarted(one)],
+            unstarted=[one for one in outcomes if is_unstarted(one)],
+            claimant=None,
+            now_ms=now_ms,
+        )
 
 
 def _refuse_unusable(database: Path) -> None:

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner might die again and again
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
-# As many runs are claimed ahead as fill the places for this time, if as many ended within it as
-# there are places: by how long these runs took. 1,000 functions at once take 350 ms with at most
-# 64 ahead, and 280 ms with 160.
+# As many runs are claimed ahead as ended within this time, if these are as many as there are
+# places. 1,000 functions at once take 350 ms with at most 64 ahead, and 280 ms with 160.
 _AHEAD_MS = 100
 _MOST_AHEAD = 128
 _LEAST_ENDED = 8  # fewer runs do not show how long runs take
@@ -70,7 +69,7 @@ class Runners:
         self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, StartedRun] = {}  # by execution id
         self._cancelled: set[int] = set()
-        self._ended: deque[tuple[int, int]] = deque()  # when, and how long it took; newest last
+        self._ended_ms: deque[int] = deque()  # when the latest runs ended; newest last
         self._own: Runner | None = None
         self._supervisor_id = THREADS
         if callables is None:
@@ -111,37 +110,30 @@ class Runners:
     def reserve(self) -> int:
         """How many runs to claim beyond the places, for a runner that starts them by itself.
 
-        It follows how short the runs are: none, if they take a tenth of a second. With several
-        runners there is none: each has the same places.
+        It follows how fast runs end: none, if they take a tenth of a second. With several runners
+        there is none: each has the same places.
         """
-        pace = self._find_pace()
-        if pace is None:
-            return 0
-        places, turn_ms = pace
-        return min(max(0, round(places * _AHEAD_MS / turn_ms) - places), _MOST_AHEAD)
+        return 0 if self._find_places() is None else min(len(self._ended_ms), _MOST_AHEAD)
 
     def reserve_lasts_ms(self) -> int:
         """For how long the runs of the reserve keep the places busy; 0 if there are none."""
-        pace = self._find_pace()
-        if pace is None:
+        places = self._find_places()
+        if places is None:
             return 0
-        places, turn_ms = pace
-        return max(0, int((self.unended_count - places) * turn_ms / places))
+        return max(0, (self.unended_count - places) * _AHEAD_MS // len(self._ended_ms))
 
-    def _find_pace(self) -> tuple[int, float] | None:
-        """The places of the only runner, and how many milliseconds a run takes one.
+    def _find_places(self) -> int | None:
+        """The places of the only runner, if runs are so short that it has a reserve.
 
         None if there are several runners, if it starts all at once, or if fewer runs than there are
         places ended just now.
         """
         since_ms = self._clock.monotonic_ms() - _AHEAD_MS
-        while self._ended and self._ended[0][0] <= since_ms:
-            self._ended.popleft()
+        while self._ended_ms and self._ended_ms[0] <= since_ms:
+            self._ended_ms.popleft()
         runners = self._runners()
         places = next(iter(runners)).places if len(runners) == 1 else None
-        if not places or len(self._ended) < max(places, _LEAST_ENDED):
-            return None
-        return places, max(1, sum(took_ms for _, took_ms in self._ended) / len(self._ended))
+        return places if places and len(self._ended_ms) >= max(places, _LEAST_ENDED) else None
 
     def fail(self, outcome: Outcome) -> None:
         """Note the end of a claimed run that no runner can start."""
@@ -150,7 +142,10 @@ class Runners:
     def collect(self) -> list[Outcome]:
         """Add the outcomes that came to `outcomes`, and return these."""
         for runner in self._runners():
-            self.outcomes += runner.collect()
+            outcomes = runner.collect()
+            if any(Flag.GIVEN_BACK in one.flags for one in outcomes):
+                self._ended_ms.clear()  # The runs that take the places now are longer.
+            self.outcomes += outcomes
         return self.outcomes
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[str | None]:
@@ -163,16 +158,17 @@ class Runners:
         settled: dict[str, list[str]] = {}
         schedules = []
         for outcome in outcomes:
-            run = self._runs.pop(outcome.execution_id, None)
-            self._cancelled.discard(outcome.execution_id)
+            run = self._runs.get(outcome.execution_id)
+            # A run that was given back might have been claimed again, with another token.
+            if run is not None and run.token == outcome.lease_token:
+                del self._runs[outcome.execution_id]
+                self._cancelled.discard(outcome.execution_id)
             schedules.append(None if run is None else run.schedule)
-            if Flag.GIVEN_BACK in outcome.flags:
-                self._ended.clear()  # The runs that take the places now are longer.
             if not is_unstarted(outcome):
                 supervisor_id = self._supervisor_id if run is None else run.supervisor_id
                 settled.setdefault(supervisor_id, []).append(outcome.lease_token)
-                if outcome.duration_ms is not None:
-                    self._ended.append((self._clock.monotonic_ms(), outcome.duration_ms))
+                if outcome.started_ms is not None:
+                    self._ended_ms.append(self._clock.monotonic_ms())
         for runner in self._runners():
             runner.acknowledge(settled.get(runner.supervisor_id, ()))
         return schedules

@@ -150,6 +150,17 @@ class ClaimBatch(NamedTuple):
     broken: tuple[Broken, ...] = ()
 
 
+class FinishBatch(NamedTuple):
+    """The result of a transaction with ends: what was recorded, and then claimed.
+
+    `ended` and `requeued` have an item for each run, None for a row that is not ours now.
+    """
+
+    ended: list[Ended | None]
+    requeued: list[Requeued | None]
+    batch: ClaimBatch
+
+
 class Subject(NamedTuple):
     """The schedule of an event, at the time of the event.
 

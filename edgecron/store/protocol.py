@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Decision,
         Ended,
         EnginePresence,
+        FinishBatch,
         Requeued,
         RunningRow,
         StoredSchedule,
@@ -184,11 +185,15 @@ class Store(Protocol):
         self,
         outcomes: Sequence[Outcome],
         *,
-        claimant: Claimant,
+        unstarted: Sequence[Outcome] = (),
+        claimant: Claimant | None,
         now_ms: int,
         hold: Hold = Hold.NOTHING,
-    ) -> tuple[list[Ended | None], ClaimBatch]:
-        """`finish`, and then `claim_queued` for the places that become free, in one transaction."""
+    ) -> FinishBatch:
+        """`finish`, `requeue` and `claim_queued` for the free places, in one transaction.
+
+        `unstarted` are queued again. Nothing is claimed for a `claimant` of None.
+        """
 
     def note_progress(self, reported: Sequence[Reported]) -> None:
         """Record the progress of runs; ignore rows that are not ours now."""

@@ -79,6 +79,28 @@ def test_what_waits_for_a_place_in_vain_is_queued_again(story: Story) -> None:
     assert story.bodies("long") == 12
 
 
+def test_all_that_is_queued_again_shares_one_transaction(story: Story) -> None:
+    queue(story, "short", 12)
+    queue(story, "long", 12, lasts_s=60)
+    while story.runs("short")[-1].status is not Status.SUCCESS:
+        story.engine.step()
+    story.engine.step()
+    assert len(running(story)) > 4
+    connection = story.world.engines[story.key][1].connection
+    begun: list[str] = []
+    connection.exec_trace = lambda cursor, sql, bindings: (
+        begun.append(sql) if sql == "BEGIN IMMEDIATE" else None,
+        True,
+    )[1]
+
+    story.world.clock.advance_ms(RESERVE_MS)
+    story.engine.step()
+
+    connection.exec_trace = None
+    assert len(running(story)) == 2
+    assert len(begun) == 1
+
+
 def test_a_burst_limit_allows_none(tmp_path: Path) -> None:
     story = Story(tmp_path / "story.db", max_running=2, burst=1000)
     queue(story, "short", 30)

@@ -51,7 +51,7 @@ def test_an_end_and_the_start_after_it_ask_each_thing_once(bench: Bench) -> None
         asked.append(" ".join(sql.split())) or True
     )
 
-    ended, batch = bench.store.finish_and_fill(
+    ended, _, batch = bench.store.finish_and_fill(
         [outcome_of(running, bench.now)], claimant=bench.claimant, now_ms=bench.now
     )
     connection.exec_trace = None

@@ -24,7 +24,7 @@ from edgecron.model.claim import (
 )
 from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.model.run import STATE_REFUSED, Reported, fits_state
-from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, Requeued
+from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, FinishBatch, Requeued
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up
 from edgecron.store.sqlite.limits import is_any_waiting
@@ -205,15 +205,22 @@ def finish_and_fill(
     database: Database,
     outcomes: Sequence[Outcome],
     *,
-    claimant: Claimant,
+    unstarted: Sequence[Outcome] = (),
+    claimant: Claimant | None,
     now_ms: int,
     hold: Hold = Hold.NOTHING,
-) -> tuple[list[Ended | None], ClaimBatch]:
-    """End rows as `finish` does, and give the free places to queued runs."""
+) -> FinishBatch:
+    """End rows as `finish` does, queue `unstarted` again, and give free places to queued runs."""
     ends = _pack(outcomes)
     with database.transaction():
         written = _write_ends(database, ends, now_ms)
-        return written, fill(database, claimant=claimant, now_ms=now_ms, hold=hold)
+        requeued = [
+            _requeue(database, one.execution_id, one.lease_token, now_ms) for one in unstarted
+        ]
+        batch = ClaimBatch()
+        if claimant is not None:
+            batch = fill(database, claimant=claimant, now_ms=now_ms, hold=hold)
+        return FinishBatch(written, requeued, batch)
 
 
 def requeue(database: Database, execution_id: int, token: str, *, now_ms: int) -> Requeued | None:
@@ -222,27 +229,31 @@ def requeue(database: Database, execution_id: int, token: str, *, now_ms: int) -
     If its schedule was removed, or a person cancelled the run, the row is cancelled instead. None
     if the row has another state by now.
     """
-    reason, ended = None, None
     with database.transaction():
-        queued = database.returning(
-            """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
-                   heartbeat_at = NULL, stale_after = NULL, fence = NULL, started_at = NULL,
-                   engine_id = NULL, supervisor_id = NULL, lease_token = NULL
-               WHERE id = :id AND lease_token = :token AND status = 'running'
-               RETURNING schedule_id, cancel_requested_at,
-                   (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
-                   revision, plan_at, due_at, cause, attempt, flags""",
-            {"id": execution_id, "token": token, "now": now_ms},
-        )
-        if queued is not None and queued[1] is not None:
-            is_replaced = (queued[8] or "").endswith(f'"{REPLACED_MARK}"]')
-            reason = Reason.REPLACED if is_replaced else Reason.REQUEST
-            ended = withdraw(database, execution_id, reason=reason, now_ms=now_ms)
-        elif queued is not None and queued[2] is not None:
-            cancel_removed(database, queued[0], now_ms=now_ms)
-            reason = Reason.REMOVED
+        return _requeue(database, execution_id, token, now_ms)
+
+
+def _requeue(database: Database, execution_id: int, token: str, now_ms: int) -> Requeued | None:
+    reason, ended = None, None
+    queued = database.returning(
+        """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
+               heartbeat_at = NULL, stale_after = NULL, fence = NULL, started_at = NULL,
+               engine_id = NULL, supervisor_id = NULL, lease_token = NULL
+           WHERE id = :id AND lease_token = :token AND status = 'running'
+           RETURNING schedule_id, cancel_requested_at,
+               (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
+               revision, plan_at, due_at, cause, attempt, flags""",
+        {"id": execution_id, "token": token, "now": now_ms},
+    )
     if queued is None:
         return None
+    if queued[1] is not None:
+        is_replaced = (queued[8] or "").endswith(f'"{REPLACED_MARK}"]')
+        reason = Reason.REPLACED if is_replaced else Reason.REQUEST
+        ended = withdraw(database, execution_id, reason=reason, now_ms=now_ms)
+    elif queued[2] is not None:
+        cancel_removed(database, queued[0], now_ms=now_ms)
+        reason = Reason.REMOVED
     decided = Decided(
         execution_id=execution_id,
         schedule_id=queued[0],
