@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 
@@ -93,6 +94,7 @@ _WAITING = {
     "earlier_run": "waits for an earlier run",
     "replaced_run": "waits for the end of the run it replaces",
 }
+_QUOTED = re.compile(r'[ "=\\]')  # letters that logfmt has to quote
 _COUNTED = ("created", "changed", "unchanged")
 # Of events whose details fill in one sentence.
 _SENTENCES = {
@@ -230,8 +232,10 @@ def _fields(event: Event) -> dict[str, object]:
 
 
 def _quoted(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
     text = clean(str(value))
-    if text and not any(letter in text for letter in ' "=\\'):
+    if text and not _QUOTED.search(text):
         return text
     return json.dumps(text, ensure_ascii=False)
 
