@@ -222,6 +222,7 @@ class LiveRun:
             finished_ms=finished_ms,
             error_code=failure.code if is_failure else None,
             error_msg=failure.message if is_failure else None,
+            flags=() if self.retried_since_ms is None else (Flag.SPAWN_RETRIED,),
         )
 
     def _error_message(self, status: int | None) -> str | None:

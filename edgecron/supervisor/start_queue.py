@@ -121,9 +121,12 @@ class StartQueue:
 
     def cancel(self, token: str, cause: EndCause) -> None:
         """End a run before its start, if it waits."""
+        flags = (Flag.SPAWN_RETRIED,) if token in self._retried else ()
         if self.remove(token):
             now_ms = self._clock.now_ms()
-            self._recorder.record_exit(ExitRecord(token=token, cause=cause, finished_ms=now_ms))
+            self._recorder.record_exit(
+                ExitRecord(token=token, cause=cause, finished_ms=now_ms, flags=flags)
+            )
 
     def remove(self, token: str) -> bool:
         """Remove a run before its start; False if it does not wait."""

@@ -15,6 +15,7 @@ from edgecron.supervisor import forked_start, live_runs
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.launch import StartBy
+from edgecron.supervisor.link import Started
 from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
 from edgecron.supervisor.results import result_path
@@ -452,6 +453,24 @@ def test_a_start_that_waits_to_be_repeated_can_be_cancelled(bench: Bench) -> Non
     bench.link.cancel([token])
 
     assert bench.ended(token).cause is EndCause.CANCELLED
+
+
+@as_root
+@pytest.mark.failure(40)
+def test_a_start_that_was_repeated_says_so_when_it_is_cancelled(bench: Bench) -> None:
+    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
+    token = bench.start("/bin/true", identity=identity())
+
+    def tries() -> int:
+        return sum(isinstance(one, Started) and one.token == token for one in bench.events)
+
+    bench.wait_for(lambda: tries() >= 2, "the second try")
+    bench.link.cancel([token])
+    record = bench.ended(token)
+
+    assert (record.cause, record.flags) == (EndCause.CANCELLED, (Flag.SPAWN_RETRIED,))
 
 
 @as_root
