@@ -12,7 +12,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome, Output
-from edgecron.model.engine import EngineInfo
+from edgecron.model.engine import EngineInfo, Offers
 from edgecron.store.contract import Ended, Requeued, RunningRow
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS
@@ -100,9 +100,12 @@ class Recovery:
         """From now on, only take over ends."""
         self._may_adopt = False
 
-    def find_turn(self, queue: str, at_ms: int, *, engine_id: int) -> int:
-        """The place of our engine, from 0, among the live ones of a queue at an instant."""
-        others = [one.id for one in self.live_engines if queue in one.queues]
+    def find_turn(self, queue: str, at_ms: int, *, engine_id: int, offers: Offers | None) -> int:
+        """The place of our engine, from 0, at an instant.
+
+        It is among the live engines that take jobs of a queue which we take.
+        """
+        others = [one.id for one in self.live_engines if one.shares(queue, offers)]
         place = sum(one < engine_id for one in others)
         return (place + at_ms // 1000) % (len(others) + 1)
 

@@ -292,10 +292,9 @@ class Engine:
         The engines of a queue wake one after the other, so that the first claims undisturbed. Each
         instant has another order.
         """
+        offers = self._claimer.offers
         for queue in self._claimer.open_queues():
-            due_ms = self._store.next_due_ms(
-                (queue,), now_ms=begun_ms, hold=hold, offers=self._claimer.offers
-            )
+            due_ms = self._store.next_due_ms((queue,), now_ms=begun_ms, hold=hold, offers=offers)
             if due_ms is None:
                 continue
             if due_ms <= now_ms:
@@ -303,7 +302,9 @@ class Engine:
                     yield due_ms
                     continue
                 due_ms = now_ms + _LOST_MS  # Another engine claims it, unless that stops now.
-            turn = self._recovery.find_turn(queue, due_ms, engine_id=self._registration.get_id())
+            turn = self._recovery.find_turn(
+                queue, due_ms, engine_id=self._registration.get_id(), offers=offers
+            )
             yield due_ms + min(turn * _TURN_MS, _LAST_TURN_MS)
 
     # Between passes.

@@ -60,3 +60,9 @@ class EngineInfo:
         if offer is None:
             return queue in self.queues
         return is_taken(offer, queue, queues=self.queues, offers=self.offers)
+
+    def shares(self, queue: str, offers: Offers | None) -> bool:
+        """Whether it takes any job of a queue that an engine with these offers takes."""
+        if queue not in self.queues or find_program(queue) is None:
+            return queue in self.queues
+        return self.offers is None or offers is None or not offers.isdisjoint(self.offers)

@@ -80,6 +80,23 @@ def test_engines_wake_one_after_the_other_and_each_is_first_at_some_instant(
     assert firsts == set(range(5))
 
 
+def test_engines_that_offer_other_jobs_have_no_turn(tmp_path: Path) -> None:
+    clock = FakeClock(START_MS)
+    story = Story(tmp_path / "edge.db", clock=clock)
+    keys = [
+        story.world.start_engine(queues=("py:app",), offers=[offer])
+        for offer in ("command often", "command seldom", "command never")
+    ]
+    engines = [story.world.engines[key][0] for key in keys]
+    story.add("often", "every 1s", queue="py:app")
+    for engine in engines:
+        engine.step()
+        engine.suspect()
+    for _ in range(5):
+        clock.advance_ms(1_000)
+        assert waits_ms(engines[:1], clock.now_ms()) == [1_000]
+
+
 def test_an_engine_that_is_stopped_delays_a_fire_by_its_turn(tmp_path: Path) -> None:
     clock = FakeClock(START_MS)
     engines = crowd(tmp_path / "edge.db", 3, clock)

@@ -19,7 +19,7 @@ from edgecron.engine.other_engines import Adoption
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
-from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output
 from edgecron.model.run import Reported
 from edgecron.planning.corrections import CLOCK_WAIT_MS
@@ -420,6 +420,8 @@ class World:
         burst: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
         retention: Retention = UNLIMITED,
+        queues: tuple[str, ...] = (COMMAND_QUEUE,),
+        offers: Collection[str] | None = None,
     ) -> str:
         """A new engine process with its supervisor; its key."""
         self.made += 1
@@ -430,6 +432,7 @@ class World:
             burst=burst,
             clock_wait_ms=clock_wait_ms,
             retention=retention,
+            queues=queues,
         )
         engine = Engine(
             settings,
@@ -441,6 +444,7 @@ class World:
                 lambda: self.start_runner(key, places=settings.places), clock=self.clock
             ),
             report=self.events.append,
+            find_offers=None if offers is None else lambda: frozenset(offers),
         )
         self.engines[key] = (engine, store)
         return key
