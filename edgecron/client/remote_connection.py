@@ -208,7 +208,7 @@ class ServerConnection:
         """From any thread: let the current `ask` raise QueryInterrupted."""
         self._is_broken_off.set()
         with self._lock:
-            link = self._link.sock
+            link = self._link.latest
             if self._is_asking and link is not None:
                 self._is_interrupted = True
                 with suppress(OSError):
@@ -319,6 +319,8 @@ class ServerConnection:
         if (response.length or 0) > _MOST_BODY_BYTES:
             raise ServerUnavailable("the answer is too large")
         body = response.read(_MOST_BODY_BYTES + 1) if response.length is None else response.read()
+        if self._is_interrupted:  # A body without a length looks whole.
+            raise ConnectionResetError("the answer was interrupted")
         if len(body) > _MOST_BODY_BYTES:
             raise ServerUnavailable("the answer is too large")
         content = judge(
@@ -371,6 +373,8 @@ class _Link(HTTPConnection):
         super().__init__(server.host or "localhost", server.port or PORTS["http"])
         self.default_port = PORTS["https" if server.is_tls else "http"]
         self._server = server
+        # `sock` is cleared before the body of an answer after which the server closes is read.
+        self.latest: socket.socket | None = None
 
     def connect(self) -> None:
         server = self._server
@@ -382,7 +386,7 @@ class _Link(HTTPConnection):
             if server.is_tls:
                 link = wrap_socket(link, server)
         link.settimeout(ANSWER_S)
-        self.sock = link
+        self.sock = self.latest = link
 
 
 def _notice_loss(link: socket.socket) -> None:

@@ -166,6 +166,31 @@ def test_an_interrupt_ends_the_question_that_is_being_answered() -> None:
         assert client.count_schedules() == (1, 0, 0)
 
 
+@pytest.mark.parametrize("length", ["", "Content-Length: 20000000\r\n"])
+def test_an_interrupt_ends_an_answer_after_which_the_server_closes(length: str) -> None:
+    is_read, may_end = threading.Event(), threading.Event()
+
+    def begin_to_answer(link: socket.socket) -> None:
+        link.recv(65_536)
+        link.sendall(f"HTTP/1.1 200 OK\r\nConnection: close\r\n{length}\r\n".encode())
+        link.sendall(b" " * 16_000_000)  # More than the kernel holds: the client reads it.
+        is_read.set()
+        may_end.wait(10)
+
+    with answering(begin_to_answer) as url, client_of(url) as client:
+
+        def interrupt() -> None:
+            is_read.wait(10)
+            client.interrupt()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(QueryInterrupted):
+            client.count_schedules()
+        thread.join()
+        may_end.set()
+
+
 def test_the_token_is_wanted_and_is_never_told(tmp_path: Path) -> None:
     with serving(tmp_path / "edge.db", token=TOKEN) as api:
         url = f"http://127.0.0.1:{api.port}"
