@@ -16,13 +16,14 @@ from edgecron.engine.events import EventReporter
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineSettings, Registration
 from edgecron.engine.runners import Runners
-from edgecron.model.choices import Reason, Status
+from edgecron.model.choices import Reason, Status, WaitsFor
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Timing
 from edgecron.planning.times import load_timing
-from edgecron.store.contract import Claimant, ClaimBatch, Granted, StoredSchedule
+from edgecron.store.contract import Claimant, ClaimBatch, Decided, Granted, StoredSchedule
+from edgecron.supervisor.runner import RESERVE_MS
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
@@ -158,6 +159,10 @@ class Claimer:
         self._early_batches: list[ClaimBatch] = []  # these claims, since the last pass
         self._batches: list[ClaimBatch] = []  # of this pass
         self._unreported: list[ClaimBatch] = []
+        # Runs that wait for a place of their runner, until when at most, and what to report of
+        # them once they have one.
+        self._reserved_until_ms: dict[int, int] = {}
+        self._reserved: dict[int, Decided | Granted] = {}
 
     @property
     def has_one_run(self) -> bool:
@@ -206,7 +211,13 @@ class Claimer:
 
     def start(self, batch: ClaimBatch, *, claimant: Claimant) -> None:
         """Start what a transaction granted. It is committed."""
-        self._runners.start(self._complete(batch, claimant))
+        claims = self._complete(batch, claimant)
+        self._runners.start(claims)
+        beyond = max(0, self._runners.unended_count - self._settings.places)
+        # A runner takes some time to give back what has waited for too long.
+        until_ms = self._clock.monotonic_ms() + 2 * RESERVE_MS
+        for claim in claims[max(0, len(claims) - beyond) :]:
+            self._reserved_until_ms[claim.execution_id] = until_ms
         self._batches.append(batch)
         self._note(batch)
 
@@ -232,22 +243,65 @@ class Claimer:
         """Report the claims of a pass: after its starts, which so wait for no line of a log."""
         while self._unreported:
             batch = self._unreported.pop(0)
-            for one in batch.decided:
-                self._events.report_decided(one)
             decided = {one.execution_id for one in batch.decided}
-            for grant in batch.granted:
-                if grant.execution_id not in decided:
-                    run = self._runners.find(grant.execution_id)
-                    self._events.report_started(grant, run.schedule if run else None)
+            told: list[Decided | Granted] = [*batch.decided]
+            told += [one for one in batch.granted if one.execution_id not in decided]
+            for one in told:
+                if one.execution_id in self._reserved_until_ms:
+                    self._reserved[one.execution_id] = one
+                else:
+                    self._report(one)
             for broken in batch.broken:
                 self._events.report_broken(broken)
+        now_ms = self._clock.monotonic_ms()
+        while self._reserved_until_ms:
+            execution_id, until_ms = next(iter(self._reserved_until_ms.items()))
+            if until_ms > now_ms:
+                break
+            has_started = self._runners.find(execution_id) is not None
+            self._leave_reserve(execution_id, has_started=has_started)
+
+    def report_starts(self, outcomes: Iterable[Outcome]) -> set[int]:
+        """Report the starts of runs that were reserved and have ended.
+
+        Returns those of which nothing was reported because they were given back.
+        """
+        silent = set()
+        for outcome in outcomes:
+            has_started = outcome.started_ms is not None
+            if self._leave_reserve(outcome.execution_id, has_started=has_started):
+                silent.add(outcome.execution_id)
+        return silent
+
+    def _leave_reserve(self, execution_id: int, *, has_started: bool) -> bool:
+        """Report the start of a run that was reserved; whether it did not start."""
+        self._reserved_until_ms.pop(execution_id, None)
+        one = self._reserved.pop(execution_id, None)
+        if one is None:
+            return False
+        if has_started:
+            self._report(one)
+        elif isinstance(one, Decided):
+            queued = one._replace(status=Status.QUEUED, waits_for=WaitsFor.PLACE)
+            self._events.report_decided(queued)
+        return not has_started
+
+    def _report(self, one: Decided | Granted) -> None:
+        if isinstance(one, Granted):
+            run = self._runners.find(one.execution_id)
+            self._events.report_started(one, None if run is None else run.schedule)
+        else:
+            self._events.report_decided(one)
 
     def wait_ms(self) -> int | None:
-        """How long until the burst allows another start; None if it holds nothing back."""
-        if not self._is_held_back or not self._store.has_queued():
-            return None
-        # What was not allowed at the claim might be allowed by now.
-        return self._burst.wait_ms(self._clock.monotonic_ms()) or 0
+        """How long until the burst allows another start, or a start is to be reported."""
+        now_ms = self._clock.monotonic_ms()
+        if self._is_held_back and self._store.has_queued():
+            # What was not allowed at the claim might be allowed by now.
+            return self._burst.wait_ms(now_ms) or 0  # There is no reserve then.
+        for until_ms in self._reserved_until_ms.values():  # The first has waited longest.
+            return max(0, until_ms - now_ms)
+        return None
 
     def end_cancelled(self) -> None:
         """End our runs that a person cancelled or a newer fire replaces."""

@@ -11,6 +11,7 @@ from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.recovery import Recovery
 from edgecron.engine.runners import Runners, is_unstarted
+from edgecron.model.choices import Status
 from edgecron.model.claim import Outcome
 from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
@@ -71,7 +72,9 @@ class Finishing:
         """
         outcomes = self._runners.outcomes[:_MOST_AT_ONCE]
         has_filled = may_fill and not any(Flag.NOT_STARTED in one.flags for one in outcomes)
-        self._claimer.report()  # A run's start is reported before its end.
+        # A run's start is reported before its end.
+        silent = self._claimer.report_starts(outcomes)
+        self._claimer.report()
         claimant = self._claimer.claimant() if has_filled else None
         done = self._store.finish_and_fill(
             [one for one in outcomes if not is_unstarted(one)],
@@ -86,7 +89,9 @@ class Finishing:
         has_replaced = False
         for outcome, schedule in zip(outcomes, schedules, strict=True):
             if Flag.GIVEN_BACK in outcome.flags:
-                if (again := next(requeued)) is not None:
+                again = next(requeued)
+                is_silent = outcome.execution_id in silent
+                if again is not None and not (is_silent and again.decided.status is Status.QUEUED):
                     self._events.report_requeued(again)
             elif Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome, schedule)

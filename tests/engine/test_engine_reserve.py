@@ -67,7 +67,11 @@ def test_what_waits_for_a_place_in_vain_is_queued_again(story: Story) -> None:
     story.after_s(RESERVE_MS / 1000)
 
     assert len(running(story)) == 2
-    assert sum(event.kind == "requeued" for event in story.world.events) == beyond
+    story.after_s(RESERVE_MS / 1000)
+    # The log does not show it: these runs have waited all the time.
+    assert not [event for event in story.world.events if event.kind == "requeued"]
+    started = [event.schedule for event in story.world.events if event.kind == "started"]
+    assert started.count("long") == story.bodies("long")
     other = story.world.start_engine(max_running=4)
     story.world.step(other)
     assert len(running(story)) == 6
@@ -77,6 +81,34 @@ def test_what_waits_for_a_place_in_vain_is_queued_again(story: Story) -> None:
         story.world.step(other)
     assert story.statuses("long") == ["success"] * 12
     assert story.bodies("long") == 12
+
+
+def test_a_fire_that_waits_for_a_place_in_vain_is_reported_as_queued(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=8)
+    make_due(story, 400, long_from=40)
+    story.engine.step()
+    story.engine.step()
+
+    for _ in range(10):
+        story.after_s(RESERVE_MS / 1000)
+
+    kinds = {event.kind for event in story.world.events if event.execution_id is not None}
+    assert kinds == {"queued", "started", "ended"}
+    started = [event.execution_id for event in story.world.events if event.kind == "started"]
+    assert len(started) == len(set(started)) == len(story.world.bodies)
+
+
+def test_a_reserved_run_that_lasts_is_reported_once_it_has_started(story: Story) -> None:
+    queue(story, "short", 12)
+    queue(story, "long", 12, lasts_s=1)
+    while story.runs("short")[-1].status is not Status.SUCCESS:
+        story.engine.step()
+    for _ in range(100):
+        story.engine.step()
+        story.world.clock.advance_ms(100)
+        started = [event.schedule for event in story.world.events if event.kind == "started"]
+        assert started.count("long") <= story.bodies("long")
+    assert started.count("long") == 12
 
 
 def test_all_that_is_queued_again_shares_one_transaction(story: Story) -> None:
