@@ -203,3 +203,10 @@ def parse_size(text: str, *, what: str) -> int:
             hint="write a number and a unit, such as 256KiB, 10MB or 1GB",
         )
     return size
+
+
+def format_size(size_bytes: int) -> str:
+    """Write bytes exactly, in the largest unit that leaves no rest: `5GB`, `256KiB`, `1000`."""
+    fitting = [(one, word) for word, one in _UNITS.items() if one > 1 and size_bytes % one == 0]
+    one, word = max(fitting, default=(1, ""))
+    return f"{size_bytes // one}{word.upper().replace('I', 'i')}"

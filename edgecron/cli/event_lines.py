@@ -22,7 +22,7 @@ from edgecron.views.glyphs import (
     WARNING,
     glyph,
 )
-from edgecron.views.phrases import display_width, size_words, waiting_words
+from edgecron.views.phrases import condition_words, display_width, size_words
 from edgecron.views.times import local_time, short_duration
 
 Line = Callable[[Event], str]
@@ -319,7 +319,7 @@ def _waiting_words(event: Event, zone: tzinfo) -> list[str]:
     condition, until_ms = event.details.get("waiting_for"), event.details.get("wait_until_ms")
     if isinstance(condition, str) and isinstance(until_ms, int):
         words.append(
-            waiting_words(condition, from_ms(until_ms), zone=zone, now=from_ms(event.at_ms))
+            condition_words(condition, from_ms(until_ms), zone=zone, now=from_ms(event.at_ms))
         )
     elif waits_for is not None:
         words.append(_WAITING[str(waits_for)])

@@ -14,7 +14,7 @@ from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.notice_process import NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
-from edgecron.model.conditions import Success, read_condition
+from edgecron.model.conditions import find_of_machine, look_at, read_condition
 from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
@@ -277,11 +277,23 @@ def _judge_idle(
 def _find_needs_in_vain(
     client: Client, *, command: Callable[[str], str]
 ) -> Iterator[tuple[str, _Trouble]]:
-    """Find schedules that need a success of a schedule that does not exist."""
+    """Find schedules that need what can't become true, or can't be known on this machine."""
+    machine = client.machine()
     for name, needs in client.store.find_needs():
         for text in needs:
             condition = read_condition(text)
-            if not isinstance(condition, Success):
+            needed = f"{command('edit {name}')} --needs none"
+            if len(look_at(machine, (text,))) < len(find_of_machine((text,))):
+                yield (
+                    name,
+                    _Trouble(
+                        is_problem=False,
+                        is_words=f"needs {text!a}, which is unknown here: its runs wait in vain",
+                        are_words=f"need {text!a}, which is unknown here: their runs wait in vain",
+                        hint=f"change what is needed: {needed}; see: edgecron help conditions",
+                    ),
+                )
+            if condition.schedule is None:
                 continue
             if client.store.find_id(condition.schedule) is None:
                 gone = f"a success of {condition.schedule}, which is gone"
@@ -293,7 +305,7 @@ def _find_needs_in_vain(
                         are_words=f"need {gone}: their runs wait in vain, and are skipped",
                         hint=(
                             f"restore it: {command(f'undo {condition.schedule}')};"
-                            f" or change what is needed: {command('edit {name}')} --needs none"
+                            f" or change what is needed: {needed}"
                         ),
                     ),
                 )

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware
 from edgecron.base.errors import InvalidInput, NotFound, Unreadable
+from edgecron.base.machine import KernelMachine
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client.runs import Runs
 from edgecron.client.schedule_changes import ScheduleChanges
 from edgecron.model.choices import HealthCause, HealthState, Reason, Status
+from edgecron.model.conditions import look_at
 from edgecron.model.listing import find_idle, standing_of
 from edgecron.planning.next_fire import missed_until, next_fires
 from edgecron.planning.overlap import LATE_CAUSES
@@ -43,6 +45,10 @@ _PAGE = 25  # schedules: a slice of different ones takes about ten milliseconds
 class Outlooks(ScheduleChanges, Runs):
     """Explain when and why a schedule fires, fired or did not, without a change."""
 
+    def machine(self) -> KernelMachine:
+        """The machine of this client: its state, for conditions."""
+        return KernelMachine(self._clock)
+
     def outlook(self, name: str, *, upcoming: int = 5) -> Outlook:
         """Return what will happen next to a schedule and why, with `upcoming` fires to come.
 
@@ -55,7 +61,12 @@ class Outlooks(ScheduleChanges, Runs):
         fires: list[UpcomingFire] = []
         with suppress(InvalidInput):
             fires += islice(self._fires_of(schedule), upcoming)
-        stored = store.find_prospects(schedule, most_active=_MOST_ACTIVE, now_ms=to_ms(now))
+        stored = store.find_prospects(
+            schedule,
+            most_active=_MOST_ACTIVE,
+            now_ms=to_ms(now),
+            machine=look_at(self.machine(), schedule.spec.policies.needs),
+        )
         is_full = stored.is_group_full
         has_engine = self.has_engine(schedule.spec.queue, offer=schedule.offer)
         skipped = store.find_executions(

@@ -269,12 +269,8 @@ def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     if execution.status is Status.RUNNING:
         return "is still running"
     if execution.status is Status.QUEUED:
-        if execution.waiting_for is None or execution.wait_until is None:
-            return "has not started yet"
-        words = waiting_words(
-            execution.waiting_for, execution.wait_until, zone=zone, now=front.client().now()
-        )
-        return f"has not started yet: it {words}"
+        waits = waiting_words(execution, zone=zone, now=front.client().now())
+        return "has not started yet" if waits is None else f"has not started yet: it {waits}"
     output = front.client().output(execution.id)
     return no_output_words(
         execution,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, replace
+from edgecron.engine.conditions import ConditionWatch
 from edgecron.engine.events import EventReporter
-from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineSettings, Registration
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import Reason, Status, WaitsFor
@@ -143,7 +143,7 @@ class Claimer:
         runners: Runners,
         schedules: ScheduleCache,
         events: EventReporter,
-        others: OtherEngines,
+        conditions: ConditionWatch,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -152,7 +152,7 @@ class Claimer:
         self._runners = runners
         self._schedules = schedules
         self._events = events
-        self._others = others
+        self._conditions = conditions
         self._burst = Burst(settings.burst)
         self._is_held_back = False  # the last claim started as many runs as the burst allows
         self._early: list[Claim] = []  # claimed before their time, and not started yet
@@ -178,8 +178,9 @@ class Claimer:
         """The queues that can be claimed from now."""
         return self._runners.open_queues(self._settings.queues)
 
-    def claimant(self) -> Claimant:
-        """The engine as it claims now, with its limits."""
+    def claimant(self, specs: Iterable[ScheduleSpec] = ()) -> Claimant:
+        """The engine as it claims now, with its limits and the facts that these schedules need."""
+        needs = [text for spec in specs for text in spec.policies.needs]
         return Claimant(
             engine_id=self._registration.get_id(),
             supervisor_id=self._runners.supervisor_id,
@@ -189,6 +190,7 @@ class Claimer:
             max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._settings.only,
             offers=self._registration.offers,
+            machine=self._conditions.look(needs),
         )
 
     def _reserve(self) -> int:
@@ -311,7 +313,7 @@ class Claimer:
     def end_replaced(self) -> None:
         """End replaced runs: ours, and by waking the other engines, theirs."""
         self.end_cancelled()
-        self._others.ring()
+        self._registration.ring_others()
 
     def _note(self, batch: ClaimBatch) -> None:
         self._unreported.append(batch)

@@ -102,6 +102,7 @@ class ClockWatch:
         self._set_to_note: tuple[int, int] | None = None  # when the clock was set, and by how much
         self._back_ms: int | None = None  # by how much the clock was seen to be set back
         self._must_settle = True
+        self._has_resumed = False
         self._must_look_at_zone = True
         self._zone_stamp: tuple[object, ...] = ()
         self.local_timezone: str | None = None  # the mark of the local zone at the last look
@@ -126,6 +127,11 @@ class ClockWatch:
     def has_news(self) -> bool:
         """Whether the clock was set or the machine was asleep since the last look. Costs little."""
         return self._is_news(self._read())
+
+    def take_resumed(self) -> bool:
+        """Whether the machine was asleep since this was asked."""
+        has_resumed, self._has_resumed = self._has_resumed, False
+        return has_resumed
 
     def is_outdated(self) -> bool:
         """Whether a look would find something to correct or to record.
@@ -217,7 +223,7 @@ class ClockWatch:
         if asleep_ms > _STEP_MS:
             self._presence.note_asleep(self._last.boottime_ms, reading.boottime_ms)
             self._report(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
-            self._must_look_at_zone = True
+            self._must_look_at_zone = self._has_resumed = True
         set_ms = reading.set_since(self._last)
         has_begun_to_repeat = self._retiming.has_begun("repeat")
         if abs(set_ms) > _STEP_MS:

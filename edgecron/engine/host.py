@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
+from edgecron.base.machine import KernelMachine
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.values import replace
 from edgecron.engine.events import Report
+from edgecron.engine.kernel_reports import KernelReports
 from edgecron.engine.loop import Loop
 from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_copies
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.engine.sleep import WalWatch, system_sleeper
 from edgecron.engine.state_folder import EngineFiles, owner_of, refuse_root_risk, ring_engines
-from edgecron.engine.step import Engine
+from edgecron.engine.step import Engine, Hosting
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
@@ -100,8 +102,12 @@ class EngineHost:
                 ),
                 runners=runners,
                 report=report,
-                find_offers=find_offers,
-                start_sender=None if start_sender is None else partial(start_sender, database),
+                hosting=Hosting(
+                    find_offers=find_offers,
+                    start_sender=None if start_sender is None else partial(start_sender, database),
+                    machine=KernelMachine(clock),
+                    reports=KernelReports(),
+                ),
             )
         except BaseException:  # Also an interrupt: a supervisor, and locks, would be left behind.
             if callables is None:

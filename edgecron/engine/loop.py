@@ -168,10 +168,15 @@ class Loop:
             is_look_near = wake_ms is not None and wake_ms <= self._clock.now_ms() + LOOK_AFTER_MS
             must_watch = self._wal_watch and hinted_ms is None and not is_look_near
             writes = self._wal_watch.arm() if self._wal_watch and must_watch else []
-            ready = self._wait([bell, *runners, *peers, *writes], wake_ms, look_ms=hinted_ms)
+            machine = self._engine.condition_filenos()
+            fds = [bell, *runners, *peers, *writes, *machine]
+            ready = self._wait(fds, wake_ms, look_ms=hinted_ms)
             for dead in ready.intersection(peers):
                 self.peer_watch.forget(dead)
                 self._engine.suspect()
+            if ready.intersection(machine):
+                self._engine.note_machine_change()
+                return
             if bell in ready:
                 self._hear()
                 return

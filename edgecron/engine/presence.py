@@ -119,6 +119,10 @@ class Registration:
         assert self.engine_id is not None
         return self.engine_id
 
+    def ring_others(self) -> None:
+        """Wake the other engines of the database."""
+        self._others.ring()
+
     def keep(self) -> int:
         """Record what has changed; the engine's id."""
         offers = None if self._find_offers is None else self._find_offers()

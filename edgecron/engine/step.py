@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseUnusable
-from edgecron.base.values import dataclass
+from edgecron.base.values import NamedTuple, dataclass
 from edgecron.engine.claim import Claimer, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
+from edgecron.engine.conditions import ConditionWatch, NoReports, Reports
 from edgecron.engine.events import EventReporter, Report
 from edgecron.engine.finish import HOLD_MS, Finishing, ProgressWriter
 from edgecron.engine.fire import CHUNK, Firing
@@ -24,6 +25,7 @@ from edgecron.engine.runners import Runners, Supervision
 from edgecron.engine.upkeep import NoticeStarter, Pruning
 from edgecron.model.choices import Hold
 from edgecron.model.engine import EngineInfo, Offers
+from edgecron.model.machine_conditions import Machine
 from edgecron.triggers.zones import one_local_zone
 
 if TYPE_CHECKING:
@@ -47,13 +49,26 @@ class Step:
     wake_ms: int | None = None
 
 
+class Hosting(NamedTuple):
+    """What an engine gets from its program and its machine.
+
+    `find_offers` returns what the engine takes of its program's queue, as other versions of the
+    program might have other functions; None: everything in it. `start_sender` starts the process
+    that sends notices, and returns its process id; None: this engine starts none. `machine` has the
+    facts for conditions of the machine, None: such a condition never holds. `reports` tells of
+    their changes.
+    """
+
+    find_offers: Callable[[], Offers] | None = None
+    start_sender: Callable[[], int] | None = None
+    machine: Machine | None = None
+    reports: Reports = NoReports()
+
+
 class Engine:
     """One engine over a store. For one thread, which owns the store's connection.
 
-    `runners` start its runs; stop them there, and the next steps record the ends. `find_offers`
-    returns what the engine takes of its program's queue, as other versions of the program might
-    have other functions; None: everything in it. `start_sender` starts the process that sends
-    notices, and returns its process id; None: this engine starts none.
+    `runners` start its runs; stop them there, and the next steps record the ends.
     """
 
     def __init__(
@@ -66,8 +81,7 @@ class Engine:
         others: OtherEngines,
         runners: Runners,
         report: Report,
-        find_offers: Callable[[], Offers] | None = None,
-        start_sender: Callable[[], int] | None = None,
+        hosting: Hosting = Hosting(),  # noqa: B008  # It is frozen.
     ) -> None:
         self.settings = settings
         self.runners = runners
@@ -79,7 +93,15 @@ class Engine:
         find_subject = store.find_subject if settings.finds_subjects else None
         self.events = EventReporter(report, clock, self._schedules, find_subject)
         self._registration = Registration(
-            settings, identity, store=store, clock=clock, others=others, find_offers=find_offers
+            settings,
+            identity,
+            store=store,
+            clock=clock,
+            others=others,
+            find_offers=hosting.find_offers,
+        )
+        self._conditions = ConditionWatch(
+            store=store, clock=clock, machine=hosting.machine, reports=hosting.reports
         )
         self._presence = Presence(store=store, clock=clock, others=others, queues=settings.queues)
         self._claimer = Claimer(
@@ -90,7 +112,7 @@ class Engine:
             runners=runners,
             schedules=self._schedules,
             events=self.events,
-            others=others,
+            conditions=self._conditions,
         )
         self._firing = Firing(
             store=store,
@@ -132,7 +154,7 @@ class Engine:
             store=store, clock=clock, events=self.events, retention=settings.retention
         )
         self._notices = NoticeStarter(
-            store=store, clock=clock, events=self.events, start=start_sender
+            store=store, clock=clock, events=self.events, start=hosting.start_sender
         )
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
@@ -187,16 +209,22 @@ class Engine:
             hold = self._clock_watch.look(has_changed=has_changed)
             self._registration.note_zone(self._clock_watch.local_timezone)
         self._last_hold = hold
+        if self._clock_watch.take_resumed():
+            self._conditions.settle()
         if not self._is_draining:
             # After the ends: their follow-ups might be the first commands.
             has_news = ended > 0 or might_have_looked or has_changed
             self._supervision.keep(engine_id, has_news=has_news)
         if self._may_claim():
-            self._firing.fire(hold, has_filled=has_filled and not recovered.has_queued)
+            has_woken = self._conditions.wake_runs(self._claimer.open_queues())
+            has_filled = has_filled and not recovered.has_queued and not has_woken
+            self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
         self._write_upkeep(
             engine_id, is_busy=ended > 0 or any(one.decided for one in batches), hold=hold
         )
+        if not self._is_draining and (has_changed or ended or batches):
+            self._conditions.find_waits(self._claimer.open_queues())
         self._notices.look(has_changed=has_changed)
         if has_changed or any(one.advanced for one in batches):
             self._is_prepared = False  # Other schedules might be next.
@@ -280,6 +308,7 @@ class Engine:
             self._clock_watch.wake_ms,
             self._pruning.wake_ms,
             self._notices.wake_ms,
+            self._conditions.wake_ms,
             self._progress.wake_ms,
             self._claimer.wait_ms(),
         )
@@ -352,6 +381,14 @@ class Engine:
         """Have the next step look for dead engines."""
         self._recovery.suspect()
 
+    def condition_filenos(self) -> list[int]:
+        """Descriptors that show a change of the machine that a run might wait for."""
+        return self._conditions.filenos()
+
+    def note_machine_change(self) -> None:
+        """Have the next step look at the conditions that runs wait for."""
+        self._conditions.hear()
+
     # Runs that start exactly on time.
 
     def rehearse(self, at_ms: int) -> bool:
@@ -397,4 +434,5 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the supervisors; their runs continue."""
+        self._conditions.close()
         self.runners.close()

@@ -1,11 +1,12 @@
 """Conditions that a run waits for: read from text, put in words, and judged by facts. Pure.
 
-A condition is written `KIND:WHAT`. The only kind so far is `success:NAME[:DURATION]`.
+A condition is written `KIND:WHAT`, for example `success:nightly:8h` or `ac-power`. `not:` before
+it means its opposite. A run starts when all conditions of its schedule hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -13,23 +14,39 @@ from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDuration, InvalidInput
 from edgecron.base.units import format_duration_ms, parse_duration_ms
 from edgecron.base.values import dataclass
+from edgecron.model.machine_conditions import (
+    Facts,
+    Kind,
+    Machine,
+    MachineCondition,
+    parse_machine_condition,
+)
 
 _MOST_TEXT = 256
 _MOST_NEEDS = 16
 _FORM = "success:NAME or success:NAME:DURATION"
-_EXAMPLE = "for example: success:nightly:8h"
+_EXAMPLE = "for example: success:nightly:8h, or ac-power"
 _SLACK_MS = 60_000  # a clock can have been set back by this much since a success
+_NOT = "not:"
+_KINDS = ("success", *Kind)
 
 
-class Facts(Protocol):
-    """The facts by which conditions are judged."""
+class Condition(Protocol):
+    """One condition of a schedule."""
 
     @property
-    def now_ms(self) -> int:
-        """Wall time."""
+    def text(self) -> str:
+        """The canonical text, which `parse_condition` reads."""
 
-    def last_success_ms(self, schedule: str) -> int | None:
-        """When the newest success of a schedule ended, in any scope; None if there is none."""
+    @property
+    def schedule(self) -> str | None:
+        """The schedule that the condition names; None if it names none."""
+
+    def words(self, *, is_met: bool = True) -> str:
+        """The condition in words, after `waits for`; its opposite if not `is_met`."""
+
+    def is_met(self, facts: Facts) -> bool | None:
+        """Whether the condition holds; None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +58,42 @@ class Success:
 
     @property
     def text(self) -> str:
-        """The canonical text, which `parse_condition` reads."""
         within = "" if self.within_ms is None else f":{format_duration_ms(self.within_ms)}"
         return f"success:{self.schedule}{within}"
 
-    def words(self) -> str:
-        """The condition in words, after `waits for`: `a success of backup within 1h`."""
+    def words(self, *, is_met: bool = True) -> str:
+        """For example `a success of backup within 1h`."""
         within = "" if self.within_ms is None else f" within {format_duration_ms(self.within_ms)}"
-        return f"a success of {self.schedule}{within}"
+        return f"{'a' if is_met else 'no'} success of {self.schedule}{within}"
 
     def is_met(self, facts: Facts) -> bool:
-        """Whether the condition holds."""
         ended_ms = facts.last_success_ms(self.schedule)
         if ended_ms is None:
             return False
         # The age of a success in the future is unknown.
         return self.within_ms is None or -_SLACK_MS <= facts.now_ms - ended_ms <= self.within_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opposite:
+    """The opposite of a condition. If that is unknown, so is its opposite."""
+
+    of: Success | MachineCondition
+
+    @property
+    def text(self) -> str:
+        return f"{_NOT}{self.of.text}"
+
+    @property
+    def schedule(self) -> str | None:
+        return self.of.schedule
+
+    def words(self, *, is_met: bool = True) -> str:
+        return self.of.words(is_met=not is_met)
+
+    def is_met(self, facts: Facts) -> bool | None:
+        is_met = self.of.is_met(facts)
+        return None if is_met is None else not is_met
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,24 +103,35 @@ class UnknownCondition:
     text: str
     schedule: None = None
 
-    def words(self) -> str:
+    def words(self, *, is_met: bool = True) -> str:
         return f"{self.text!a}, a condition that this edgecron can't read"
 
     def is_met(self, facts: Facts) -> bool:
         return False
 
 
-Condition = Success | UnknownCondition
-
-
 @lru_cache(maxsize=256)
-def parse_condition(text: str) -> Success:
+def parse_condition(text: str) -> Success | MachineCondition | Opposite:
     """The condition of a text. Raises InvalidInput for an unknown one."""
+    text = text.strip()
     if len(text) > _MOST_TEXT:
         raise InvalidInput(f"condition is {len(text)} long, expected at most {_MOST_TEXT}")
-    kind, _, rest = text.strip().partition(":")
+    if text.startswith(_NOT):
+        return Opposite(of=_parse_plain(text.removeprefix(_NOT)))
+    return _parse_plain(text)
+
+
+def _parse_plain(text: str) -> Success | MachineCondition:
+    of_machine = parse_machine_condition(text)
+    if of_machine is not None:
+        return of_machine
+    kind, _, rest = text.partition(":")
     if kind != "success":
-        raise InvalidInput(f"condition {text!a} is unknown, expected {_FORM}", hint=_EXAMPLE)
+        close = suggest(kind, _KINDS)
+        raise InvalidInput(
+            f"condition {text!a} is unknown, expected one of {', '.join(_KINDS)}",
+            hint=f"did you mean {close!r}?" if close else _EXAMPLE,
+        )
     if not rest:
         raise InvalidInput(f"condition {text!a} names no schedule, expected {_FORM}", hint=_EXAMPLE)
     name, colon, duration = rest.partition(":")
@@ -109,7 +157,7 @@ def read_condition(text: str) -> Condition:
         return UnknownCondition(text=text)
 
 
-def parse_needs(texts: Sequence[str]) -> tuple[Success, ...]:
+def parse_needs(texts: Sequence[str]) -> tuple[Success | MachineCondition | Opposite, ...]:
     """The conditions of a schedule that is being written. Raises InvalidInput."""
     return tuple(parse_condition(text) for text in texts)
 
@@ -117,6 +165,23 @@ def parse_needs(texts: Sequence[str]) -> tuple[Success, ...]:
 def read_needs(texts: Sequence[str]) -> tuple[Condition, ...]:
     """The stored conditions of a schedule."""
     return tuple(read_condition(text) for text in texts)
+
+
+def find_of_machine(texts: Iterable[str]) -> set[MachineCondition]:
+    """The conditions of the machine among these, to look at it before a run is decided."""
+    found = set()
+    for text in texts:
+        condition = read_condition(text)
+        plain = condition.of if isinstance(condition, Opposite) else condition
+        if isinstance(plain, MachineCondition):
+            found.add(plain)
+    return found
+
+
+def look_at(machine: Machine, texts: Iterable[str]) -> dict[MachineCondition, bool]:
+    """Which conditions of the machine among these hold; without those it can't tell."""
+    found = {one: one.is_met_by(machine) for one in find_of_machine(texts)}
+    return {one: is_met for one, is_met in found.items() if is_met is not None}
 
 
 def check_needs(texts: Sequence[str]) -> None:
@@ -137,6 +202,8 @@ def check_needed(wanted: Mapping[str, Sequence[str]], *, names: Collection[str])
     for name, needs in wanted.items():
         for condition in parse_needs(needs):
             needed = condition.schedule
+            if needed is None:
+                continue
             if needed == name:
                 raise InvalidInput(
                     f"schedule {name!r} can't need {condition.text!r}, a run of its own",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor
 from edgecron.model.claim import Upstream
 from edgecron.model.engine import Offers
+from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, FirePlan
 
@@ -19,7 +22,8 @@ class Claimant(NamedTuple):
     `max_starts` limits the starts of one transaction; None is no limit. With `only`, the engine
     takes only this queued run. With `offers`, it takes only these jobs of a program's queue.
     `reserve` is how many runs it takes beyond `max_running`; its runner starts each when a place is
-    free.
+    free. `machine` says which conditions of the machine held a moment ago; of others it says
+    nothing, and runs wait for these.
     """
 
     engine_id: int
@@ -30,6 +34,7 @@ class Claimant(NamedTuple):
     max_starts: int | None = None
     only: int | None = None
     offers: Offers | None = None
+    machine: Mapping[MachineCondition, bool] = NOTHING_KNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,6 +178,18 @@ class Store(Protocol):
         its deadline if the clock is trusted.
         """
 
+    def find_waited(self, queues: Sequence[str]) -> list[str]:
+        """The conditions that queued rows wait for, except successes, which wake them."""
+
+    def find_last_success_ms(self, schedule: str) -> int | None:
+        """When the newest success of a schedule ended; None: there is none, or no such schedule."""
+
+    def wake_waiting(self, queues: Sequence[str], texts: Sequence[str]) -> int:
+        """Let the rows start that wait for one of these conditions, if nothing else holds them.
+
+        Returns how many rows that are.
+        """
+
     def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
         """Record the ends of runs, with all that follows; None for a row that is not ours now."""
 

@@ -25,7 +25,7 @@ _KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
 _OWN_HINTS = {
     "timezone": "an IANA name such as Europe/Berlin, or local",
     "env": "environment variables, KEY=VALUE, one per line",
-    "needs": "success:NAME:8h, one per line",
+    "needs": "success:NAME:8h, online, ac-power: one per line",
     "scope": "KIND:ID, one per line: fire once for each",
 }
 _TITLES = {

@@ -157,10 +157,18 @@ def due_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     return f"due at {due}, {distance(execution.due_at, now)}"
 
 
-def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetime) -> str:
+def condition_words(condition: str, until: datetime, *, zone: tzinfo, now: datetime) -> str:
     """`waits for a success of backup within 1h, until 14:05:00`."""
     words = read_condition(condition).words()
     return f"waits for {words}, until {near_time(until, zone=zone, now=now)}"
+
+
+def waiting_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | None:
+    """`waits for AC power, until 14:05:00 (since 12:05:00)`; None if it waits for no condition."""
+    if execution.waiting_for is None or execution.wait_until is None:
+        return None
+    words = condition_words(execution.waiting_for, execution.wait_until, zone=zone, now=now)
+    return f"{words} (since {near_time(execution.due_at, zone=zone, now=now)})"
 
 
 def needs_words(policies: Policies) -> str:
@@ -209,9 +217,9 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
         notes.append(missed)
     if execution.status is Status.QUEUED and execution.due_at > now:
         notes.append(f"due {distance(execution.due_at, now)}")
-    if execution.waiting_for is not None and execution.wait_until is not None:
-        until = execution.wait_until
-        notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
+    waits = waiting_words(execution, zone=zone, now=now)
+    if waits is not None:
+        notes.append(waits)
     if execution.error_msg:
         notes.append(clean(recorded_words(execution, zone=zone, now=now)))
     return ", ".join(note for note in (*notes, *flag_words(execution)) if note)

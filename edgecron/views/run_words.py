@@ -168,8 +168,9 @@ def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
 
 
 def _waits(run: Execution, *, zone: tzinfo, now: datetime) -> str:
-    if run.waiting_for is not None and run.wait_until is not None:
-        return f"; it {waiting_words(run.waiting_for, run.wait_until, zone=zone, now=now)}"
+    waits = waiting_words(run, zone=zone, now=now)
+    if waits is not None:
+        return f"; it {waits}"
     if run.due_at > now:
         return f"; it is due at {near_time(run.due_at, zone=zone, now=now)}"
     return ""
@@ -201,10 +202,7 @@ def run_lines(
     def time(at: datetime | None) -> str:
         return "" if at is None else local_time(at, zone=zone)
 
-    waiting = ""
-    if execution.waiting_for is not None and execution.wait_until is not None:
-        until = execution.wait_until
-        waiting = waiting_words(execution.waiting_for, until, zone=zone, now=now)
+    waiting = waiting_words(execution, zone=zone, now=now) or ""
     spent_ms = took_ms(execution, now=now)
     took = "" if spent_ms is None else short_duration(spent_ms)
     late_ms = 0.0

@@ -217,9 +217,9 @@ def _payload_words(execution: Execution, *, mask: str | None) -> str:
 
 def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     assert run.waits_for is not None
-    condition, until = run.execution.waiting_for, run.execution.wait_until
-    if run.waits_for is WaitsFor.CONDITION and condition is not None and until is not None:
-        return waiting_words(condition, until, zone=zone, now=now)
+    waits = waiting_words(run.execution, zone=zone, now=now)
+    if run.waits_for is WaitsFor.CONDITION and waits is not None:
+        return waits
     words = {
         WaitsFor.TIME: due_words(run.execution, zone=zone, now=now),
         WaitsFor.RESUME: "waits for the end of the pause",

@@ -66,7 +66,7 @@ def test_needs_can_be_several_and_be_cleared(edgecron: Edgecron, report: str) ->
     [
         ("success:bakup", "there is no schedule 'bakup'\n  did you mean 'backup'?"),
         ("success:report", "a run of its own"),
-        ("online", "condition 'online' is unknown, expected success:NAME"),
+        ("moon", "condition 'moon' is unknown, expected one of success, online"),
         ("success:backup:soon", "duration 'soon' is not understood"),
     ],
 )
@@ -180,3 +180,29 @@ def test_one_that_is_made_again_is_what_was_needed(edgecron: Edgecron, report: s
     shown = edgecron("show", report)
 
     assert "a success of backup within 1h" in shown.out
+
+
+def test_conditions_of_the_machine_are_kept_and_told(edgecron: Edgecron, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    edgecron(
+        "add", "upload", "--every", "1h", "--needs", f"exists:{flag}", "--needs", "not:load:0.0001",
+        "--", "true",
+    )  # fmt: skip
+
+    before = edgecron("show", "upload").out
+    flag.touch()
+    after = edgecron("show", "upload").out
+
+    assert f"needs        {flag} to exist and a load of 0.0001 or more; a run waits" in before
+    assert f"a fire now   would wait for {flag} to exist" in before
+    assert f"would wait for {flag} to exist" not in after
+
+
+def test_doctor_names_conditions_that_this_machine_can_not_tell(edgecron: Edgecron) -> None:
+    edgecron("add", "upload", "--every", "1h", "--needs", "disk:/no/such/place:1GB", "--", "true")
+
+    found = edgecron("doctor").out
+
+    assert "upload needs 'disk:/no/such/place:1GB', which is unknown here" in found
+    assert "edgecron" in found
+    assert "edit upload --needs none; see: edgecron help conditions" in found

@@ -81,7 +81,7 @@ COMMAND = ("--", "true")
         (("add", "x", *WHEN, "--retry-factor", "0.5", *COMMAND), "from 1 to 100"),
         (("add", "x", *WHEN, "--retry-delay", "soon", *COMMAND), "--retry-delay: duration 'soon'"),
         (("add", "x", *WHEN, "--on-interrupt", "cry", *COMMAND), "leave or retry"),
-        (("add", "x", *WHEN, "--needs", "online", *COMMAND), "is unknown"),
+        (("add", "x", *WHEN, "--needs", "moon", *COMMAND), "is unknown"),
         (("add", "x", *WHEN, "--timeot", "1s", *COMMAND), "did you mean --timeout"),
         (("edit", "backup"), "no change to schedule"),
         (("edit", "backup", "--name", "a b"), "schedule name 'a b' is not usable"),

@@ -175,6 +175,7 @@ def test_what_a_schedule_needs_is_told(story: Story, lines: Lines) -> None:
     assert before == "would wait for a success of first within 1h"
     assert lines("job")["active"] == (
         "run 1 is queued: waits for a success of first within 1h, until Mar 09 20:01"
+        " (since 20:01:00)"
     )
     [run] = outlook_of(story, "job").active
     assert run.waits_for is WaitsFor.CONDITION

@@ -274,10 +274,10 @@ def store_needs(story: Story, name: str, needs: str) -> None:
 @pytest.mark.parametrize(
     ("needs", "said"),
     [
-        ('["online"]', "online"),
+        ('["moon:full"]', "moon:full"),
         ('["success:backup:soon"]', "success:backup:soon"),
-        ('[{"kind": "online"}]', '{"kind":"online"}'),
-        ('"online"', '"online"'),
+        ('[{"kind": "moon:full"}]', '{"kind":"moon:full"}'),
+        ('"moon:full"', '"moon:full"'),
         ("5", "5"),
     ],
 )
@@ -305,7 +305,7 @@ def test_a_need_that_can_not_be_read_is_not_met_and_the_others_run(
 def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
     story.add("backup", "@hourly")
     story.add("odd", "every 10m", policies=NEEDS)
-    store_needs(story, "odd", '["online"]')
+    store_needs(story, "odd", '["moon:full"]')
     story.after_s(600)
 
     shown_again = story.client.edit("odd", lambda spec: replace(spec, description="shown"))
@@ -316,7 +316,7 @@ def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
     story.client.edit("odd", lambda spec: replace(spec, policies=replace(NEEDS, needs=())))
     story.after_s(1)
 
-    assert shown_again.spec.policies.needs == ("online",)
+    assert shown_again.spec.policies.needs == ("moon:full",)
     assert history(story, "odd") == ["success"]
 
 
@@ -325,11 +325,11 @@ def test_what_is_queued_outlives_a_need_that_can_not_be_read(story: Story) -> No
     story.add("other", "every 10m")
     story.after_s(600)
     story.after_s(600)
-    store_needs(story, "odd", '["online"]')
+    store_needs(story, "odd", '["moon:full"]')
 
     story.after_s(600)
 
-    assert history(story, "odd")[1] == "waits for online"
+    assert history(story, "odd")[1] == "waits for moon:full"
     assert history(story, "other") == ["success"] * 3
 
 

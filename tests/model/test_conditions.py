@@ -14,6 +14,7 @@ from edgecron.model.conditions import (
     find_unmet,
     parse_condition,
 )
+from edgecron.model.machine_conditions import Kind, MachineCondition
 
 HOUR_MS = 3_600_000
 
@@ -25,8 +26,13 @@ class Known:
     now_ms: int = 10 * HOUR_MS
     successes: dict[str, int] = field(default_factory=dict)
 
+    machine: dict[MachineCondition, bool] = field(default_factory=dict)
+
     def last_success_ms(self, schedule: str) -> int | None:
         return self.successes.get(schedule)
+
+    def holds(self, condition: MachineCondition) -> bool | None:
+        return self.machine.get(condition)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +71,10 @@ def test_a_condition_is_read_and_said(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("online", "condition 'online' is unknown, expected success:NAME"),
+        ("onlin", "condition 'onlin' is unknown, expected one of success, online, network"),
         ("succes:backup", "condition 'succes:backup' is unknown"),
+        ("not:", "condition '' is unknown"),
+        ("not:not:online", "condition 'not:online' is unknown"),
         ("success", "names no schedule, expected success:NAME"),
         ("success:", "names no schedule"),
         ("", "condition '' is unknown"),
@@ -114,6 +122,40 @@ def test_a_success_counts_for_as_long_as_is_said(
     assert parse_condition("success:backup").is_met(known) is is_ever
 
 
+@pytest.mark.parametrize(
+    ("text", "is_known", "expected"),
+    [
+        ("ac-power", True, True),
+        ("ac-power", False, False),
+        ("ac-power", None, None),
+        ("not:ac-power", True, False),
+        ("not:ac-power", False, True),
+        ("not:ac-power", None, None),
+    ],
+)
+def test_what_the_machine_can_not_tell_is_neither_met_nor_its_opposite(
+    text: str, is_known: bool | None, expected: bool | None
+) -> None:
+    known = Known()
+    if is_known is not None:
+        known.machine[MachineCondition(kind=Kind.AC_POWER)] = is_known
+
+    assert parse_condition(text).is_met(known) is expected
+    assert (find_unmet((text,), known) is None) is (expected is True)
+
+
+def test_the_opposite_of_a_success_holds_until_it_succeeds() -> None:
+    known = Known()
+    opposite = parse_condition("not:success:backup:1h")
+
+    before = opposite.is_met(known)
+    known.successes["backup"] = known.now_ms
+    after = opposite.is_met(known)
+
+    assert (before, after) == (True, False)
+    assert opposite.words() == "no success of backup within 1h"
+
+
 def test_the_first_that_does_not_hold_is_found() -> None:
     known = Known(successes={"a": 0, "b": 0})
     needs = ("success:a", "success:c", "success:d")
@@ -128,7 +170,7 @@ def test_the_first_that_does_not_hold_is_found() -> None:
 
 def test_a_schedule_is_not_made_with_needs_that_can_not_be_read() -> None:
     with pytest.raises(InvalidInput, match="is unknown"):
-        check_needs(("ac-power",))
+        check_needs(("moon:full",))
     with pytest.raises(InvalidInput, match="twice"):
         check_needs(("success:a:60m", "success:a:1h"))
     with pytest.raises(InvalidInput, match="at most 16"):

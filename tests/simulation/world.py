@@ -18,7 +18,7 @@ from edgecron.engine.events import Event
 from edgecron.engine.other_engines import Adoption
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
-from edgecron.engine.step import Engine
+from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output
 from edgecron.model.run import Reported
@@ -315,6 +315,7 @@ class World:
         self.path = path
         self.random = random
         self.clock = clock or FakeClock(start_ms)
+        self.hosting = Hosting()  # of the engines that start from now on
         self.engines: dict[str, tuple[Engine, SqliteStore]] = {}
         self.supervisors: dict[str, SimSupervisor] = {}
         self.bodies: list[Body] = []
@@ -444,7 +445,9 @@ class World:
                 lambda: self.start_runner(key, places=settings.places), clock=self.clock
             ),
             report=self.events.append,
-            find_offers=None if offers is None else lambda: frozenset(offers),
+            hosting=self.hosting._replace(
+                find_offers=None if offers is None else lambda: frozenset(offers)
+            ),
         )
         self.engines[key] = (engine, store)
         return key

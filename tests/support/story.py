@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from edgecron.client import Client
-from edgecron.engine.step import Engine
+from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job, Policies
 from edgecron.model.run import Execution
@@ -40,8 +40,10 @@ class Story:
         max_running: int = 8,
         burst: int | None = None,
         clock: FakeClock | None = None,
+        hosting: Hosting = Hosting(),  # noqa: B008  # It is frozen.
     ) -> None:
         self.world = World(path, random=Random(0), start_ms=START_MS, clock=clock)
+        self.world.hosting = hosting
         self.world.fix_seed()
         self.client = Client(path, clock=self.world.clock)
         self.key = self.world.start_engine(max_running=max_running, burst=burst)

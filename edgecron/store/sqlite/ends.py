@@ -27,8 +27,8 @@ from edgecron.model.run import STATE_REFUSED, Reported, fits_state
 from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, FinishBatch, Requeued
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up
-from edgecron.store.sqlite.limits import is_any_waiting
 from edgecron.store.sqlite.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
+from edgecron.store.sqlite.needs import is_any_waiting
 from edgecron.store.sqlite.queue import fill
 from edgecron.store.sqlite.schedules import find_state
 

@@ -8,12 +8,14 @@ from typing import Any
 from edgecron.base.units import from_ms as from_instant
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause
+from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.planning.overlap import Occupancy
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.history import COLUMNS, FROM
-from edgecron.store.sqlite.limits import Needs, RunCounts
+from edgecron.store.sqlite.limits import RunCounts
+from edgecron.store.sqlite.needs import Needs
 from edgecron.store.sqlite.revisions import columns_of
 from edgecron.store.sqlite.rows import execution_of
 
@@ -37,12 +39,18 @@ class Prospects:
 
 
 def find_prospects(
-    database: Database, schedule: Schedule, *, most_active: int, now_ms: int
+    database: Database,
+    schedule: Schedule,
+    *,
+    most_active: int,
+    now_ms: int,
+    machine: Mapping[MachineCondition, bool] = NOTHING_KNOWN,
 ) -> Prospects:
-    """Read the prospects of a schedule."""
+    """Read the prospects of a schedule. `machine` says which conditions of the machine hold."""
     group = schedule.spec.group
     counts = RunCounts(database, None, [schedule.id])
-    unmet = Needs(database, now_ms=now_ms).find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE)
+    needs = Needs(database, now_ms=now_ms, machine=machine)
+    unmet = needs.find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE)
     return Prospects(
         active=tuple(_find_active(database, schedule.id, limit=most_active)),
         active_count=_count_active(database, schedule.id),

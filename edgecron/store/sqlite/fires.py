@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overlap, Reason, WaitsFor
+from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import Admission, running_limit
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey, deadline_ms
+from edgecron.store.sqlite.limits import RunCounts, ScopeKey
 from edgecron.store.sqlite.max_runs import give_back_unmet
+from edgecron.store.sqlite.needs import Needs, deadline_ms
 from edgecron.store.sqlite.overlap_replace import (
     count_late,
     keep_turn,
@@ -46,7 +48,8 @@ class FireWriter:
         self._counts = counts
         self._now_ms = now_ms
         self._direct = direct
-        self._needs = Needs(database, now_ms=now_ms)
+        machine = NOTHING_KNOWN if claimant is None else claimant.machine
+        self._needs = Needs(database, now_ms=now_ms, machine=machine)
         self.has_replaced = False
         # Fires that were replaced before they started; the caller writes their follow-ups.
         self.withdrawn: list[int] = []

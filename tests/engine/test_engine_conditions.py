@@ -1,0 +1,252 @@
+"""Conditions of the machine, told as stories: what waits for them, and what wakes it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgecron.base.units import to_ms
+from edgecron.model.choices import Overlap
+from edgecron.model.options import Policies
+from edgecron.model.run import Execution
+from tests.support.clock import FakeClock
+from tests.support.fakemachine import FakeMachine, FakeReports
+from tests.support.story import START_MS, Story
+from tests.support.tools import private_mounts
+
+HOUR_S = 3600
+
+
+class Laptop:
+    """An engine on a machine whose state a test sets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock(START_MS)
+        self.machine = FakeMachine(folder / "root", self.clock)
+        self.reports = FakeReports()
+        self.story = Story(
+            folder / "story.db", clock=self.clock, hosting=self.machine.hosting(self.reports)
+        )
+
+    def report(self) -> None:
+        """The kernel reports a change, and the engine wakes."""
+        self.story.engine.note_machine_change()
+        self.story.engine.step()
+
+    def wake_after_s(self, most_s: float) -> float:
+        """Sleep as long as the engine wants to, at most this long; how many seconds."""
+        wake_ms = self.story.engine.step().wake_ms
+        wait_ms = most_s * 1000
+        if wake_ms is not None:
+            wait_ms = min(wait_ms, max(0, wake_ms - self.clock.now_ms()))
+        self.story.after_s(wait_ms / 1000)
+        return wait_ms / 1000
+
+    def shown(self, name: str) -> list[str]:
+        return [_shown(run) for run in self.story.runs(name)]
+
+
+def _shown(run: Execution) -> str:
+    if run.waiting_for is not None:
+        return f"waits for {run.waiting_for}"
+    return f"{run.status}:{run.reason}" if run.reason else str(run.status)
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Laptop:
+    return Laptop(tmp_path)
+
+
+def needs(*texts: str, **more: object) -> Policies:
+    return Policies(needs=texts, needs_deadline_s=2 * HOUR_S, **more)  # type: ignore[arg-type]
+
+
+def test_a_run_whose_condition_holds_starts_at_its_time(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@hourly", policies=needs("ac-power", "online", "battery:20%"))
+
+    laptop.story.after_s(HOUR_S)
+
+    [run] = laptop.story.runs("backup")
+    assert run.started_at == run.plan_at
+    assert not laptop.reports.openings
+
+
+def test_a_run_waits_for_mains_and_starts_when_it_is_back(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("ac-power"))
+    laptop.machine.set_on_mains(False)
+    laptop.story.after_s(4 * HOUR_S)
+    waiting = laptop.shown("backup")
+
+    laptop.story.after_s(600)
+    laptop.machine.set_on_mains(True)
+    laptop.report()
+    laptop.story.after_s(0)
+
+    assert waiting == ["waits for ac-power"]
+    [run] = laptop.story.runs("backup")
+    assert run.status == "success"
+    assert run.started_at is not None
+    assert to_ms(run.started_at) == START_MS + (4 * HOUR_S + 600) * 1000
+
+
+def test_all_conditions_must_hold_at_the_start(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("ac-power", "online"))
+    laptop.machine.set_on_mains(False)
+    laptop.machine.set_routes()
+    laptop.story.after_s(4 * HOUR_S)
+
+    laptop.machine.set_on_mains(True)
+    laptop.report()
+    laptop.story.after_s(0)
+    between = laptop.shown("backup")
+    laptop.machine.set_on_mains(False)
+    laptop.machine.set_routes("eth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0")
+    laptop.report()
+    laptop.story.after_s(0)
+
+    assert between == ["waits for online"]
+    assert laptop.shown("backup") == ["waits for ac-power"]
+
+
+def test_the_opposite_of_a_condition_can_be_needed(laptop: Laptop) -> None:
+    laptop.machine.write("run/presenting", "")
+    laptop.story.add("indexer", "@hourly", policies=needs("not:exists:/run/presenting"))
+    laptop.story.after_s(HOUR_S)
+    waiting = laptop.shown("indexer")
+
+    (laptop.machine.root / "run" / "presenting").unlink()
+    laptop.wake_after_s(60)
+
+    assert waiting == ["waits for not:exists:/run/presenting"]
+    assert laptop.shown("indexer") == ["success"]
+
+
+def test_what_the_kernel_does_not_report_is_checked_with_growing_pauses(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("load:0.1"))
+    laptop.story.after_s(4 * HOUR_S)
+
+    pauses = [laptop.wake_after_s(HOUR_S) for _ in range(9)]
+
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert not laptop.reports.openings  # the kernel reports no load
+
+
+def test_the_machine_is_listened_to_only_while_a_run_waits(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("ac-power"))
+    laptop.machine.set_on_mains(False)
+    before = laptop.story.engine.step().wake_ms, laptop.story.engine.condition_filenos()
+
+    laptop.story.after_s(4 * HOUR_S)
+    during = laptop.story.engine.condition_filenos()
+    laptop.machine.set_on_mains(True)
+    laptop.report()
+    laptop.story.after_s(1)
+
+    assert before == (START_MS + 4 * HOUR_S * 1000, [])
+    assert len(during) == 1
+    assert laptop.shown("backup") == ["success"]
+    assert laptop.story.engine.condition_filenos() == []
+    assert not laptop.reports.is_open
+    assert laptop.story.engine.step().wake_ms == START_MS + 28 * HOUR_S * 1000
+
+
+def test_at_the_deadline_it_is_skipped_with_its_reason(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("ac-power"))
+    laptop.machine.set_on_mains(False)
+    laptop.story.after_s(4 * HOUR_S)
+
+    laptop.story.after_s(2 * HOUR_S)
+
+    [run] = laptop.story.runs("backup")
+    assert (str(run.status), str(run.reason)) == ("skipped", "condition")
+    assert run.error_msg == "needed AC power, which was not true within 2h"
+
+
+def test_a_manual_run_waits_for_nothing(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@yearly", policies=needs("ac-power"))
+    laptop.machine.set_on_mains(False)
+
+    laptop.story.client.run_now("backup")
+    laptop.story.after_s(0)
+
+    assert laptop.shown("backup") == ["success"]
+
+
+def test_a_run_that_waited_for_a_place_is_checked_when_it_gets_one(laptop: Laptop) -> None:
+    policies = needs("ac-power", overlap=Overlap.QUEUE)
+    laptop.story.add("backup", "every 1h", lasts_s=HOUR_S + 600, policies=policies)
+    laptop.story.after_s(HOUR_S)
+    laptop.story.after_s(HOUR_S)
+    before = laptop.shown("backup")
+
+    laptop.machine.set_on_mains(False)
+    laptop.story.after_s(600)
+
+    assert before == ["running", "queued"]
+    assert laptop.shown("backup") == ["success", "waits for ac-power"]
+
+
+def test_after_a_sleep_the_machine_may_settle_first(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("online"))
+    laptop.story.engine.step()
+
+    laptop.clock.suspend_ms(5 * HOUR_S * 1000)
+    laptop.story.engine.step()
+    laptop.story.engine.step()
+    before = laptop.shown("backup")
+    waited_s = laptop.wake_after_s(60)
+
+    assert before == ["waits for online"]
+    assert waited_s == pytest.approx(10)
+    assert laptop.shown("backup") == ["success"]
+
+
+def test_what_this_machine_can_not_tell_holds_nothing_up_but_the_run(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("pressure:cpu:5%"))
+    laptop.story.add("other", "@daily")
+
+    laptop.story.after_s(4 * HOUR_S)
+
+    assert laptop.shown("backup") == ["waits for pressure:cpu:5%"]
+    assert laptop.shown("other") == ["success"]
+
+
+_LISTEN = """
+import fcntl, os, select, socket, struct, subprocess, sys
+from edgecron.engine.kernel_reports import KernelReports
+
+reports = KernelReports()
+fd = reports.open()
+poll = select.poll()
+poll.register(fd, select.POLLIN)
+
+def has_change():
+    found = bool(poll.poll(5_000))
+    reports.clear()
+    return found
+
+quiet = bool(poll.poll(0))
+link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+fcntl.ioctl(link, 0x8914, struct.pack("16sh", b"lo", 0x1))  # SIOCSIFFLAGS: up
+network = has_change()
+after = bool(poll.poll(0))
+subprocess.run(["mount", "-t", "tmpfs", "none", sys.argv[1]], check=True)
+mount = has_change()
+last = bool(poll.poll(0))
+reports.close()
+print(quiet, network, after, mount, last)
+"""
+
+
+def test_the_kernel_reports_networks_and_mounts(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*private_mounts(), "-n", sys.executable, "-c", _LISTEN, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.split() == ["False", "True", "False", "True", "False"], done.stderr
