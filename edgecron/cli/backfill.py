@@ -1,13 +1,13 @@
-"""Run times of the past that have no successful run.
+"""Run missed times of the past.
 
     edgecron backfill report 2026-11-01 2026-11-08 --dry-run
     edgecron backfill report yesterday now
     edgecron backfill report "2026-11-01 06:00" "2026-11-01 12:00" --yes
 
 Each time of the range, both ends included, gets its own run with that time as EDGECRON_PLAN_AT. The
-runs start one after the other, after all other due runs. Backfill leaves out times whose run
-succeeded, is queued or is running, times that the engine has not decided yet, and times whose runs
-retention has removed. For more than 100 runs, edgecron asks first.
+runs start one after the other, after all other due runs. Backfill skips times whose run succeeded,
+is queued or is running, times that the engine has not decided yet, and times whose runs retention
+has removed. For more than 100 runs, edgecron asks first.
 """
 
 from __future__ import annotations

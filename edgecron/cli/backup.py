@@ -1,4 +1,4 @@
-"""Copy the database while engines run and schedules fire.
+"""Copy the database while it is in use.
 
     edgecron backup /mnt/usb/edgecron.db
     edgecron backup /var/backups/edgecron/    a folder; the time names the file

@@ -1,11 +1,11 @@
-"""Cancel runs: end running ones, withdraw queued ones.
+"""Cancel queued and running runs.
 
     edgecron cancel 41 42
     edgecron cancel nightly      every active run of this schedule
 
-A command gets TERM, and KILL after --kill-grace (default: 10s), with all processes of its session.
-If no engine is running, the next one records the end. If a run has ended already, cancel exits
-with 1; if a schedule has no active run, with 3.
+Queued runs do not start, and running ones end. A command gets TERM, and KILL after --kill-grace
+(default: 10s), with all processes of its session. If no engine is running, the next one records the
+end. If a run has ended already, cancel exits with 1; if a schedule has no active run, with 3.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Explain a trigger and list its next times. This command uses no database.
+"""Explain a trigger and list its next times.
 
     edgecron check "30 2 * * *" --tz Europe/Berlin -n 10
     edgecron check every 15m from 2026-11-20T08:00:00Z
     edgecron check at tomorrow 09:00
     edgecron check "H 3 * * *" --name nightly
 
-A trigger is a cron text, `every 15m`, `at TIME`, `in 20m` or `on boot`.
+This command uses no database. A trigger is a cron text, `every 15m`, `at TIME`, `in 20m` or `on
+boot`.
 """
 
 from __future__ import annotations

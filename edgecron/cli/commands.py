@@ -31,9 +31,9 @@ COMMANDS: dict[str, Command] = {
         "edit", "Change a schedule", "Schedules", "show, undo; topics triggers, policies, retries"
     ),
     "rm": Command("rm", "Remove schedules", "Schedules", "undo, pause"),
-    "undo": Command("undo", "Restore schedules that were removed", "Schedules", "rm, history"),
+    "undo": Command("undo", "Restore removed schedules", "Schedules", "rm, history"),
     "list": Command(
-        "list_", "List schedules and their last runs", "Schedules", "show, next, stats"
+        "list_", "List schedules, their next and last runs", "Schedules", "show, next, stats"
     ),
     "show": Command("show", "Show one schedule or one run", "Schedules", "why, history, list"),
     "pause": Command("pause", "Pause schedules", "Schedules", "resume, reschedule"),
@@ -60,7 +60,7 @@ COMMANDS: dict[str, Command] = {
     "backfill": Command(
         "backfill", "Run missed times of the past", "Runs", "history, why, run; topic policies"
     ),
-    "history": Command("history", "List past runs", "Runs", "show, logs, why, stats"),
+    "history": Command("history", "List past and skipped runs", "Runs", "show, logs, why, stats"),
     "logs": Command("logs", "Print the output of a run", "Runs", "history, show, run"),
     "why": Command(
         "why", "Explain why a schedule ran or did not", "Runs", "show, history, next; topic clock"
@@ -111,7 +111,7 @@ COMMANDS: dict[str, Command] = {
     "config": Command("config_", "Show and check settings", "Engine", "topic settings"),
     "check": Command(
         "check",
-        "Explain a trigger and list its times",
+        "Explain a trigger and list its next times",
         "Help",
         "add, next; topics triggers, syntax",
     ),

@@ -1,9 +1,9 @@
-"""Print a script with which a shell completes commands, options, choices, schedules and runs.
+"""Print a completion script for your shell.
 
     edgecron completion bash | sudo tee /etc/bash_completion.d/edgecron
     edgecron completion zsh > "${fpath[1]}/_edgecron"
     edgecron completion fish > ~/.config/fish/completions/edgecron.fish
-    eval "$(edgecron completion bash)"                 in this shell alone
+    eval "$(edgecron completion bash)"                 only in this shell
 
 New shells then complete edgecron. For zsh, take a folder of your own that fpath names before
 compinit is called. For bash, your own folder is ~/.local/share/bash-completion/completions; name

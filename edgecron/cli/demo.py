@@ -1,9 +1,10 @@
-"""Show edgecron with a temporary database: a few schedules run for some seconds.
+"""Show edgecron with a temporary database.
 
     edgecron demo
     edgecron demo --seconds 30
 
-Your own database is not touched, and nothing stays. Ctrl-C ends the demo early.
+A few schedules run for some seconds. Your own database is not touched, and nothing stays. Ctrl-C
+ends the demo early.
 """
 
 from __future__ import annotations

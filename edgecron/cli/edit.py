@@ -1,14 +1,15 @@
-"""Change a schedule: options that you do not give stay as they are.
+"""Change a schedule.
 
     edgecron edit nightly                       its TOML in $VISUAL or $EDITOR
     edgecron edit nightly --cron "30 3 * * *"   replace all of its times
     edgecron edit nightly --timeout none        clear an option
     edgecron edit nightly --name weekly         rename it, with its runs
 
-If you change times, the next run is computed from now; edgecron never runs times of the past.
-Other changes keep the next run. --env adds variables; --env none clears them. The editor shows
-every option; an option with its default is a comment. To rename the schedule, change the name in
-the heading. If the text has errors, edgecron shows them and keeps the text.
+Options that you do not give stay as they are. If you change times, the next run is computed from
+now; edgecron never runs times of the past. Other changes keep the next run. --env adds variables;
+--env none clears them. The editor shows every option; an option with its default is a comment. To
+rename the schedule, change the name in the heading. If the text has errors, edgecron shows them and
+keeps the text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""List past runs, newest first, with skipped runs and their reasons.
+"""List past and skipped runs.
 
     edgecron history
     edgecron history nightly -n 50
@@ -6,8 +6,9 @@
     edgecron history --since yesterday --until "1h ago"
     edgecron history --before 1200        the next page, after run 1200
 
---since and --until count by the column STARTED. PLAN is the plan time of runs that started late,
-were retried or were backfilled.
+The newest runs come first, and the reasons are in the column NOTE. --since and --until count by
+the column STARTED. PLAN is the plan time of runs that started late, were retried or were
+backfilled.
 """
 
 from __future__ import annotations

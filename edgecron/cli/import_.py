@@ -1,12 +1,13 @@
-"""Import a crontab: all of its lines or none.
+"""Import a crontab.
 
     crontab -l | edgecron import crontab -
     edgecron import crontab my.crontab --comment-out
     sudo edgecron import crontab /etc/cron.d/photos
     sudo edgecron import anacrontab /etc/anacrontab
 
-Files in /etc have a user column. For other files with a user column use --system, and for files in
-/etc without one --user-format. New schedules get the policies of `edgecron config show defaults`.
+edgecron imports all lines or none. Files in /etc have a user column. For other files with a user
+column use --system, and for files in /etc without one --user-format. New schedules get the policies
+of `edgecron config show defaults`.
 
 edgecron imports each line once. A second import shows what changed in the crontab and in edgecron,
 and asks. --take crontab changes the schedules as the lines say, and --take edgecron keeps them.

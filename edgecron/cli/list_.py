@@ -1,4 +1,4 @@
-"""List schedules: their times, their next run and their last run.
+"""List schedules, their next and last runs.
 
     edgecron list
     edgecron list disk        name, group, description or job contains "disk"

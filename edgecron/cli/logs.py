@@ -1,4 +1,4 @@
-"""Print the output of a run, or of the newest run of a schedule.
+"""Print the output of a run.
 
     edgecron logs nightly
     edgecron logs nightly --since yesterday  all runs since then
@@ -6,8 +6,8 @@
     edgecron logs -f nightly                 follow run after run, until Ctrl-C
     edgecron logs nightly > nightly.log      the exact bytes
 
-Both streams go to stdout. Facts about the run go to stderr. On a terminal, control characters are
-shown, not sent.
+If you name a schedule, edgecron prints its newest run. Both streams go to stdout. Facts about the
+run go to stderr. On a terminal, control characters are shown, not sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""List the next runs of all schedules, or of one.
+"""List the next runs.
 
 edgecron next
 edgecron next nightly -n 3

@@ -1,4 +1,4 @@
-"""List and test the rules for notices.
+"""List and test rules for notices.
 
     edgecron notify list
     edgecron notify test ops

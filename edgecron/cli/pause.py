@@ -1,11 +1,12 @@
-"""Pause schedules: stop scheduled runs until `resume`, or until a time.
+"""Pause schedules.
 
     edgecron pause nightly
     edgecron pause nightly weekly --until "tomorrow 09:00"
     edgecron pause --group night
     edgecron pause --all
 
-Running jobs continue, and `edgecron run` still works.
+Scheduled runs stop until `resume`, or until the time of --until. Running jobs continue, and
+`edgecron run` still works.
 """
 
 from __future__ import annotations

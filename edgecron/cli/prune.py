@@ -1,4 +1,4 @@
-"""Remove old runs and output now.
+"""Remove old runs and output.
 
     edgecron prune --dry-run                         what would go, and why
     edgecron prune

@@ -1,4 +1,4 @@
-"""Move the next run of a schedule to another time, once.
+"""Move the next run to another time.
 
     edgecron reschedule nightly "in 20m"
     edgecron reschedule nightly "tomorrow 09:00"

@@ -1,12 +1,12 @@
-"""Resume paused schedules, from now on.
+"""Resume paused schedules.
 
     edgecron resume nightly
     edgecron resume nightly --now   and run it once, immediately
     edgecron resume --group night
     edgecron resume --all
 
-Times that passed during the pause are not caught up: the history shows them as one skipped row.
---now also runs a schedule that was not paused.
+Scheduled runs continue from now on. Times that passed during the pause are not caught up: the
+history shows them as one skipped row. --now also runs a schedule that was not paused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Remove schedules. Queued runs are cancelled, running ones finish, the history stays.
+"""Remove schedules.
 
     edgecron rm nightly
     edgecron rm nightly weekly
     edgecron undo nightly         restore it
+
+edgecron cancels queued runs, lets running ones finish, and keeps the history.
 
 On a terminal, edgecron asks first if other schedules follow or need a removed one.
 """

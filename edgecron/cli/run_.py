@@ -1,15 +1,15 @@
-"""Run a schedule now. Its next planned run does not change.
+"""Run a schedule now.
 
     edgecron run nightly
     edgecron run nightly --wait && echo done
     edgecron run count --wait --result      print its JSON result
     edgecron run sync --payload '{"host": "plc2"}'
 
-With --wait, edgecron prints the output as it comes and exits with the job's exit code: 128+N if
-signal N ended the job, 125 for every error of edgecron. It also exits with 125 if the run was
-skipped, cancelled, interrupted, or had to be ended and exited with 0. If the run is retried,
-edgecron follows each attempt and takes the last exit code. With --json, it prints the last attempt
-as `history --json` does, without the output.
+The next planned run does not change. With --wait, edgecron prints the output as it comes and exits
+with the job's exit code: 128+N if signal N ended the job, 125 for every error of edgecron. It also
+exits with 125 if the run was skipped, cancelled, interrupted, or had to be ended and exited with 0.
+If the run is retried, edgecron follows each attempt and takes the last exit code. With --json, it
+prints the last attempt as `history --json` does, without the output.
 
 If no engine is running, or all are stalled, this command runs the job itself. Ctrl-C then ends the
 job; a second Ctrl-C leaves that to its supervisor. If an engine runs the job, Ctrl-C only ends the

@@ -1,4 +1,4 @@
-"""Show schedules that need you, engines, active runs and the next run.
+"""Show engines and active runs.
 
 edgecron status
 edgecron status --json

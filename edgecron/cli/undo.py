@@ -1,4 +1,4 @@
-"""Restore schedules that were removed, with their history.
+"""Restore removed schedules.
 
     edgecron undo                 undo the last removal
     edgecron undo nightly weekly

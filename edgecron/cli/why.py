@@ -1,4 +1,4 @@
-"""Explain why a schedule or a run ran, did not run, or will not run.
+"""Explain why a schedule ran or did not.
 
     edgecron why nightly
     edgecron why nightly 02:00
@@ -6,9 +6,10 @@
     edgecron why nightly yesterday            every time of that day
     edgecron why 4711                         one run
 
-Without a time, edgecron explains the last run and the next one. A time without seconds means the
-whole minute, 02:00 means today, "monday 02:00" the last Monday. A day without a time (yesterday,
-monday, 2026-11-20) means every time of that day.
+The answer says why a run ran, did not run, or will not run. Without a time, edgecron explains the
+last run and the next one. A time without seconds means the whole minute, 02:00 means today, "monday
+02:00" the last Monday. A day without a time (yesterday, monday, 2026-11-20) means every time of
+that day.
 """
 
 from __future__ import annotations

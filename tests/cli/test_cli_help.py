@@ -29,6 +29,25 @@ def test_help_of_a_command_is_the_same_however_it_is_asked_for(
     assert edgecron(*words).out == edgecron("show", "-h").out
 
 
+# How summaries begin: a new one begins with one of these or adds its verb.
+VERBS = {
+    "Add", "Cancel", "Change", "Copy", "Create", "Explain", "Find", "Import", "Install", "List",
+    "Move", "Open", "Pause", "Print", "Remove", "Replace", "Restore", "Resume", "Run", "Serve",
+    "Show", "Write",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_begins_its_help_with_a_summary_of_at_most_eight_words(
+    edgecron: Edgecron, command: str
+) -> None:
+    summary = COMMANDS[command].summary
+
+    assert edgecron("help", command).out.startswith(f"{summary}.\n")
+    assert len(summary.split()) <= 8
+    assert summary.split()[0] in VERBS
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_usage_of_a_command_fits_80_columns(edgecron: Edgecron, command: str) -> None:
     [usage] = re.findall(r"^usage: .*(?:\n +.*)*", edgecron("help", command).out, re.MULTILINE)
