@@ -105,12 +105,13 @@ def test_a_topic_keeps_its_code_as_it_is(name: str) -> None:
         assert {f"    {line}".rstrip() for line in block.lines} <= set(lines)
 
 
-def test_headings_stand_out_where_colours_are_wanted(edgecron: Edgecron) -> None:
+def test_headings_and_code_stand_out_where_colours_are_wanted(edgecron: Edgecron) -> None:
     plain = edgecron("help", "triggers", "--color", "never").out
     bold = edgecron("help", "triggers", "--color", "always").out
 
     assert "\x1b" not in plain
     assert "\x1b[1mIntervals\x1b[0m" in bold
+    assert "\x1b[1medgecron help syntax\x1b[0m explains" in bold
     assert re.sub(r" +$", "", re.sub(r"\x1b\[[01]m", "", bold), flags=re.MULTILINE) == plain
 
 

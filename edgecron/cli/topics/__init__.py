@@ -95,9 +95,13 @@ def read_topic(name: str) -> str:
 
 _WIDEST = 96  # columns of prose: longer lines are hard to read
 _FENCE = re.compile(r"^```.*\n((?:.*\n)*?)```$", re.MULTILINE)
+# Bold is readable on dark and on light terminals: manual pages mark names and headings by it, too.
 _STYLES = {
-    **dict.fromkeys(("markdown.h1", "markdown.h2", "markdown.h3", "markdown.table.header"), "bold"),
-    **dict.fromkeys(("markdown.code", "markdown.table.border"), "none"),
+    "markdown.table.border": "none",
+    **dict.fromkeys(
+        ("markdown.h1", "markdown.h2", "markdown.h3", "markdown.table.header", "markdown.code"),
+        "bold",
+    ),
 }
 
 
