@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _refuse_borrowed_rights() -> None:
-    """End where somebody has made the program set-user-id: whoever calls it could run anything."""
+    """End if the program is set-user-id: any caller could run anything."""
     if (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid()):
         sys.exit("edgecron: is not to run with another's rights; take them off: chmod ug-s FILE")
 

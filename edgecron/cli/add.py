@@ -106,7 +106,7 @@ def describe_all(triggers: list[Trigger]) -> str:
 
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:
-    """Warn about options that may not mean what the person thinks."""
+    """Warn about options that might not mean what the user thinks."""
     for trigger in triggers:
         for warning in trigger.warnings:
             cli.warn(f"{trigger.text!r}: {warning}")

@@ -50,7 +50,7 @@ _STAND_IN = "example"  # H needs a name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What to show of a trigger."""
+    """The facts that `check` shows about a trigger."""
 
     trigger: Trigger
     description: str

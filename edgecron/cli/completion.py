@@ -45,7 +45,7 @@ _LITERAL = re.compile(r"[a-z][a-z0-9-]*")
 
 
 class Kind(StrEnum):
-    """What a shell looks up to complete a word."""
+    """The words that a shell can complete."""
 
     NAME = "names"  # of schedules
     PAUSED = "paused"  # names of schedules
@@ -202,7 +202,7 @@ def run(cli: Session, args: argparse.Namespace) -> int:
 
 
 class _Line(NamedTuple):
-    """What the words before the cursor say.
+    """The command and options before the cursor.
 
     `option` is an option that waits for its value; `arguments` is how many arguments precede.
     """
@@ -214,7 +214,7 @@ class _Line(NamedTuple):
 
 
 def _complete(cli: Session, words: Sequence[str]) -> Iterator[str]:
-    """Answer for the last of the words, which may be empty."""
+    """Answer for the last of the words, which can be empty."""
     *before, current = words or [""]
     if "--" in before:
         yield ":commands" if before[-1] == "--" else ":files"

@@ -8,7 +8,7 @@
     edgecron doctor --trust-clock
 
 Without options, doctor changes nothing. If a database is larger than 4 MiB or has more than 1,000
-schedules, doctor reads a part of it and says what it did not read. --deep reads everything, and
+schedules, doctor reads only a part, and says what it did not read. --deep reads everything, and
 compares each index with its table.
 
 --repair removes rows whose schedule or run is missing, and creates groups that schedules name. No
@@ -17,9 +17,9 @@ command could reach those rows. Runs of a missing schedule stay.
 --take-over kills a stalled engine, given its process number. Another engine then adopts its runs,
 which continue meanwhile. If a program embeds the engine, the whole program ends. doctor asks first.
 
---trust-clock confirms a clock that engines do not trust, because it is far from the last known time
-(a board without a battery, a machine that was off for years). If the machine gets its time from the
-network, wait for that instead.
+--trust-clock confirms a clock that engines do not trust, because it is far from the last known
+time. This happens on a board without a battery, or if a machine was off for years. If the
+machine gets its time from the network, wait for that instead.
 
 Engines see a change made by SQL within seconds. To wake them immediately:
 

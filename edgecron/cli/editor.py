@@ -1,6 +1,6 @@
 """A text that a person edits: in a file of their own, by the editor of their choice.
 
-It is never lost: unless it was taken over or dropped, the file stays, and they are told where.
+The text is never lost: unless it was taken over or dropped, the file stays, and a message names it.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def _run_words(event: Event) -> str:
 
 
 def _notes(event: Event, zone: tzinfo) -> list[str]:
-    """Return what else to say of an event, in parts."""
+    """Return further facts about an event, in parts."""
     details = event.details
     notes: list[str] = []
     reason = details.get("reason")

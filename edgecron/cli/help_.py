@@ -32,7 +32,7 @@ _MAN_ESCAPES = str.maketrans(
 
 
 class _Entry(NamedTuple):
-    """What there is help on."""
+    """A subject of help."""
 
     kind: str  # command, topic or manual
     name: str
@@ -81,7 +81,7 @@ def _put(cli: Session, entry: _Entry, text: str) -> None:
 
 
 def _has_paged(cli: Session, text: str) -> bool:
-    """Show a text in a pager; False where there is none, or no terminal for it."""
+    """Show a text in a pager; False without a pager or a terminal for it."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "") in CANT_MOVE:
         return False
     from edgecron.base.pager import page, pager_command
@@ -180,5 +180,5 @@ def _man_escaped(text: str) -> str:
 
 
 def _man_guarded(line: str) -> str:
-    """Return a line that is no request, whatever it begins with."""
+    """Return the line so that roff does not read it as a request."""
     return rf"\&{line}" if line.startswith(".") else line

@@ -40,7 +40,7 @@ _TIGHTER = (400, 60)  # for an object that is still too large
 
 
 class Effect(StrEnum):
-    """What a call can do to the database and to running jobs."""
+    """The effect of a call on the database and on running jobs."""
 
     NOTHING = "nothing"  # reads only
     ADDS = "adds"  # something new exists

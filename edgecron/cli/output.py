@@ -1,4 +1,4 @@
-"""What a command prints: data and JSON on stdout, words on stderr, questions to a person."""
+"""The output of a command: data and JSON on stdout, words on stderr, questions to a person."""
 
 from __future__ import annotations
 

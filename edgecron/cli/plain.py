@@ -195,7 +195,7 @@ class PlainDashboard:
 
 
 class News:
-    """Reports runs that start and end, of the newest runs; runs known at first are no news."""
+    """Reports starts and ends of the newest runs, but not of runs known at first."""
 
     def __init__(self, cli: Session) -> None:
         self._cli = cli

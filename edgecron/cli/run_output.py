@@ -48,7 +48,7 @@ class Printer:
         self._open_line: Stream | None = None  # with times: the stream whose line has not ended
 
     def put(self, pieces: Iterable[Piece], *, of: str = "") -> None:
-        """Print chunks; `of` says of which streams lost bytes are."""
+        """Print chunks; `of` names the streams of lost bytes."""
         for dropped, chunk in pieces:
             if dropped:
                 sys.stdout.flush()

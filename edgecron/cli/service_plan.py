@@ -192,7 +192,7 @@ def diff_lines(path: Path, *, before: str, text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What an install or uninstall shall do. `linger_user` shall linger from now on."""
+    """Options of an install or uninstall. `linger_user` lingers from now on."""
 
     service: Service
     is_strict: bool = False

@@ -1,4 +1,4 @@
-"""What a command works with: the settings and the database."""
+"""The session of a command: its settings and its database."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ class Session(Output):
     def has_database(self) -> bool:
         """Return whether the database exists; a server of another machine counts as one.
 
-        An empty file is no database: a command that only reads leaves it as it is.
+        An empty file is not a database: a command that only reads leaves it as it is.
         """
         if self.remote_url() is not None:
             return True

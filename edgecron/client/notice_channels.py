@@ -97,7 +97,7 @@ def read_secret(secret: Secret) -> str:
     if secret.kind == "env":
         found = os.environ.get(secret.value, "").strip()
         if not found:
-            raise ChannelFailed(f"variable {secret.value} is not set where edgecron sends notices")
+            raise ChannelFailed(f"variable {secret.value} is not set in the engine's environment")
         return found
     path = Path(secret.value).expanduser()
     try:

@@ -104,7 +104,7 @@ class NoticeSender:
         self._zone = load_zone("local")
 
     def run(self) -> int:
-        """Send what is due until nothing is due soon; how many messages were sent."""
+        """Send due notices until none is due soon; return the number of messages."""
         sent = 0
         while True:
             self.apply_rules()
@@ -182,7 +182,7 @@ class NoticeSender:
             yield list(group)
 
     def _prepare(self, notices: list[Notice]) -> tuple[list[Notice], Message] | None:
-        """Return a group with its message; None if nothing of it is sent now."""
+        """Return a group with its message; None if none of the group is sent now."""
         database, now_ms = self._client.store, self._now_ms()
         known = self._rules.get(notices[0].rule)
         if known is None:
@@ -353,7 +353,7 @@ def notice_object(notice: Notice) -> dict[str, object]:
 
 
 def _end_path(detail: Mapping[str, object]) -> str:
-    """What the protocol of healthchecks adds to the address at the end of a run."""
+    """Return the end of the address for a run, as the protocol of healthchecks has it."""
     run = detail.get("run")
     if not isinstance(run, dict):
         return "/fail"

@@ -29,8 +29,7 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
     """Return the body of an answer if it comes from an edgecron, even if it is an error of ours.
 
     `is_write`: the request changes something. Raises AccessRefused if a token is needed, ServerLost
-    if the server might be back soon, and ServerUnavailable if the server is not an edgecron that we
-    can talk to.
+    if the server might be back soon, and ServerUnavailable if it is not an edgecron we can talk to.
     """
     if 200 <= status < 300:
         return body

@@ -50,7 +50,7 @@ MOST_WAIT_MS = 10_000
 
 
 class Resource(NamedTuple):
-    """A resource: `name` is what a client asks for, `key` where the answer stands in its object.
+    """A resource: its `name`, and the `key` of the answer in its object.
 
     `key` '' means that the answer is the object. If `is_shared`, a route of `edgecron.http` answers
     by its own code, with more than this client reads. `pause_s`: the answer can wait for news; the

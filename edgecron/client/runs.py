@@ -261,8 +261,8 @@ class Runs(Engines, Schedules):
         Each schedule has its own keys. A key is known for 24 hours. It is known longer while its
         runs are among the newest 100 of the schedule, since a clock can be set. Retention can
         remove them. `asked_at` is the time of the first request (default: now). Raises InvalidInput
-        if the key is not 1 to 255 printable ASCII characters, KeyReused if it was used with another
-        payload, and Conflict if it is too old to be known.
+        if the key is not 1 to 255 printable ASCII characters. Raises KeyReused if it was used with
+        another payload, and Conflict if it is too old to be known.
         """
         fire_key = _fire_key(key)
         if payload is not None:

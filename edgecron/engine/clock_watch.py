@@ -1,7 +1,7 @@
 """Watch the clock and the zones, and correct stored times when they change.
 
-The engine reports each change (a suspend, a clock that was set or can't be trusted, another local
-zone or tzdata version), and every next time that it changes for that reason.
+The engine reports each change: a suspend, a clock that was set or can't be trusted, another local
+zone or tzdata version. It also reports every next time that it changes for that reason.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class Loop:
         """Wait a moment for other ends, which then share one transaction.
 
         Not while all places are taken: each end then lets a queued run start. With a reserve, the
-        runner starts the next runs meanwhile: wait until half of it is used up.
+        runner starts the next runs meanwhile: wait until half of the reserve is used up.
         """
         count, places = len(self._engine.runners), self._settings.places
         group_ms = min(GROUP_MS, self._engine.runners.reserve_lasts_ms() // 2)

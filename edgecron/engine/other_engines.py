@@ -1,6 +1,6 @@
 """Ask about the other engines of a database, and take over what dead ones left.
 
-The kernel's locks show whether an engine or a supervisor is alive. A dead supervisor's journal
+The kernel's locks show whether an engine or a supervisor is running. A dead supervisor's journal
 shows how its runs ended.
 """
 

@@ -1,8 +1,8 @@
 """The time fields of a crontab line, and the lines of an anacrontab.
 
-The trigger gate accepts more than cron (`L`, `5#2`, `H`) and reads a few texts otherwise: Debian's
-cron takes `1#2` for `1`, `*5` for `*` and `fri-sun` for never. So a field outside the plain grammar
-that every cron reads alike is refused here. Values and ranges are checked by the gate.
+The trigger gate accepts more than cron (`L`, `5#2`, `H`). It also reads a few texts otherwise:
+Debian's cron takes `1#2` for `1`, `*5` for `*` and `fri-sun` for never. This module refuses a field
+outside the plain grammar that every cron reads alike. The gate checks values and ranges.
 """
 
 from __future__ import annotations

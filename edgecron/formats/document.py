@@ -53,9 +53,9 @@ def read_document(
 ) -> Document:
     """Read the schedules of a document, in its order.
 
-    With `now` a time can be relative, such as `tomorrow 09:00`, and must lie in the future, unless
-    it is one of the trigger texts that are `known`, or the document `is_portable`.
-    Raises InvalidDocument with everything that is wrong.
+    With `now` a time can be relative, such as `tomorrow 09:00`, and must lie in the future. Trigger
+    texts that are `known` and documents that are `is_portable` can have past times.
+    Raises InvalidDocument with all faults.
     """
     text = _decode(content)
     problems: list[Problem] = []

@@ -81,7 +81,7 @@ def read_rules(table: object, *, source: str) -> tuple[list[ReadRule], list[Rule
 
 
 class _RuleReader:
-    """Read one rule. `problems` collects what is wrong, so that one run reports all of it."""
+    """Read one rule. `problems` collects all faults, so that one run reports them."""
 
     def __init__(self, name: str, value: object, source: str) -> None:
         self.problems: list[RuleProblem] = []
@@ -217,7 +217,7 @@ class _RuleReader:
     def _secret(
         self, key: str, *, check: Callable[[str], str | None] = lambda text: None
     ) -> Secret | None:
-        """Read KEY, KEY_file or KEY_env. What only is a secret has no KEY itself."""
+        """Read KEY, KEY_file or KEY_env. A value that is always secret has no plain KEY."""
         given = [name for name in (key, f"{key}_file", f"{key}_env") if name in self._table]
         if len(given) > 1:
             self._refuse(given[1], f"{' and '.join(given)} are both given", "give one of them")
@@ -313,7 +313,7 @@ class _RuleReader:
 
 
 def _usual_security(smtp: str | None) -> MailSecurity:
-    """What is usual for a server: TLS at port 465, none on this machine, else STARTTLS."""
+    """Return the default of a server: TLS at port 465, none on this machine, else STARTTLS."""
     if smtp is not None and smtp.endswith(":465"):
         return MailSecurity.TLS
     host = "" if smtp is None else smtp.partition(":")[0]
@@ -321,7 +321,7 @@ def _usual_security(smtp: str | None) -> MailSecurity:
 
 
 def mark_of(rule: NotifyRule) -> dict[str, object]:
-    """What the database keeps of a rule: nothing of its channel but the kind."""
+    """Return the mark of a rule for the database: of its channel, only the kind."""
     return {
         "name": rule.name,
         "channel": rule.channel.value,

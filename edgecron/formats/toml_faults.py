@@ -1,4 +1,4 @@
-"""Say in plain words why a text is not TOML, where, and what to write instead."""
+"""Explain why a text is not TOML: the place, and the text to write instead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TWICE = "a table or key is given twice"
 
 
 def explain_fault(error: ValueError, text: str) -> Fault:
-    """Explain an error of `tomllib.loads`; a fault that is not known has no hint."""
+    """Explain an error of `tomllib.loads`; an unknown fault has no hint."""
     message = str(error)
     place = _PLACE.search(message)
     if place is None:  # a number out of all bounds

@@ -1,7 +1,7 @@
-"""Notices: what a rule wants to hear of, what it is told, and what became of each notice.
+"""Notices: the wishes of a rule, the content of a notice, and its delivery.
 
-A rule is a table `[notify.NAME]` of the configuration. The database keeps a mark of it, without
-its channel, so that no secret gets into the database.
+A rule is a table `[notify.NAME]` of the configuration. The database keeps a mark of the rule,
+without its channel, so that no secret gets into the database.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from edgecron.base.values import NamedTuple, dataclass
 
 
 class NoticeEvent(StrEnum):
-    """What a notice is about."""
+    """The subject of a notice."""
 
     FAILED = "failed"  # a fire failed or was interrupted, after its last attempt
     RECOVERED = "recovered"  # it succeeded, after a notice that it failed
@@ -108,12 +108,12 @@ USUAL_EVENTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyRule:
-    """What to hear of, about which schedules, and how often.
+    """A rule: the events and schedules that it covers, and how often it sends.
 
     `schedules` and `groups` are patterns, as `backup-*`; without both, every schedule matches. The
     first notice of a failing schedule comes after `failures` failed fires in a row. `remind_s` None
     sends no reminders. `late_ms` and `slow_ms`: how late a fire is, and how long a run takes, for
-    a notice; None: it does not hear of them. `source` names the file with the rule.
+    a notice; None: no such notice. `source` names the file with the rule.
     """
 
     name: str
@@ -135,11 +135,11 @@ class NotifyRule:
         return NoticeEvent.STARTED in self.events
 
     def limit_ms(self, event: NoticeEvent) -> int | None:
-        """The limit of an event that has one; None: it does not hear of it."""
+        """Return the limit of an event that has one; None: no such notice."""
         return self.late_ms if event is NoticeEvent.LATE else self.slow_ms
 
     def matches(self, schedule: str, group: str | None) -> bool:
-        """Whether it hears of a schedule."""
+        """Whether the rule covers a schedule."""
         if not self.schedules and not self.groups:
             return True
         if any(fnmatchcase(schedule, pattern) for pattern in self.schedules):
@@ -169,7 +169,7 @@ class Happening(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """A run that somebody had to look at, at `at_ms`: it is late, or takes long.
+    """A run that was due to be checked at `at_ms`: it is late, or takes long.
 
     `from_ms` is its due time, or its start. `until_ms` is when it started, or ended; None: it has
     not.
@@ -204,7 +204,7 @@ class Incident:
 
 
 class NewNotice(NamedTuple):
-    """A notice that a rule is to be told."""
+    """A notice to write for a rule."""
 
     rule: str
     event: NoticeEvent

@@ -1,8 +1,8 @@
 """Decide about a due schedule, whether it is a second or fifty years late. Pure.
 
 A fire that is late by up to ON_TIME_MS runs. Several fires due at once, or one that is later, are
-one missed range. Of it, catch_up=once runs the latest within max-late, skip runs none, and all runs
-the newest MAX_CATCH_UP in sequence. The other times of the range become one skipped row.
+one missed range. Of this range, `once` runs the latest within max-late, `skip` runs none, and
+`all` runs the newest MAX_CATCH_UP in sequence. The other times of the range become one skipped row.
 """
 
 from __future__ import annotations

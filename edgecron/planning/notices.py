@@ -1,7 +1,7 @@
-"""Decide what rules are told of what happened, when it is sent, and when it is tried again. Pure.
+"""Decide which happenings become notices, and when a notice is sent or tried again. Pure.
 
-A rule is told when a schedule gets into trouble, then at each reminder, then when it is over. It is
-told nothing of runs that were skipped on purpose.
+A rule gets a notice when a schedule gets into trouble, at each reminder, and when the trouble is
+over. Runs that were skipped on purpose make no notice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = tuple[str, int, NoticeEvent]  # rule, schedule, trouble
 
 
 class Judged(NamedTuple):
-    """What follows from happenings: notices, and the incidents that changed; None: it is over.
+    """The decision on happenings: notices, and the incidents that changed; None: it is over.
 
     `watches` says when to look again at a run that was looked at; None: never.
     """

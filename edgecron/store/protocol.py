@@ -260,7 +260,7 @@ class Store(Protocol):
     def next_notice_ms(self) -> int | None:
         """When the next notice is to be sent; None: nothing is to come.
 
-        What happened that no rule was applied to yet is due now: 0.
+        A happening that no rule was applied to yet is due now: 0.
         """
 
     # Upkeep after a change of clock or zones.

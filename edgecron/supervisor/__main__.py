@@ -12,7 +12,7 @@ from edgecron.supervisor.launch import serve_detached
 
 
 def main(arguments: list[str]) -> None:
-    """Serve the connection that is descriptor FD. Does not return. PLACES 0 is no limit.
+    """Serve the connection that is descriptor FD. Does not return. PLACES 0 means unlimited.
 
     An engine that was started before an upgrade gives no PLACES, and claims no more than it has.
     """

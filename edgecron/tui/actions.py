@@ -103,7 +103,7 @@ class _Here(TypedDict):
 
 
 class Actions:
-    """What can be done to one schedule or run; each method returns a sentence on what it did.
+    """Actions on one schedule or run; each method returns a sentence about its effect.
 
     `queued` are the schedules of the runs that were queued, `removed` names the schedules that can
     be restored, and `backfilled` counts the runs of backfills.

@@ -131,7 +131,7 @@ class DatabaseThread:
             self._close_client()
 
     def retry(self) -> None:
-        """Try soon to open the database again: it may exist now."""
+        """Try soon to open the database again: it might exist now."""
         with self._wake:
             self._polls = _RETRY_POLLS
             self._wake.notify()

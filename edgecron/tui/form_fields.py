@@ -1,7 +1,7 @@
 """The fields of the form: from the table of a schedule to texts, and back. Pure.
 
-A field has the key of a schedules file, or is one of these: `name`; `when`, one time per line, as
-`check` reads them; `kind` and `job`, the command or the shell line.
+A field has the key of a schedules file, or is `name`, `when`, `kind` or `job`. `when` has one time
+per line, as `check` reads them. `kind` and `job` are the command or the shell line.
 """
 
 from __future__ import annotations

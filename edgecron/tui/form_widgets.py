@@ -80,7 +80,7 @@ class FieldLines(TextArea):
 
 
 class FormFields(VerticalScroll, can_focus=False):
-    """The fields; up and down go to the next one, where a field has no other use for them."""
+    """The fields; up and down go to the next one, unless a field uses these keys itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", show=False),

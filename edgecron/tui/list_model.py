@@ -31,7 +31,7 @@ class Column(NamedTuple):
     """A column of a list.
 
     It is `least` to `most` cells wide; columns with a `share` divide the rest. If there is no room,
-    the column with the highest `drop` is left out first; 0 stays.
+    the column with the highest `drop` is hidden first; 0 stays.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Column(NamedTuple):
 
 
 def share_out(columns: Sequence[Column], width: int) -> list[int]:
-    """Return the width of each column, 0 if left out; with gaps, at most `width` in total."""
+    """Return the width of each column, 0 if hidden; with gaps, at most `width` in total."""
     shown = list(range(len(columns)))
 
     def spare_of(widths: Sequence[int]) -> int:

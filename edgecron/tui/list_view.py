@@ -56,7 +56,7 @@ class Source(ABC):
 
     @property
     def trouble(self) -> str:
-        """What can't be shown, and why; empty if all can."""
+        """Return why rows are not shown; empty if all are."""
         return ""
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Copy an output to the clipboard, save it to a file, or show it in a pager.
 
-A copy goes to the terminal by an escape sequence (OSC 52), which reaches the user's own clipboard
-through ssh and tmux if the terminal allows it; and to a clipboard program, if there is one.
+A copy goes to the terminal by an escape sequence (OSC 52). It reaches the user's own clipboard
+through ssh and tmux, if the terminal allows it. A clipboard program also gets the copy.
 """
 
 from __future__ import annotations

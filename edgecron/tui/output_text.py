@@ -1,7 +1,7 @@
 """The output of a run as lines: kept within a bound, wrapped, searched, selected. Pure.
 
-A line continues with its own stream, even if the other stream printed meanwhile, and stays where it
-began. Lines keep their numbers. If there is too much output, the oldest lines are dropped.
+A line continues with its own stream, even if the other stream printed meanwhile, and keeps its
+place. Lines keep their numbers. If there is too much output, the oldest lines are dropped.
 """
 
 from __future__ import annotations

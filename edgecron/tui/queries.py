@@ -195,4 +195,4 @@ class DatabaseSource(Source, Generic[T]):
 
     @abstractmethod
     def targets(self, keys: Sequence[int]) -> Targets | None:
-        """Return these lines as the targets of an action; None if they are not known."""
+        """Return these lines as the targets of an action; None if they are unknown."""

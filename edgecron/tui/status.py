@@ -42,7 +42,7 @@ class Engines(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """What the status line shows; `owed` of the queued runs wait for a condition."""
+    """The content of the status line; `owed` of the queued runs wait for a condition."""
 
     place: str
     engines: Engines

@@ -31,7 +31,7 @@ _MOST_NAMES = 8
 
 
 class TimedFire(Protocol):
-    """What the bar needs of a fire, such as an UpcomingFire."""
+    """A fire as the bar needs it, such as an UpcomingFire."""
 
     @property
     def schedule(self) -> str: ...

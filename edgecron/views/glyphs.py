@@ -1,6 +1,6 @@
 """The glyphs of log, command line and dashboard; each means the same in all of them.
 
-A front end adds only its style. Nothing is told by a glyph only: a word stands beside it.
+A front end adds only its style. A word always stands beside a glyph.
 """
 
 from __future__ import annotations

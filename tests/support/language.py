@@ -91,7 +91,8 @@ _ROW = re.compile(r"\w +  \w")  # a name, and what it means, in columns
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 _CODE = re.compile(r"``.*?``|`[^`]*`|https?://\S+")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[^a-z\s])")
+# A sentence can begin with a name in lower case.
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[^a-z\s]|(?:edgecron|macOS|systemd|uvicorn)\b)")
 # What makes a literal something else than a message: SQL, a pattern, a program, a format.
 _SQL = re.compile(
     r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WHERE|FROM|VALUES|PRAGMA|CREATE|ALTER|DROP|JOIN"

@@ -1,7 +1,7 @@
 """Copy a database in use, check the copy, and make a restored copy a database of its own.
 
 Measured with 160 MB, beside a process that commits every 2 ms: steps of 1000 pages within one
-snapshot take 0.4 s in total and at most 4 ms each, and do not slow the commits. Without the
+snapshot take 0.4 s in total, at most 4 ms each. They do not slow the commits. Without the
 snapshot, each commit restarts the copy and it never ends. VACUUM INTO takes 0.7 s. The log grows
 while the snapshot is open.
 """

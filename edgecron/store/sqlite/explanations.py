@@ -127,8 +127,8 @@ def find_outrun(
     """Find the schedules with at least so many skipped times although engines were running.
 
     Returns (id, name, queue, skipped, from), the most skipped first. The times were skipped because
-    an engine was too slow. Times skipped for overlap also count, in two cases: the runs are shorter
-    than the interval, so that they waited for a place; or no run can be so short.
+    an engine was too slow. Times skipped for overlap also count in two cases. Either the runs are
+    shorter than the interval, so that they waited for a place; or no run can be so short.
     """
     return database.rows(
         f"""SELECT s.id, s.name, s.queue, sum(r.missed_count) AS skipped, min(r.missed_from_at)

@@ -96,7 +96,7 @@ class Logs:
 def may_be_lost(path: Path) -> bool:
     """Whether the log of a database might have been deleted while a process has it open.
 
-    False if log, index and all locks of engines are missing: the last process to close a database
+    False if log, index and all locks of engines are missing. The last process to close a database
     deletes log and index, and only engines have it open for long. `refuse_lost_log` asks the
     kernel, which takes 5 to 25 ms. During this time no process of the machine gets a lock
     (measured).

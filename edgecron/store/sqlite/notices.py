@@ -79,7 +79,7 @@ def next_notice_ms(database: Database) -> int | None:
 
 
 def find_happenings(database: Database, *, limit: int) -> list[Happening]:
-    """What happened that no rule was applied to yet, oldest first.
+    """Return happenings that no rule was applied to yet, oldest first.
 
     A run that has another attempt after it is not final, nor are missed times before a catch-up.
     """
@@ -121,7 +121,7 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
 
 
 def find_watched(database: Database, *, now_ms: int, limit: int) -> list[Watched]:
-    """The runs that somebody has to look at now."""
+    """Return the runs that are due to be checked now."""
     rows = database.rows(
         """SELECT w.event, w.at, e.id, e.schedule_id, s.name, s.group_name,
                iif(w.event = 'late', e.due_at, e.claimed_at),
