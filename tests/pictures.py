@@ -1,14 +1,16 @@
-"""The pictures of the dashboard in the README: `python -m tests.pictures [FOLDER]`.
+"""The pictures in the README: `python -m tests.pictures [FOLDER]`.
 
-They show the small home server of the tests, at one moment, so that they change only where the
-dashboard does. It needs rsvg-convert (librsvg2-bin) and the font DejaVu Sans Mono
-(fonts-dejavu-core). FOLDER is packaging/pictures unless it is given.
+Those of the dashboard show the small home server of the tests, at one moment, so that they change
+only if the dashboard does. `demo-dark` shows what `edgecron demo` prints. Drawing needs
+rsvg-convert (librsvg2-bin) and the font DejaVu Sans Mono (fonts-dejavu-core). FOLDER is
+packaging/pictures unless it is given.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import os
 import subprocess
 import sys
@@ -18,6 +20,9 @@ from typing import NamedTuple
 
 if __name__ == "__main__":
     os.environ["EDGECRON_CONFIG"] = "none"
+
+from rich.console import Console
+from rich.text import Text
 
 from edgecron.tui.app import Appearance
 from tests.support.scene import make_scene
@@ -46,6 +51,8 @@ PICTURES = (
     Picture("schedule-light", _WIDE, _LIGHT, ("enter",)),
     Picture("form-dark", _SMALL, _DARK, ("e",)),
 )
+DEMO = "demo-dark"
+_DEMO_COLUMNS = 96
 # Textual names a font of the web; this one is on every Debian.
 _FONT = "DejaVu Sans Mono"
 _PIXELS_PER_COLUMN = 9
@@ -69,8 +76,12 @@ def main() -> int:
             path.parent.mkdir(parents=True)
             svg = asyncio.run(draw(picture, path))
             target = arguments.folder / f"{picture.name}.png"
-            convert(svg, target, width=picture.size[0] * _PIXELS_PER_COLUMN)
+            convert(svg, target, columns=picture.size[0])
             print(target)
+    if not arguments.only or DEMO in arguments.only:
+        target = arguments.folder / f"{DEMO}.png"
+        convert(draw_demo(), target, columns=_DEMO_COLUMNS)
+        print(target)
     return 0
 
 
@@ -81,16 +92,40 @@ async def draw(picture: Picture, path: Path) -> str:
             scene.path, scene.clock, size=picture.size, appearance=Appearance(picture.theme)
         ) as seen:
             await seen.press(*picture.keys)
-            svg = seen.app.export_screenshot(title="edgecron")
+            return _with_font(seen.app.export_screenshot(title="edgecron"))
+
+
+def draw_demo() -> str:
+    """The output of `edgecron demo` as SVG."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "edgecron", "--color", "always", "demo", "--seconds", "9"],
+        env={**os.environ, "COLUMNS": str(_DEMO_COLUMNS)},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    console = Console(
+        record=True,
+        width=_DEMO_COLUMNS,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="standard",
+    )
+    console.print(Text.from_ansi(f"$ edgecron demo --seconds 9\n{shown}"))
+    return _with_font(console.export_svg(title="edgecron demo"))
+
+
+def _with_font(svg: str) -> str:
     # Without it the blanks at both ends of a text are dropped.
     svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return svg.replace("Fira Code, monospace", _FONT).replace("Fira Code", _FONT)
 
 
-def convert(svg: str, target: Path, *, width: int) -> None:
-    """Draw an SVG into a PNG file of so many pixels."""
+def convert(svg: str, target: Path, *, columns: int) -> None:
+    """Draw the SVG of a screen into a PNG file."""
+    width = str(columns * _PIXELS_PER_COLUMN)
     subprocess.run(
-        ["rsvg-convert", "--width", str(width), "--output", str(target)],
+        ["rsvg-convert", "--width", width, "--output", str(target)],
         input=svg.encode(),
         check=True,
     )

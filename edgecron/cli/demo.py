@@ -115,7 +115,7 @@ def _spec(name: str, trigger: str, line: str, timeout_s: float | None) -> Schedu
 
 def _introduce(cli: Session, seconds: int) -> None:
     cli.put(
-        f"{count_words(len(_STORY), 'schedule')} in a throw-away database,"
+        f"{count_words(len(_STORY), 'schedule')} in a temporary database,"
         f" run for {count_words(seconds, 'second')}:\n"
     )
     rows = [(name, trigger, line, shown) for name, trigger, line, _, shown in _STORY]
