@@ -33,9 +33,11 @@ _LEAST_STEPS = 4  # each queues 250 runs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("from_at", metavar="FROM", help="RFC 3339, local, 'yesterday', '2d ago'")
-    parser.add_argument("to_at", metavar="TO", help="the last time, itself included")
+    parser.add_argument("name", metavar="NAME", help="the schedule")
+    parser.add_argument(
+        "from_at", metavar="FROM", help="the first time: 'yesterday', '2d ago', RFC 3339"
+    )
+    parser.add_argument("to_at", metavar="TO", help="the last time")
     parser.add_argument("--dry-run", action="store_true", help="show the runs; start nothing")
     parser.add_argument(
         "--priority",

@@ -177,7 +177,7 @@ _ALWAYS = {"--help": "help", "--version": "version"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", nargs="?", metavar="bash|zsh|fish")
+    parser.add_argument("shell", nargs="?", metavar="bash|zsh|fish", help="your shell")
     parser.add_argument("--words", action="store_true", help=argparse.SUPPRESS)
 
 

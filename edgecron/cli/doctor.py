@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from edgecron.client.takeover import TakenOver
     from edgecron.engine.health import EngineState
 
-USAGE = "[--deep | --repair | --take-over PID [--yes] | --trust-clock] [--json]"
+USAGE = "[--deep | --repair | --take-over PID [--yes] | --trust-clock]"
 _MOST_PID = 2**31 - 1
 
 

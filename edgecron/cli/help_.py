@@ -15,7 +15,7 @@ from edgecron.cli.files import fill_text
 from edgecron.cli.parser import GLOBALS, global_parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import CANT_MOVE, terminal_columns
-from edgecron.cli.topics import TOPICS, format_topic, read_topic
+from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, format_topic, read_topic
 from edgecron.formats.config_settings import example_text
 
 _MAN = "--man"
@@ -44,7 +44,7 @@ def show_help(cli: Session, words: list[str]) -> int:
     if words == [_MAN]:
         _put(cli, _Entry("manual", "edgecron", "the manual page"), manual_page())
         return 0
-    named = [word for word in words if word not in ("-h", "--help", _NO_PAGER, _ALL)]
+    named = [word for word in words if word not in ("help", "-h", "--help", _NO_PAGER, _ALL)]
     if len(named) > 1:
         raise UsageError(
             f"help covers one command or topic, not {' '.join(named)!r}",
@@ -122,9 +122,10 @@ def _overview() -> str:
         if command.group != group:
             group = command.group
             lines += ["", f"{group}:"]
-        lines.append(f"  {name:<11} {command.summary}")
-    lines += ["", "Topics:"]
-    lines += [f"  {name:<11} {summary}" for name, summary in TOPICS.items()]
+        lines.append(f"  {name:<12} {command.summary}")
+    for title, topics in TOPIC_GROUPS.items():
+        lines += ["", f"Topics: {title}"]
+        lines += [f"  {name:<12} {summary}" for name, summary in topics.items()]
     options = global_parser(width=78).format_help().partition("Global options:\n")[2]
     lines += ["", "Global options:", *options.rstrip("\n").splitlines()]
     codes = [f"{code} {meaning}" for code, meaning in EXIT_CODES.items()]

@@ -45,19 +45,21 @@ _MOST = 10_000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="show runs of this schedule (default: all)"
+    )
 
     parser.add_argument(
         "--status",
         action="append",
         metavar="STATUS",
-        help=f"show runs with this status only: {', '.join(Status)}",
+        help=f"show only runs with this status: {', '.join(Status)}",
     )
     parser.add_argument(
         "--cause",
         action="append",
         metavar="CAUSE",
-        help=f"show runs with this cause only: {', '.join(Cause)}",
+        help=f"show only runs with this cause: {', '.join(Cause)}",
     )
     parser.add_argument(
         "-n", dest="limit", default="20", metavar="N", help="show N runs (default: 20)"

@@ -57,8 +57,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="follow the run until it ends; for a schedule, run after run",
     )
-    parser.add_argument("-n", dest="lines", metavar="LINES", help="print the last lines only")
-    parser.add_argument("--stream", metavar="stdout|stderr", help="print one stream only")
+    parser.add_argument(
+        "-n", dest="lines", metavar="LINES", help="print only this many lines, the last"
+    )
+    parser.add_argument("--stream", metavar="stdout|stderr", help="print only one stream")
     parser.add_argument(
         "-t", "--times", action="store_true", help="print time and stream before each line"
     )

@@ -6,8 +6,8 @@
 
 An assistant starts this command and speaks the Model Context Protocol on stdin and stdout. Its
 tools are the commands list, show, next, history, logs, why, status, stats, doctor and check. They
-change nothing. --allow-changes adds run, pause, resume, reschedule, cancel, add, edit and rm: with
-them, the assistant can run any command as the user of the engine.
+change nothing. --allow-changes adds run, pause, resume, reschedule, cancel, add, edit, rm and undo.
+With these, the assistant can run any command as the user of the engine.
 
 Values of environment, payload and stdin are shown as *** unless you give --reveal. edgecron limits
 and cleans the output of jobs and marks it as untrusted data.

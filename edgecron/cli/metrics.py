@@ -19,7 +19,7 @@ scheduler_runs_total with status failed, and scheduler_engines_alive equal to 0.
 how often a claim of the schedule found the database locked. A server gives the same for
 /metrics?per_schedule=1.
 
-Needs prometheus-client: pip install 'edgecron[metrics]'. --json prints an array of samples.
+This command needs an extra: pip install 'edgecron[metrics]'. --json prints an array of samples.
 """
 
 from __future__ import annotations

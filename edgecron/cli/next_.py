@@ -27,7 +27,9 @@ _MOST = 10_000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="show runs of this schedule (default: all)"
+    )
     parser.add_argument(
         "-n", dest="limit", default="10", metavar="N", help="show N runs (default: 10)"
     )

@@ -33,7 +33,7 @@ _STYLES = {
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("rule", nargs="?", metavar="RULE", help="show notices of this rule only")
+    parser.add_argument("rule", nargs="?", metavar="RULE", help="show only notices of this rule")
     parser.add_argument(
         "-n", dest="limit", default="20", metavar="N", help="show N notices (default: 20)"
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
 
-USAGE = "NAME...|--group G|--all [--until TIME] [--json]"
+USAGE = "NAME...|--group G|--all [--until TIME]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def _pause_of(schedule: Schedule) -> tuple[bool, datetime | None]:
 
 def add_choice_arguments(parser: ArgumentParser) -> None:
     """Add the arguments that choose schedules: names, a group or all."""
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the schedules")
     parser.add_argument("--group", metavar="G", help="every schedule of this group")
     parser.add_argument("--all", action="store_true", help="every schedule")
 

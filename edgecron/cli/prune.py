@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from edgecron.planning.retention import Pruned, Removed
 
 LIVES_LONG = True
-USAGE = "[--forget] [NAME] [--dry-run] [limits] [--compact] [--json]"
+USAGE = "[--forget] [NAME] [--dry-run] [limits] [--compact]"
 _LIMITS = {
     "output_age": ("DURATION|none", "keep output for this long"),
     "output_bytes": ("SIZE|none", "keep at most this much output in all, as stored"),
@@ -60,7 +60,9 @@ _MANY = 5_000  # removed rows between two reports of progress
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="prune only this schedule (default: all)"
+    )
     parser.add_argument(
         "--forget", action="store_true", help="remove the former definitions of NAME for good"
     )

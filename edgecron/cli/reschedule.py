@@ -20,8 +20,10 @@ from edgecron.views.json_objects import schedule_object
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("time", metavar="TIME", help="RFC 3339, local, 'in 20m', 'tomorrow 09:00'")
+    parser.add_argument("name", metavar="NAME", help="the schedule")
+    parser.add_argument(
+        "time", metavar="TIME", help="the new time: 'in 20m', 'tomorrow 09:00', RFC 3339"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:

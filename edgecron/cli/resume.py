@@ -23,7 +23,7 @@ from edgecron.views.json_objects import execution_object, schedule_object
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
 
-USAGE = "NAME...|--group G|--all [--now] [--json]"
+USAGE = "NAME...|--group G|--all [--now]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from edgecron.views.schedule_words import reverting_words
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="the schedules to remove")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 

@@ -7,7 +7,7 @@
 
 The next planned run does not change. With --wait, edgecron prints the output as it comes and exits
 with the job's exit code: 128+N if signal N ended the job, 125 for every error of edgecron. It also
-exits with 125 if the run was skipped, cancelled, interrupted, or had to be ended and exited with 0.
+exits with 125 if the run was skipped, cancelled or interrupted, or was ended but exited with 0.
 If the run is retried, edgecron follows each attempt and takes the last exit code. With --json, it
 prints the last attempt as `history --json` does, without the output.
 
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
 
 LIVES_LONG = True
-USAGE = "NAME [--payload JSON] [--wait [--result]] [--json]"
+USAGE = "NAME [--payload JSON] [--wait [--result]]"
 _MOST_TOLD = 10  # runs of which `run` says why each was skipped
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", help="the schedule to run")
     parser.add_argument(
         "--wait", action="store_true", help="show the output; exit with the exit code of the job"
     )

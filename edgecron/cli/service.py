@@ -71,7 +71,7 @@ _HTTP_PLACE = "127.0.0.1:8745"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", metavar="install|uninstall|status|print")
+    parser.add_argument("action", metavar="install|uninstall|status|print", help="choose an action")
     parser.add_argument(
         "--user", action="store_true", help="install for you (default unless you are root)"
     )

@@ -44,7 +44,7 @@ _UPCOMING = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME|RUN")
+    parser.add_argument("name", metavar="NAME|RUN", help="a schedule, or a run's number")
     parser.add_argument(
         "--reveal", action="store_true", help="show values of environment, payload and stdin"
     )

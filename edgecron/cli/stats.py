@@ -44,7 +44,9 @@ _SINCE = "7d"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="show only this schedule (default: all)"
+    )
     parser.add_argument(
         "--since",
         default=_SINCE,

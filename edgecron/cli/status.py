@@ -1,7 +1,9 @@
 """Show engines and active runs.
 
-edgecron status
-edgecron status --json
+    edgecron status
+    edgecron status --json
+
+status also shows the database, the next run and the last failure.
 """
 
 from __future__ import annotations

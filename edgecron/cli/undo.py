@@ -18,7 +18,9 @@ from edgecron.views.json_objects import schedule_object
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="removed schedules (the last)")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="schedules to restore (default: the last removal)"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -45,12 +45,12 @@ _DAY = re.compile(
     r"|mon|tue|wed|thu|fri|sat|sun",
     re.ASCII | re.IGNORECASE,
 )
-USAGE = "NAME [TIME|RUN] | RUN [--json]"
+USAGE = "NAME [TIME|RUN] | RUN"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME|RUN")
-    parser.add_argument("time", nargs="?", metavar="TIME|RUN", help="a time, or the id of a run")
+    parser.add_argument("name", metavar="NAME|RUN", help="a schedule, or a run's number")
+    parser.add_argument("time", nargs="?", metavar="TIME|RUN", help="a time, or a run's number")
 
 
 def run(cli: Session, args: Namespace) -> int:

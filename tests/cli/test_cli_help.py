@@ -49,6 +49,19 @@ def test_a_command_begins_its_help_with_a_summary_of_at_most_eight_words(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_each_argument_and_option_says_what_it_is(edgecron: Edgecron, command: str) -> None:
+    said = edgecron("help", command, "--all").out
+    listed = said.partition("\nGlobal options: ")[0].partition("\nusage: ")[2].partition("\n\n")[2]
+
+    alone = re.findall(r"^  (\S(?:.(?!  ))*)\n(?! {6,})", f"{listed}\n", re.MULTILINE)
+    assert alone == []
+
+
+def test_help_on_help_is_the_overview(edgecron: Edgecron) -> None:
+    assert edgecron("help", "help") == edgecron("help")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_usage_of_a_command_fits_80_columns(edgecron: Edgecron, command: str) -> None:
     [usage] = re.findall(r"^usage: .*(?:\n +.*)*", edgecron("help", command).out, re.MULTILINE)
 
