@@ -3,7 +3,7 @@
     edgecron status
     edgecron status --json
 
-status also shows the database, the next run and the last failure.
+Schedules that need you come first. status also shows the next run and the last failure.
 """
 
 from __future__ import annotations
