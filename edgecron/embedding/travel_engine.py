@@ -32,7 +32,7 @@ from edgecron.model.choices import ACTIVE, Reason, Status
 from edgecron.model.claim import Outcome, Output
 from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite.store import open_store
-from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
+from edgecron.supervisor.journal import Exit, Interrupted, Verdict
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock

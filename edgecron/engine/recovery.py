@@ -14,9 +14,9 @@ from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome, Output
 from edgecron.model.engine import EngineInfo, Offers
 from edgecron.store.contract import Ended, Requeued, RunningRow
+from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

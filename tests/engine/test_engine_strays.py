@@ -11,8 +11,8 @@ from edgecron.base.paths import state_dir
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import Reason
+from edgecron.supervisor.journal import Interrupted
 from edgecron.supervisor.state_files import journal_path, lock_path
-from edgecron.supervisor.verdicts import Interrupted
 from tests.support.engines import Place
 
 NOW_MS = 1_773_000_000_000

@@ -11,11 +11,10 @@ from pathlib import Path
 from edgecron.model.choices import Reason
 from edgecron.model.claim import Stream
 from edgecron.supervisor.cleanup import forget
-from edgecron.supervisor.journal import Journal, read_journal
+from edgecron.supervisor.journal import Exit, Interrupted, Journal, judge, read_journal
 from edgecron.supervisor.output import OutputKeeper, load_output
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.state_files import lock_path, spool_name, take_lock
-from edgecron.supervisor.verdicts import Exit, Interrupted, judge
 from tests.simulation.world import Body, SimSupervisor
 
 LINE_BYTES = 700

@@ -14,10 +14,10 @@ from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.claim import Stream
 from edgecron.model.run import Execution
 from edgecron.store.contract import Claimant, RunningRow
+from edgecron.supervisor.journal import Exit
 from edgecron.supervisor.output import OutputKeeper
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag
 from edgecron.supervisor.state_files import spool_name
-from edgecron.supervisor.verdicts import Exit
 from tests.powerloss.disk import SECTOR_BYTES
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec

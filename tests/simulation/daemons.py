@@ -24,7 +24,7 @@ from edgecron.planning.retention import UNLIMITED, Retention
 from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.command_runner import CommandRunner
-from edgecron.supervisor.verdicts import Interrupted
+from edgecron.supervisor.journal import Interrupted
 from tests.simulation.links import Link
 from tests.simulation.machine import Machine
 

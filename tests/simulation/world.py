@@ -29,9 +29,9 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.retention import prune
 from edgecron.store.sqlite.statements import Params
 from edgecron.store.sqlite.store import SqliteStore, open_store
+from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag
 from edgecron.supervisor.runner import RESERVE_MS, Lease
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 from tests.support.clock import FakeClock
 
 

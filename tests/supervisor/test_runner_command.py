@@ -18,11 +18,11 @@ from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome
 from edgecron.model.options import Job, Policies
 from edgecron.supervisor.command_runner import CommandRunner, Part, outcome_of
 from edgecron.supervisor.groups import LeftGroup, end_left_group
+from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted
 from edgecron.supervisor.launch import start
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.runner import Runner
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted
 from tests.supervisor.supervisor_bench import Bell
 from tests.support.accounts import as_root
 from tests.support.verdicts import verdict

@@ -17,11 +17,10 @@ from edgecron.model.choices import Reason
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.groups import Process
 from edgecron.supervisor.guardian import find_doomed
-from edgecron.supervisor.journal import JournalState, Trace
+from edgecron.supervisor.journal import Interrupted, JournalState, Trace
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.state_files import journal_path, lock_is_held, lock_path
-from edgecron.supervisor.verdicts import Interrupted
 from tests.supervisor.supervisor_bench import (
     Bell,
     Bench,

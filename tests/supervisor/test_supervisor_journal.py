@@ -11,7 +11,15 @@ import pytest
 
 from edgecron.model.choices import Reason
 from edgecron.supervisor.cleanup import find_dead, forget
-from edgecron.supervisor.journal import Journal, JournalState, encode_line, read_journal
+from edgecron.supervisor.journal import (
+    Exit,
+    Interrupted,
+    Journal,
+    JournalState,
+    NeverStarted,
+    encode_line,
+    read_journal,
+)
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.state_files import (
     journal_path,
@@ -20,7 +28,6 @@ from edgecron.supervisor.state_files import (
     spool_name,
     take_lock,
 )
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted
 from tests.supervisor.supervisor_bench import Bench
 from tests.support.verdicts import verdict
 

@@ -10,7 +10,7 @@ from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output, OutputChunk
 from edgecron.model.run import Reported
 from edgecron.store.contract import RunningRow
-from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
+from edgecron.supervisor.journal import Exit, Interrupted, Verdict
 from tests.support.clock import FakeClock
 from tests.support.household import Role
 from tests.support.printing import Draw, printed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgecron.supervisor.journal import read_journal
-from edgecron.supervisor.verdicts import Verdict, judge
+from edgecron.supervisor.journal import Verdict, judge, read_journal
 
 
 def verdict(state_dir: Path, supervisor_id: str, token: str, *, boot_id: str) -> Verdict:
