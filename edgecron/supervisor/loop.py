@@ -108,6 +108,7 @@ class Supervisor:
             self._engine.flush()
             self._controls.flush()
         self._controls.close()
+        self._recorder.close()
         with contextlib.suppress(OSError):  # the cleanup after another supervisor finds them
             clear_late_results(self._state_dir, self._key)
 

@@ -146,11 +146,6 @@ class OutputKeeper:
         if not self._is_spilled and any(region.size for region in self._regions):
             self._copy_memory()  # If it fails: with more output, `save` tries again.
 
-    @property
-    def end_position(self) -> int:
-        """The position after the last printed byte."""
-        return self._passed_bytes + len(self._pending)
-
     def read(self, position: int) -> Part:
         """Return a part of what is kept, from a position on; empty at the end."""
         end = self._passed_bytes

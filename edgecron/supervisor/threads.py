@@ -37,11 +37,6 @@ class Workers(Generic[T]):
         self._started = 0
         self._is_closed = False
 
-    @property
-    def thread_count(self) -> int:
-        """The number of threads."""
-        return len(self._threads)
-
     def put(self, piece: T) -> None:
         """Have a piece worked on, after all earlier pieces were begun.
 

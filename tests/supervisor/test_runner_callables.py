@@ -346,7 +346,11 @@ def test_many_short_pieces_take_a_few_threads() -> None:
 
     assert left == 0
     assert sorted(worked) == list(range(5000))
-    assert workers.thread_count == 0
+    assert pieces_threads() == []
+
+
+def pieces_threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name.startswith("piece-")]
 
 
 def test_threads_that_a_burst_needed_are_let_go_of() -> None:
@@ -362,22 +366,22 @@ def test_threads_that_a_burst_needed_are_let_go_of() -> None:
         workers.put(number)
     for _ in range(40):
         assert started.acquire(timeout=BOUND_S)
-    most = workers.thread_count
-    threads = [one for one in threading.enumerate() if one.name.startswith("piece-")]
+    threads = pieces_threads()
+    most = len(threads)
 
     gate.set()
     for _ in range(4000):
-        if workers.thread_count <= 10:
+        if len(pieces_threads()) <= 10:
             break
         threads[0].join(0.005)
         threads.append(threads.pop(0))
-    least = workers.thread_count
+    least = len(pieces_threads())
     left = workers.close(wait_ms=20_000)
 
     assert most >= 40
     assert least <= 10
     assert left == 0
-    assert not [one for one in threading.enumerate() if one.name.startswith("piece-")]
+    assert pieces_threads() == []
 
 
 @pytest.mark.failure(81)
