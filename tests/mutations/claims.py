@@ -129,11 +129,8 @@ ALL: tuple[Mutation, ...] = (
             ),
             Edit(
                 function="Claimer.start",
-                old=(
-                    "self._runners.start(self._complete(batch, claimant))\n"
-                    "    self._batches.append(batch)"
-                ),
-                new="self._batches.append(batch)",
+                old=("claims = self._complete(batch, claimant)\n    self._runners.start(claims)"),
+                new="claims: list[Claim] = []",
             ),
             Edit(
                 function="Claimer.claimant",

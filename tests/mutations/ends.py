@@ -74,7 +74,7 @@ ALL: tuple[Mutation, ...] = (
         name="requeue-by-token",
         guard="the token of what is queued again",
         proves=("I3", "17"),
-        edits=(Edit(function="requeue", old="lease_token = :token AND status", new="status"),),
+        edits=(Edit(function="_requeue", old="lease_token = :token AND status", new="status"),),
         hunt=Hunt(
             tests=("tests/store/test_store_ends.py",),
             says="test_what_was_claimed_anew_is_not_queued",
@@ -138,11 +138,11 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="Finishing.finish",
-                old=("self._claimer.report()\n    now_ms"),
+                old=("self._claimer.report()\n    claimant"),
                 new=(
                     "self._claimer.report()\n"
                     "    schedules = self._runners.settle(outcomes)\n"
-                    "    now_ms"
+                    "    claimant"
                 ),
             ),
             Edit(
