@@ -53,6 +53,12 @@ COMMANDS: dict[str, Command] = {
     "import": Command(
         "import_", "Import a crontab", "Schedules", "export, apply; topics cron, anacron"
     ),
+    "scan": Command(
+        "scan",
+        "List schedules of cron, systemd and launchd",
+        "Schedules",
+        "import; topics moving, cron, systemd",
+    ),
     "next": Command("next_", "List the next runs", "Runs", "list, check, reschedule"),
     "run": Command(
         "run_", "Run a schedule now", "Runs", "logs, history, cancel; topics jobs, environment"
@@ -124,7 +130,7 @@ LOCAL_COMMANDS = frozenset({
     "backup", "daemon", "demo", "doctor", "notices", "notify", "prune", "restore", "service",
 })  # fmt: skip
 # They use no database.
-WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "self"})
+WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})
 # They print no JSON.
 WITHOUT_JSON = frozenset({"mcp", "tui"})
 # They change something and print only what they have done; with --quiet they print only errors.

@@ -31,6 +31,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "backup": ("backup", "{copy}", "--force"),
     "restore": ("restore", "{copy}", "--yes"),
     "import": ("import", "crontab", "{crontab}"),
+    "scan": ("scan", "--root", "{system}"),
     "next": ("next",),
     "run": ("run", "missing"),
     "backfill": ("backfill", "evil", "2021-03-01", "2021-03-02", "--dry-run"),
@@ -70,6 +71,7 @@ class World:
         self.copy = self.folder / "copy\x1b[2J.db"
         self.crontab = self.folder / "cron\x1b]0;tab\x07"
         self.config = self.folder / "config.toml"
+        self.system = self.folder / "system\x1b[2J"
 
     def copy_to(self, folder: Path) -> World:
         """A world just like this one, for an act of its own."""
@@ -83,6 +85,7 @@ class World:
             "{crontab}": str(self.crontab),
             "{schedules}": str(self.schedules),
             "{copy}": str(self.copy),
+            "{system}": str(self.system),
         }
         return tuple(files.get(word, word) for word in ACTS[command])
 
@@ -90,6 +93,9 @@ class World:
         """Make it: three schedules; a run that printed, one that failed, and one queued."""
         self.folder.mkdir(mode=0o700)
         self.crontab.write_text(f"0 5 * * * echo {EVIL[:20]} # {EVIL[:20]}\n", encoding="utf-8")
+        spool = self.system / "var/spool/cron/crontabs"
+        spool.mkdir(parents=True)
+        shutil.copy(self.crontab, spool / "evil\x1b[2J\u202e")
         text = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")
         self.schedules.write_text(
             f'[schedules.plain]\ncron = "0 3 * * *"\nshell = "echo {text}"\n'

@@ -60,6 +60,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
         "assistants": "tools for AI, over the Model Context Protocol",
     },
     "moving from other schedulers": {
+        "moving": "the schedules that this machine already has",
         "cron": "moving from cron",
         "anacron": "moving from anacron",
         "systemd": "moving from systemd timers",

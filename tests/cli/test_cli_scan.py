@@ -1,0 +1,182 @@
+"""`scan`: what runs when on a machine, its findings, and what edgecron can adopt."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.base.paths import user_name
+from tests.support.cli import Edgecron
+
+DAILY = "[Timer]\nOnCalendar=daily\n[Install]\nWantedBy=timers.target\n"
+SERVICE = "[Service]\nType=oneshot\nExecStart=/opt/{} --now\n"
+
+
+class Machine:
+    """A folder that looks like the root of a system."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir()
+
+    def write(self, path: str, text: str, *, mode: int = 0o644) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+        return file
+
+    def add_timer(self, name: str, text: str = DAILY, *, is_enabled: bool = True) -> None:
+        self.write(f"usr/lib/systemd/system/{name}.timer", text)
+        self.write(f"usr/lib/systemd/system/{name}.service", SERVICE.format(name))
+        if is_enabled:
+            wants = self.root / "etc/systemd/system/timers.target.wants"
+            wants.mkdir(parents=True, exist_ok=True)
+            (wants / f"{name}.timer").symlink_to(f"/usr/lib/systemd/system/{name}.timer")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "root")
+
+
+@pytest.fixture
+def scan(edgecron: Edgecron, machine: Machine) -> Any:
+    """Scan the machine; return its jobs by name."""
+
+    def call(*words: str) -> dict[str, dict[str, Any]]:
+        said = edgecron("scan", "--root", str(machine.root), "--json", *words)
+        assert said.code == 0, said.err
+        return {one["name"]: one for one in said.json}
+
+    return call
+
+
+def test_all_crontabs_are_read(machine: Machine, scan: Any) -> None:
+    machine.write("etc/crontab", "17 * * * * root /opt/hour\n")
+    machine.write("etc/cron.d/tools", f"CRON_TZ=Asia/Tokyo\n\n5 4 * * * {user_name()} /opt/tool\n")
+    machine.write("etc/cron.d/tools.dpkg-old", "5 4 * * * root /opt/old\n")
+    machine.write(f"var/spool/cron/crontabs/{user_name()}", "@reboot /opt/up\n1 1 1 1 1 x%y\n")
+
+    jobs = scan()
+
+    assert set(jobs) == {"hour", "tool", "x", "up"}
+    assert (jobs["hour"]["source"], jobs["hour"]["line"]) == ("/etc/crontab", 1)
+    assert (jobs["tool"]["triggers"], jobs["tool"]["timezone"]) == (["5 4 * * *"], "Asia/Tokyo")
+    assert jobs["tool"]["next_run_at"].endswith("T19:05:00Z")
+    assert jobs["tool"]["can_adopt"]
+    assert (jobs["up"]["next_run_at"], jobs["up"]["caught_up"]) == (None, None)
+    assert jobs["hour"]["caught_up"] is False
+
+
+def test_a_line_that_cannot_be_carried_over_has_a_reason(machine: Machine, scan: Any) -> None:
+    machine.write(f"var/spool/cron/crontabs/{user_name()}", "0~30 4 * * * /opt/tool\n")
+
+    [job] = scan().values()
+
+    assert not job["can_adopt"]
+    assert "minute is '0~30'" in job["reason"]
+
+
+def test_folders_of_scripts_are_read_by_the_line_that_runs_them(
+    machine: Machine, scan: Any
+) -> None:
+    machine.write("etc/crontab", "25 6 * * * root cd / && run-parts --report /etc/cron.daily\n")
+    machine.write("etc/anacrontab", "1 5 cron.daily run-parts --report /etc/cron.daily\n")
+    machine.write("etc/cron.daily/rotate", "#!/bin/sh\n", mode=0o755)
+    machine.write("etc/cron.daily/not-run", "#!/bin/sh\n", mode=0o644)
+    machine.write("etc/cron.daily/rotate.dpkg-old", "#!/bin/sh\n", mode=0o755)
+
+    without = scan()
+    machine.write("usr/sbin/anacron", "", mode=0o755)
+    with_anacron = scan()
+
+    assert without["rotate"]["triggers"] == ["25 6 * * *"]
+    assert without["rotate"]["origin"] == "run-parts"
+    assert with_anacron["rotate"]["triggers"] == ["5 0 * * *"]
+    assert with_anacron["rotate"]["caught_up"] is True
+    assert "not-run" not in without
+
+
+def test_timers_are_read_with_their_drop_ins_and_links(machine: Machine, scan: Any) -> None:
+    machine.add_timer("copy")
+    machine.write("etc/systemd/system/copy.timer.d/b.conf", "[Timer]\nPersistent=true\n")
+    machine.write("usr/lib/systemd/system/copy.timer.d/b.conf", "[Timer]\nOnCalendar=hourly\n")
+    machine.write("run/systemd/system/copy.timer.d/c.conf", "[Timer]\nOnCalendar=*:30\n")
+    machine.add_timer("off", is_enabled=False)
+    machine.add_timer("masked")
+    (machine.root / "etc/systemd/system/masked.timer").symlink_to("/dev/null")
+    machine.add_timer("fixed", "[Timer]\nOnCalendar=hourly\n")
+    machine.write("usr/lib/systemd/system/each@.timer", DAILY)
+    machine.write("usr/lib/systemd/system/each@.service", SERVICE.format("each %i"))
+    wants = machine.root / "etc/systemd/system/timers.target.wants"
+    (wants / "each@disk.timer").symlink_to("/usr/lib/systemd/system/each@.timer")
+
+    jobs, everything = scan(), scan("--all")
+
+    assert set(jobs) == {"copy", "fixed", "each-disk"}
+    assert jobs["copy"]["triggers"] == ["0 0 * * *", "30 * * * *"]
+    assert jobs["copy"]["caught_up"] is True
+    assert jobs["each-disk"]["caught_up"] is False
+    assert "no [Install] section" in jobs["fixed"]["reason"] or os.geteuid() != 0
+    assert set(everything) == {"copy", "fixed", "each-disk", "off"}
+    assert everything["off"]["next_run_at"] is None
+
+
+def test_jobs_of_launchd_are_read(machine: Machine, scan: Any) -> None:
+    file = machine.write("Library/LaunchDaemons/org.example.copy.plist", "")
+    file.write_bytes(
+        plistlib.dumps(
+            {
+                "Label": "org.example.copy",
+                "ProgramArguments": ["/opt/copy"],
+                "StartCalendarInterval": {"Hour": 3, "Minute": 0},
+            }
+        )
+    )
+
+    [job] = scan().values()
+
+    assert (job["name"], job["triggers"], job["can_adopt"]) == (
+        "org.example.copy",
+        ["0 3 * * *"],
+        False,
+    )
+
+
+def test_the_findings_are_shown_in_words(edgecron: Edgecron, machine: Machine) -> None:
+    machine.write(
+        f"var/spool/cron/crontabs/{user_name()}",
+        "0 3 * * * /opt/one\n0 3 * * * /opt/two\n0 3 * * * /opt/three\n0~9 3 * * * /opt/random\n",
+    )
+    machine.add_timer("off", is_enabled=False)
+    machine.write("Library/LaunchAgents/broken.plist", "no list\n")
+
+    said = edgecron("scan", "--root", str(machine.root))
+
+    assert said.code == 0
+    assert "03:00: one, two, three (7 times in 7 days)" in said.out
+    assert "not run later if the machine sleeps or is off at their time:\n  one, two" in said.out
+    assert "edgecron can't adopt:\n  random: minute is '0~9'" in said.out
+    assert "not read: /Library/LaunchAgents/broken.plist: it is not a property list" in said.err
+    assert "1 timer is off; to list: edgecron scan --all" in said.err
+
+
+def test_a_scan_changes_nothing(edgecron: Edgecron, machine: Machine, database: Path) -> None:
+    machine.write("etc/crontab", "17 * * * * root /opt/hour\n")
+    machine.add_timer("copy")
+    before = {path: path.lstat().st_mtime_ns for path in machine.root.rglob("*")}
+
+    assert edgecron("scan", "--root", str(machine.root)).code == 0
+
+    assert {path: path.lstat().st_mtime_ns for path in machine.root.rglob("*")} == before
+    assert not database.exists()
+
+
+def test_an_empty_machine_and_a_missing_root_are_told(edgecron: Edgecron, machine: Machine) -> None:
+    assert "no other schedules were found" in edgecron("scan", "--root", str(machine.root)).err
+    assert edgecron("scan", "--root", str(machine.root / "none")).code == 3
