@@ -57,7 +57,13 @@ COMMANDS: dict[str, Command] = {
         "scan",
         "List schedules of cron, systemd and launchd",
         "Schedules",
-        "import; topics moving, cron, systemd",
+        "adopt, import; topics moving, cron, systemd",
+    ),
+    "adopt": Command(
+        "adopt",
+        "Move schedules of cron and systemd to edgecron",
+        "Schedules",
+        "scan, import; topics moving, recovery",
     ),
     "next": Command("next_", "List the next runs", "Runs", "list, check, reschedule"),
     "run": Command(
@@ -127,7 +133,8 @@ COMMANDS: dict[str, Command] = {
 }
 # They work with the database of this machine only.
 LOCAL_COMMANDS = frozenset({
-    "backup", "daemon", "demo", "doctor", "notices", "notify", "prune", "restore", "service",
+    "adopt", "backup", "daemon", "demo", "doctor", "notices", "notify", "prune", "restore",
+    "service",
 })  # fmt: skip
 # They use no database.
 WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})
@@ -135,7 +142,7 @@ WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})
 WITHOUT_JSON = frozenset({"mcp", "tui"})
 # They change something and print only what they have done; with --quiet they print only errors.
 CONFIRMING = frozenset({
-    "add", "apply", "backfill", "backup", "cancel", "edit", "import", "pause", "prune",
+    "add", "adopt", "apply", "backfill", "backup", "cancel", "edit", "import", "pause", "prune",
     "reschedule", "restore", "resume", "rm", "run", "undo",
 })  # fmt: skip
 

@@ -230,7 +230,7 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
     changed = client.apply([*steps, *pruned], origin="crontab") if steps or pruned else []
     added = []
     if comparison.new:
-        new = [_with_policies(entry.spec, policies) for entry in comparison.new]
+        new = [with_default_policies(entry.spec, policies) for entry in comparison.new]
         added = client.add_all(new, origin="crontab")
     ids = names | {schedule.name: schedule.id for schedule in added}
     notes = [(match.schedule_id, match.entry) for match in there]
@@ -334,7 +334,7 @@ def _say_left(
         )
 
 
-def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
+def with_default_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
     """Return a line's schedule with the default policies, except what the crontab sets.
 
     A crontab always sets zone, folder and variables: by default, those of cron.

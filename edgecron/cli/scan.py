@@ -1,13 +1,15 @@
-"""List what cron, anacron, systemd and launchd run on this machine. This command changes nothing.
+"""List schedules of cron, systemd and launchd.
 
     edgecron scan
     edgecron scan --all
     edgecron scan --json
     edgecron scan --root /mnt/other-system
 
-It reads crontabs, the folders of run-parts, timers and property lists. As root it reads those of
-all users, otherwise your own and those that you can read. It also shows minutes in which many jobs
-start, times that a sleeping machine misses, and services that failed, according to the journal.
+This command changes nothing and needs no database. It reads crontabs, the folders of run-parts,
+timers and property lists. As root it reads those of all users, otherwise your own and those that
+you can read. It also shows minutes in which many jobs start, times that a sleeping machine misses,
+and services that failed, according to the journal.
+`edgecron adopt NAME` moves one of them to edgecron.
 """
 
 from __future__ import annotations
@@ -155,11 +157,16 @@ def _failure_of(job: MachineJob, failures: dict[str, Failure]) -> Failure | None
 
 
 def _say_more(cli: Session, found: Scan, jobs: list[MachineJob]) -> None:
-    """Report timers that are off, and an empty list."""
+    """Report timers that are off, and how to move a job."""
     count = len(found.jobs) - len(jobs)
     if count:
         verb = "is" if count == 1 else "are"
         cli.say(f"{count_words(count, 'timer')} {verb} off; to list: edgecron scan --all")
+    if found.moved:
+        verb = "was" if len(found.moved) == 1 else "were"
+        cli.say(f"{count_words(len(found.moved), 'job')} {verb} moved to edgecron")
     if not jobs:
         cli.say("no other schedules were found")
-        return
+    able = next((job.name for job in jobs if job.spec is not None and job.is_enabled), None)
+    if able is not None and not cli.is_json:
+        cli.say(f"to move one to edgecron: edgecron adopt {able}")

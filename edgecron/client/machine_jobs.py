@@ -17,6 +17,7 @@ from edgecron.base.paths import is_root, user_name
 from edgecron.base.values import dataclass, field, replace
 from edgecron.client.machine_files import MachineFiles, Units, ask_program, is_this_system
 from edgecron.formats.crontab import read_crontab
+from edgecron.formats.crontab_identity import put_back
 from edgecron.formats.crontab_lines import LOCAL, Crontab, Entry, Notice
 from edgecron.formats.crontab_names import suggest_stem, take_name
 from edgecron.formats.launchd_jobs import read_launchd_job
@@ -33,15 +34,16 @@ from edgecron.model.schedule import ScheduleSpec
 
 # A script whose name has a dot is not run by run-parts.
 MOVED_SUFFIX = ".moved-to-edgecron"
+OWN_CRONTAB = "crontab of "  # begins the source of a user's own lines; the name follows
 
 _CRON_D_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _FOLDER = re.compile(r"\brun-parts\b[^;|&]*?\s(/etc/[A-Za-z0-9_./-]+)", re.ASCII)
 _SPOOLS = ("var/spool/cron/crontabs", "var/spool/cron/tabs", "var/spool/cron")
-_SYSTEM_UNITS = (
+SYSTEM_UNITS = (
     "etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system",
     "usr/lib/systemd/system", "lib/systemd/system",
 )  # fmt: skip
-_USER_UNITS = (
+USER_UNITS = (
     "etc/systemd/user", "run/systemd/user", "usr/local/lib/systemd/user", "usr/lib/systemd/user",
 )  # fmt: skip
 _LAUNCHD = ("Library/LaunchDaemons", "Library/LaunchAgents")
@@ -81,13 +83,15 @@ class MachineJob:
     notes: tuple[str, ...] = ()
     is_enabled: bool = True
     is_caught_up: bool | None = False
+    is_moved: bool = False  # edgecron has it now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """All jobs that were found, and what could not be read, as sentences."""
+    """All jobs that were found, those that edgecron has now, and what could not be read."""
 
     jobs: tuple[MachineJob, ...]
+    moved: tuple[MachineJob, ...]
     unread: tuple[str, ...]
 
 
@@ -100,18 +104,29 @@ def scan_machine(root: Path = Path("/")) -> Scan:
     scanner.read_folders()
     scanner.read_timers()
     scanner.read_launchd()
+    # Jobs that were moved keep their names, so that those of the others do not change.
     taken: dict[str, int] = {}
     jobs = []
     for job in scanner.jobs:
         name = take_name(job.name, taken=taken)
         spec = None if job.spec is None else replace(job.spec, name=name)
         jobs.append(replace(job, name=name, spec=spec))
-    return Scan(jobs=tuple(jobs), unread=tuple(files.unread))
+    return Scan(
+        jobs=tuple(job for job in jobs if not job.is_moved),
+        moved=tuple(job for job in jobs if job.is_moved),
+        unread=tuple(files.unread),
+    )
 
 
 def spool_path(root: Path, user: str) -> Path | None:
     """Find the spooled crontab of a user; None if there is none."""
     return next((found for spool in _SPOOLS if (found := root / spool / user).is_file()), None)
+
+
+def user_units() -> Path:
+    """Return the folder of this user's own units."""
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(config) / "systemd/user"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,13 +159,13 @@ class _Scanner:
         if is_this_system(self.files.root) and not is_root() and me not in seen:
             content = ask_program("crontab", "-l")
             if content is not None:
-                self._read_crontab(content, f"crontab of {me}", owner=me, origin=Origin.CRON)
+                self._read_crontab(content, OWN_CRONTAB + me, owner=me, origin=Origin.CRON)
 
     def _read_spool(self, path: Path) -> None:
         content = self.files.read(path)
         if content is not None:
             owner = path.name
-            self._read_crontab(content, f"crontab of {owner}", owner=owner, origin=Origin.CRON)
+            self._read_crontab(content, OWN_CRONTAB + owner, owner=owner, origin=Origin.CRON)
 
     def read_anacrontab(self) -> None:
         """Read /etc/anacrontab."""
@@ -162,9 +177,10 @@ class _Scanner:
     def _read_crontab(
         self, content: bytes, source: str, *, owner: str | None, origin: Origin
     ) -> None:
+        before, moved = put_back(content)
         # As root: a line of another user is listed, and says who can adopt it.
         crontab: Crontab = read_crontab(
-            content,
+            before,
             system=owner is None,
             importer=user_name(),
             is_root=True,
@@ -175,8 +191,13 @@ class _Scanner:
         found: list[tuple[int, MachineJob]] = []
         for entry in crontab.entries:
             self.entries.append((origin, entry))
-            found.append((entry.line, self._cron_job(entry, source, origin=origin)))
-        found += [(one.line, _unreadable_line(one, source, origin)) for one in crontab.problems]
+            job = self._cron_job(entry, source, origin=origin)
+            found.append((entry.line, replace(job, is_moved=entry.line in moved)))
+        found += [
+            (one.line, _unreadable_line(one, source, origin))
+            for one in crontab.problems
+            if one.line not in moved
+        ]
         self.jobs += [job for _, job in sorted(found, key=lambda pair: pair[0])]
 
     def _cron_job(self, entry: Entry, source: str, *, origin: Origin) -> MachineJob:
@@ -214,8 +235,10 @@ class _Scanner:
                 lines[match[1].rstrip("/")] = (origin, entry)
         for folder, (origin, entry) in sorted(lines.items()):
             for path in self.files.list_below(folder.lstrip("/")):
-                if _CRON_D_NAME.fullmatch(path.name) and os.access(path, os.X_OK):
-                    self.jobs.append(self._script_job(path, entry, origin))
+                original = path.with_name(path.name.removesuffix(MOVED_SUFFIX))
+                if _CRON_D_NAME.fullmatch(original.name) and os.access(path, os.X_OK):
+                    job = self._script_job(original, entry, origin)
+                    self.jobs.append(replace(job, is_moved=original != path))
 
     def _script_job(self, path: Path, entry: Entry, origin: Origin) -> MachineJob:
         shown = self.files.shown(path)
@@ -242,11 +265,10 @@ class _Scanner:
 
     def read_timers(self) -> None:
         """Read the timers of the system, and those of this user."""
-        self._read_timers([self.files.root / folder for folder in _SYSTEM_UNITS], is_user=False)
-        folders = [self.files.root / folder for folder in _USER_UNITS]
+        self._read_timers([self.files.root / folder for folder in SYSTEM_UNITS], is_user=False)
+        folders = [self.files.root / folder for folder in USER_UNITS]
         if is_this_system(self.files.root):
-            config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-            folders.insert(0, Path(config) / "systemd/user")
+            folders.insert(0, user_units())
         self._read_timers(folders, is_user=True)
 
     def _read_timers(self, folders: list[Path], *, is_user: bool) -> None:

@@ -11,32 +11,7 @@ import pytest
 
 from edgecron.base.paths import user_name
 from tests.support.cli import Edgecron
-
-DAILY = "[Timer]\nOnCalendar=daily\n[Install]\nWantedBy=timers.target\n"
-SERVICE = "[Service]\nType=oneshot\nExecStart=/opt/{} --now\n"
-
-
-class Machine:
-    """A folder that looks like the root of a system."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        root.mkdir()
-
-    def write(self, path: str, text: str, *, mode: int = 0o644) -> Path:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(mode)
-        return file
-
-    def add_timer(self, name: str, text: str = DAILY, *, is_enabled: bool = True) -> None:
-        self.write(f"usr/lib/systemd/system/{name}.timer", text)
-        self.write(f"usr/lib/systemd/system/{name}.service", SERVICE.format(name))
-        if is_enabled:
-            wants = self.root / "etc/systemd/system/timers.target.wants"
-            wants.mkdir(parents=True, exist_ok=True)
-            (wants / f"{name}.timer").symlink_to(f"/usr/lib/systemd/system/{name}.timer")
+from tests.support.machines import DAILY, SERVICE, Machine
 
 
 @pytest.fixture

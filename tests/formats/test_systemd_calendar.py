@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -16,36 +14,10 @@ from edgecron.base.units import to_ms
 from edgecron.formats.systemd_calendar import read_calendar, read_span_ms
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.several import combine
-from tests.support.tools import need_tools
+from tests.support.systemd import times_of_systemd
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR_MS = 366 * 86_400_000
-
-
-def times_of_systemd(expression: str, count: int) -> list[int] | None:
-    """Ask systemd for the next times, in milliseconds; None if it refuses the expression."""
-    need_tools("systemd-analyze")
-    said = subprocess.run(
-        [
-            *("systemd-analyze", "calendar", "--base-time=2026-01-01 00:00:00 UTC"),
-            *(f"--iterations={count}", "--", expression),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": os.environ["PATH"], "TZ": "UTC"},
-    )
-    if said.returncode:
-        return None
-    found = []
-    for line in said.stdout.splitlines():
-        label, _, value = line.strip().partition(": ")
-        if label in ("Next elapse", *(f"Iter. #{n}" for n in range(2, count + 1))):
-            if value == "never":
-                break
-            at = datetime.strptime(value, "%a %Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
-            found.append(to_ms(at))
-    return found
 
 
 def times_of_edgecron(expression: str, count: int) -> list[int]:

@@ -31,6 +31,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "backup": ("backup", "{copy}", "--force"),
     "restore": ("restore", "{copy}", "--yes"),
     "import": ("import", "crontab", "{crontab}"),
+    "adopt": ("adopt", "--root", "{system}", "c"),
     "scan": ("scan", "--root", "{system}"),
     "next": ("next",),
     "run": ("run", "missing"),

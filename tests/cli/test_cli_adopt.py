@@ -1,0 +1,318 @@
+"""`adopt`: a schedule moves as a whole or not at all, and comes back as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from edgecron.base.paths import user_name
+from edgecron.cli import run
+from tests.support.cli import Edgecron
+from tests.support.machines import Machine
+from tests.support.tools import need_tools
+
+CRONTAB = "PATH=/usr/bin:/bin\n# copies\n30 2 * * * /opt/copy all\n*/5 * * * * /opt/probe\n"
+MOVED = CRONTAB.replace("30 2", "# moved to edgecron: 30 2")
+DAILY = "[Timer]\nOnCalendar=daily\nPersistent=true\n[Install]\nWantedBy=timers.target\n"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "root")
+
+
+@pytest.fixture
+def crontab(machine: Machine) -> Path:
+    return machine.write(f"var/spool/cron/crontabs/{user_name()}", CRONTAB, mode=0o600)
+
+
+Adopt = Callable[..., Any]
+
+
+@pytest.fixture
+def adopt(edgecron: Edgecron, machine: Machine) -> Adopt:
+    return lambda *words: edgecron("adopt", "--root", str(machine.root), *words)
+
+
+def schedules(edgecron: Edgecron) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in edgecron("list", "--json").json}
+
+
+def is_on(edgecron: Edgecron, name: str) -> bool:
+    found = schedules(edgecron).get(name)
+    return found is not None and found["enabled"] and found["paused_until"] is None
+
+
+def test_a_line_of_a_crontab_moves_and_comes_back(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    said = adopt("copy")
+
+    assert said.code == 0, said.err
+    assert "adopted copy; next " in said.out
+    assert "disabled line 3 of crontab of " in said.err
+    assert crontab.read_text() == MOVED
+    assert crontab.stat().st_mode & 0o777 == 0o600
+    assert is_on(edgecron, "copy")
+    found = schedules(edgecron)["copy"]
+    assert (found["triggers"], found["job"]) == (["30 2 * * *"], "/opt/copy all")
+    assert found["description"] == "copies"
+
+    said = adopt("--undo", "copy")
+
+    assert said.code == 0, said.err
+    assert "gave copy back to cron" in said.out
+    assert crontab.read_text() == CRONTAB
+    assert schedules(edgecron) == {}
+    assert "nothing was adopted" in adopt().err
+
+
+def test_a_script_of_a_folder_moves_and_comes_back(
+    edgecron: Edgecron, adopt: Adopt, machine: Machine
+) -> None:
+    machine.write(
+        f"var/spool/cron/crontabs/{user_name()}", "25 6 * * * run-parts /etc/cron.daily\n"
+    )
+    script = machine.write("etc/cron.daily/rotate", "#!/bin/sh\n", mode=0o755)
+
+    assert adopt("rotate").code == 0
+    moved = script.with_name("rotate.moved-to-edgecron")
+    assert moved.exists()
+    assert not script.exists()
+    assert schedules(edgecron)["rotate"]["job"] == ["/etc/cron.daily/rotate.moved-to-edgecron"]
+
+    assert adopt("--undo", "rotate").code == 0
+    assert script.exists()
+    assert not moved.exists()
+
+
+@pytest.mark.root
+def test_a_timer_moves_and_comes_back(edgecron: Edgecron, adopt: Adopt, machine: Machine) -> None:
+    need_tools("systemctl")
+    machine.add_timer("copy", DAILY)
+    link = machine.root / "etc/systemd/system/timers.target.wants/copy.timer"
+    stamp = machine.write("var/lib/systemd/timers/stamp-copy.timer", "")
+    os.utime(stamp, (1, 1))
+
+    said = adopt("copy")
+    assert said.code == 0, said.err
+    assert not os.path.lexists(link)
+    assert schedules(edgecron)["copy"]["catch_up"] == "once"
+
+    assert adopt("--undo", "copy").code == 0
+    assert os.path.lexists(link)
+    # systemd must not catch up what edgecron has run.
+    assert stamp.stat().st_mtime > 1
+    assert schedules(edgecron) == {}
+
+
+def test_what_was_adopted_is_listed(adopt: Adopt, crontab: Path) -> None:
+    adopt("copy", "probe")
+
+    rows = json.loads(adopt("--json").out)
+
+    assert [(row["name"], row["status"], row["line"]) for row in rows] == [
+        ("copy", "adopted", 3),
+        ("probe", "adopted", 4),
+    ]
+    assert f"crontab of {user_name()}:3" in adopt().out
+
+
+def test_a_name_that_is_taken_becomes_another_one(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    edgecron("add", "copy", "--every", "1h", "--", "true")
+
+    assert "adopted copy-2" in adopt("copy").out
+    assert adopt("--undo", "copy-2").code == 0
+    assert set(schedules(edgecron)) == {"copy"}
+
+
+def test_a_renamed_schedule_is_given_back_too(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    adopt("copy")
+    assert edgecron("edit", "copy", "--name", "nightly").code == 0
+
+    assert adopt("--undo", "copy").code == 0
+    assert schedules(edgecron) == {}
+    assert crontab.read_text() == CRONTAB
+
+
+def test_lines_above_the_moved_one_can_change(adopt: Adopt, crontab: Path) -> None:
+    adopt("copy")
+    crontab.write_text(f"# new\n{MOVED}")
+
+    assert adopt("--undo", "copy").code == 0
+    assert crontab.read_text() == f"# new\n{CRONTAB}"
+
+
+def test_if_the_line_is_gone_the_schedule_stays(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    adopt("copy")
+    crontab.write_text("")
+
+    said = adopt("--undo", "copy")
+
+    assert said.code == 1
+    assert "no longer has the line '30 2 * * * /opt/copy all'" in said.err
+    assert is_on(edgecron, "copy")
+
+
+def test_adopting_twice_and_unknown_names_are_refused(adopt: Adopt, crontab: Path) -> None:
+    assert adopt("copi").code == 3
+    assert "did you mean copy?" in adopt("copi").err
+    assert adopt("--undo", "copy").code == 3
+    assert adopt("--undo").code == 2
+    assert adopt("copy").code == 0
+    assert adopt("copy").code == 4
+
+
+def test_what_cannot_be_carried_over_is_refused_with_the_reason(
+    adopt: Adopt, crontab: Path, database: Path
+) -> None:
+    crontab.write_text("0~9 3 * * * /opt/random\n")
+
+    said = adopt("random")
+
+    assert said.code == 1
+    assert "random can't be adopted: minute is '0~9'" in said.err
+    assert not database.exists()
+
+
+def is_line_on(crontab: Path) -> bool:
+    return "30 2 * * * /opt/copy all" in crontab.read_text().splitlines()
+
+
+def in_child(*words: str, prepare: Callable[[], object]) -> int:
+    """Run a command in a fork of this process; return how it ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            prepare()
+            os._exit(run(words))
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+# What changes files and the database, or makes a change lasting.
+STRIDE = 3  # of those, to take less time; every one was tried
+CHANGES = frozenset({"rename", "replace", "unlink", "fsync", "execute", "open", "write"})
+
+
+def kill_before(number: int) -> Callable[[], None]:
+    """End this process by SIGKILL before its n-th change after the book's first record."""
+
+    def prepare() -> None:
+        count = 0
+
+        def watch(frame: FrameType, event: str, function: Any) -> None:
+            nonlocal count
+            if event != "c_call" or function.__name__ not in CHANGES:
+                return
+            if count or function.__name__ == "rename":
+                count += 1
+            if count > number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.setprofile(watch)
+
+    return prepare
+
+
+@pytest.mark.parametrize("words", [("copy",), ("--undo", "copy")], ids=["adopt", "undo"])
+def test_after_kill_at_any_step_the_command_completes_the_move(
+    edgecron: Edgecron, adopt: Adopt, machine: Machine, crontab: Path, words: tuple[str, ...]
+) -> None:
+    is_undo = words[0] == "--undo"
+    number, ended = 0, -signal.SIGKILL
+    while ended != 0:
+        if is_undo and number == 0:
+            assert adopt("copy").code == 0
+        ended = in_child("adopt", "--root", str(machine.root), *words, prepare=kill_before(number))
+
+        assert ended in (0, -signal.SIGKILL)
+        assert not (is_line_on(crontab) and is_on(edgecron, "copy")), number
+        if ended:
+            said = adopt(*words)
+            assert said.code in ((0, 3) if is_undo else (0, 4)), (number, said.err)
+        assert is_line_on(crontab) == is_undo, number
+        assert is_on(edgecron, "copy") == (not is_undo), number
+        assert len(schedules(edgecron)) == (0 if is_undo else 1), number
+        # Back to the beginning, by the other command.
+        assert adopt(*(["copy"] if is_undo else ["--undo", "copy"])).code == 0
+        number += STRIDE
+    assert number > 20
+
+
+def test_a_source_that_cannot_be_changed_keeps_its_schedule(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    # Root writes into no folder that others could change.
+    crontab.parent.chmod(0o777 if os.geteuid() == 0 else 0o555)
+
+    said = adopt("copy")
+    crontab.parent.chmod(0o755)
+
+    assert said.code != 0
+    assert crontab.read_text() == CRONTAB
+    assert schedules(edgecron) == {}
+    assert "nothing was adopted" in adopt().err
+
+
+def test_a_source_that_cannot_be_restored_stays_adopted(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    adopt("copy")
+    crontab.parent.chmod(0o777 if os.geteuid() == 0 else 0o555)
+
+    said = adopt("--undo", "copy")
+    crontab.parent.chmod(0o755)
+
+    assert said.code != 0
+    assert crontab.read_text() == MOVED
+    assert is_on(edgecron, "copy")
+    assert adopt("--undo", "copy").code == 0
+
+
+def test_a_full_disk_leaves_the_crontab_as_it_was(
+    edgecron: Edgecron, adopt: Adopt, machine: Machine, crontab: Path
+) -> None:
+    most = 900_000
+    edgecron("add", "first", "--every", "1h", "--", "true")
+    crontab.write_text(CRONTAB + "#" * most + "\n")
+    before = crontab.read_text()
+
+    ended = in_child(
+        *("adopt", "--root", str(machine.root), "copy"),
+        prepare=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+    )
+
+    assert ended == 1
+    assert crontab.read_text() == before
+    assert set(schedules(edgecron)) == {"first"}
+    assert sorted(path.name for path in crontab.parent.iterdir()) == [crontab.name]
+
+
+def test_a_book_that_cannot_be_written_lets_nothing_begin(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path, database: Path
+) -> None:
+    edgecron("add", "first", "--every", "1h", "--", "true")
+    database.with_name(f"{database.name}.adopted.json").mkdir()
+
+    said = adopt("copy")
+
+    assert said.code == 1
+    assert crontab.read_text() == CRONTAB
+    assert set(schedules(edgecron)) == {"first"}
