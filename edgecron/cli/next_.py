@@ -2,17 +2,21 @@
 
 edgecron next
 edgecron next nightly -n 3
+edgecron next -n 100 --ics > runs.ics
 """
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import UsageError
 from edgecron.cli.list_ import say_empty
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
+from edgecron.views.icalendar import write_calendar
 from edgecron.views.json_objects import fire_object
 from edgecron.views.phrases import moved_words
 from edgecron.views.times import distance, local_time, short_duration
@@ -33,13 +37,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-n", dest="limit", default="10", metavar="N", help="show N runs (default: 10)"
     )
+    parser.add_argument("--ics", action="store_true", help="write an iCalendar file for a calendar")
 
 
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
+    if args.ics and cli.is_json:
+        raise UsageError("--ics and --json exclude each other", hint="use one of them")
     client = cli.reader()
     fires = list(islice(client.next_fires(args.name), limit))
-    if cli.is_json:
+    if args.ics:
+        # Not `print`: a calendar has CRLF at the end of its lines.
+        sys.stdout.buffer.write(write_calendar(fires, now=client.now()).encode())
+        sys.stdout.buffer.flush()
+    elif cli.is_json:
         cli.put_json(fire_object(fire) for fire in fires)
     elif fires:
         _put_table(cli, client, fires)
