@@ -1,0 +1,143 @@
+"""Runs that wait for the machine, with several engines and a crash possible at every call."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from edgecron.client import Client
+from edgecron.model.choices import CatchUp, Overlap
+from tests.simulation.invariants import check
+from tests.simulation.test_simulation import START_MS, model_of, quiesce, spec
+from tests.simulation.world import World
+from tests.support.clock import FakeClock
+from tests.support.fakemachine import FakeMachine
+from tests.support.forms import tried
+
+_MOST = tried(6, 12)
+SEEDS = (
+    *range(1, _MOST + 1),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 301)),
+)
+FRESH_MS = 500  # a claim goes by facts that are at most so old
+DEADLINE_S = 20.0
+MAINS: dict[str, Any] = {"needs": ("ac-power",), "needs_deadline_s": DEADLINE_S}
+PATIENT: dict[str, Any] = {"needs": ("ac-power",), "needs_deadline_s": 86_400.0}
+BATTERY: dict[str, Any] = {"needs": ("not:ac-power",), "needs_deadline_s": DEADLINE_S}
+UNKNOWN: dict[str, Any] = {"needs": ("pressure:cpu:5%",), "needs_deadline_s": DEADLINE_S}
+SPECS = (
+    spec("mains", 7, lasts_s=2, **MAINS),
+    spec("patient", 9, lasts_s=2, **PATIENT),
+    spec("queue", 6, lasts_s=5, overlap=Overlap.QUEUE, **MAINS),
+    spec("all", 11, lasts_s=1, catch_up=CatchUp.ALL, max_late_s=300.0, **MAINS),
+    spec("battery", 8, lasts_s=1, **BATTERY),
+    spec("unknown", 12, lasts_s=1, **UNKNOWN),
+    spec("free", 5, lasts_s=1),
+)
+
+
+class Supply:
+    """The mains supply of the simulated machine, and when it was connected."""
+
+    def __init__(self, machine: FakeMachine) -> None:
+        self._machine = machine
+        self.changes = [(0, True)]
+
+    def set_on(self, is_on: bool) -> None:
+        self._machine.set_on_mains(is_on)
+        self.changes.append((self._machine.clock.now_ms(), is_on))
+
+    def was(self, is_on: bool, *, from_ms: int, to_ms: int) -> bool:
+        """Whether the supply was so at any time of a span."""
+        last = bisect_right(self.changes, (to_ms, True))
+        first = max(0, bisect_right(self.changes, (from_ms, False)) - 1)
+        return any(was_on is is_on for _, was_on in self.changes[first:last])
+
+
+def act(world: World, supply: Supply) -> None:
+    """One random move of whoever may move."""
+    dice = world.random.random()
+    engines = sorted(world.engines)
+    if dice < 0.50 and engines:
+        world.step(world.random.choice(engines))
+    elif dice < 0.80:
+        world.clock.advance_ms(world.random.choice((200, 1000, 1000, 3000, 8000)))
+    elif dice < 0.88:
+        supply.set_on(world.random.random() < 0.5)
+        for key in engines:  # The kernel reports it, to some of them in time.
+            if world.random.random() < 0.7:
+                world.engines[key][0].note_machine_change()
+    elif dice < 0.92:
+        if len(engines) < 3:
+            world.start_engine(
+                max_running=world.random.choice((1, 3, 8)), burst=world.random.choice((None, 1, 3))
+            )
+    elif dice < 0.95 and engines:
+        world.kill_engine(world.random.choice(engines))
+    elif dice < 0.97 and world.supervisors:
+        world.kill_supervisor(world.random.choice(sorted(world.supervisors)))
+    elif dice < 0.98:
+        world.clock.suspend_ms(world.random.choice((30_000, 900_000)))
+
+
+@pytest.mark.failure(15)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_run_starts_while_its_condition_is_not_met_and_none_waits_for_ever(
+    tmp_path: Path, seed: int
+) -> None:
+    clock = FakeClock(START_MS)
+    machine = FakeMachine(tmp_path / "root", clock)
+    world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS, clock=clock)
+    world.hosting = machine.hosting()
+    world.fix_seed()
+    supply = Supply(machine)
+    with Client(world.path, clock=world.clock) as client:
+        client.add_all(SPECS)
+    world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
+    world.fault_chance = world.random.choice((0.0, 0.01, 0.05))
+    world.peer_chance = world.random.choice((0.0, 0.05))
+
+    for _ in range(300):
+        act(world, supply)
+    supply.set_on(True)
+    world.settle()  # longer than the longest pause between two checks
+    waiting = world.look(
+        "SELECT DISTINCT waiting_for FROM executions WHERE waiting_for IS NOT NULL"
+    )
+    removed_ms = quiesce(world, SPECS)
+
+    check(world, model_of(SPECS), made_ms=START_MS, until_ms=removed_ms)
+    seen = check_conditions(world, supply)
+    assert ("ac-power",) not in waiting, "a run waits although its condition has long been met"
+    assert seen["started"], "nothing was ever started"
+    assert seen["skipped"], "nothing was ever given up"
+
+
+def check_conditions(world: World, supply: Supply) -> Counter[str]:
+    rows = world.look(
+        """SELECT s.name, e.status, e.reason, e.due_at, e.claimed_at, e.finished_at, e.waiting_for
+           FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.cause NOT IN ('manual', 'retry')"""
+    )
+    needs = {one.name: one.policies.needs for one in SPECS if one.policies.needs}
+    seen: Counter[str] = Counter()
+    for name, status, reason, due_ms, claimed_ms, finished_ms, waiting_for in rows:
+        if name not in needs:
+            continue
+        assert waiting_for is None, f"{name} still waits for {waiting_for}"
+        if claimed_ms is not None:
+            seen["started"] += 1
+            assert name != "unknown"
+            assert supply.was(name != "battery", from_ms=claimed_ms - FRESH_MS, to_ms=claimed_ms), (
+                f"{name} started at {claimed_ms} although its condition was not met"
+            )
+        if reason == "condition":
+            seen[status] += 1
+            assert status == "skipped"
+            assert finished_ms >= due_ms + DEADLINE_S * 1000, "given up too early"
+    return seen
