@@ -3,6 +3,7 @@
     edgecron apply schedules.toml --dry-run     only show the changes
     edgecron apply schedules.toml
     edgecron apply schedules.toml --prune       also remove deleted schedules
+    edgecron apply schedules.toml --resolve     print schedules with their templates
     edgecron export | ssh board edgecron apply -
 
 Either all changes are made or none. Each table [schedules.NAME] is a schedule. Its keys are the
@@ -12,6 +13,8 @@ options of `add` with underscores, as `export` writes them: cron, command, timeo
 A missing key has edgecron's default, the same on every machine: [defaults] of the configuration
 do not apply. If `enabled` is missing, a paused schedule stays paused. The next time only moves if
 the times of the schedule change. A relative time (at = "tomorrow 09:00") counts from each apply.
+
+[templates.NAME] holds keys for several schedules; see `edgecron help templates`.
 
 If the time of a new schedule has passed, it is created as finished. If its upstream does not exist,
 it is created too, and the plan says so. --prune only removes schedules that this file, by its path,
@@ -42,7 +45,10 @@ from edgecron.client import Client as LocalClient
 from edgecron.client.stored_plans import WHOLE, PlanMemory
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, Action, may_be_secret
+from edgecron.formats.document_values import SCHEDULES, find_notes
+from edgecron.formats.document_writing import spec_table
 from edgecron.formats.option_texts import is_secret_name
+from edgecron.formats.toml import write_table
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
@@ -59,12 +65,25 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE|-", help="schedules as TOML; - is stdin")
     parser.add_argument("--dry-run", action="store_true", help="show the plan; change nothing")
     parser.add_argument(
+        "--resolve",
+        action="store_true",
+        help="print the schedules with their templates resolved; change nothing",
+    )
+    parser.add_argument(
         "--prune", action="store_true", help="remove schedules that this file no longer has"
     )
 
 
 def run(cli: Session, args: Namespace) -> int:
+    if args.resolve and (args.dry_run or args.prune):
+        raise UsageError(
+            "--resolve only prints the schedules; give it without --dry-run and --prune",
+            hint=f"edgecron apply {args.file} --resolve",
+        )
     content = read_file(args.file, most_bytes=MOST_BYTES)
+    if args.resolve:
+        _put_resolved(cli, _read(cli, content))
+        return 0
     origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
     memory = _find_memory(cli, content, origin, is_pruned=args.prune)
     if memory is not None and (counts := memory.recall()) is not None:
@@ -73,18 +92,13 @@ def run(cli: Session, args: Namespace) -> int:
         if args.dry_run:
             cli.say(_DRY)
         return 0
+    document = _read(cli, content)
     try:
-        document = read_document(content, now=now(SystemClock()), is_portable=True)
         with _planner(cli, is_dry=args.dry_run) as planner:
             steps = planner.plan_document(document, origin=origin, is_pruned=args.prune)
     except InvalidDocument as error:
         say_problems(cli, error)
         raise
-    if not document.wanted:
-        cli.say("the file has no schedules")
-    for wanted in document.wanted:
-        for note in wanted.notes:
-            cli.warn(f"schedule {wanted.spec.name}: {note}")
     _put(cli, steps, is_pruned=args.prune)
     if memory is not None:
         memory.remember(steps)
@@ -105,6 +119,45 @@ def run(cli: Session, args: Namespace) -> int:
         cli.warn_without_engine(client)
         _remember(cli, content, document, origin, is_pruned=args.prune)
     return 0
+
+
+def _read(cli: Session, content: bytes) -> Document:
+    """Read the document, and print its problems, or the notes for its author."""
+    try:
+        document = read_document(content, now=now(SystemClock()), is_portable=True)
+    except InvalidDocument as error:
+        say_problems(cli, error)
+        raise
+    if not document.wanted:
+        cli.say("the file has no schedules")
+    for note in find_notes(document):
+        cli.warn(note)
+    return document
+
+
+def _put_resolved(cli: Session, document: Document) -> None:
+    """Print the schedules as a document without templates."""
+    tables = {
+        wanted.spec.name: spec_table(
+            wanted.spec,
+            is_enabled=wanted.enabled is not False,
+            group_most=None if wanted.limit is None else wanted.limit[1],
+        )
+        for wanted in document.wanted
+    }
+    templates = document.templates or {}
+    if cli.is_json:
+        cli.put_json(
+            {"name": name, "templates": list(templates.get(name, ())), **table}
+            for name, table in tables.items()
+        )
+        return
+    for number, (name, table) in enumerate(tables.items()):
+        if number:
+            cli.put("")
+        if name in templates:
+            cli.put(f"# with the keys of {', '.join(templates[name])}")
+        cli.put(write_table((SCHEDULES, name), table).rstrip("\n"))
 
 
 def _find_memory(

@@ -20,7 +20,7 @@ from edgecron.client.protocol import Client
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Step
-from edgecron.formats.document_values import Document
+from edgecron.formats.document_values import Document, find_notes
 
 _JOIN_S = 10.0
 _KINDS = {
@@ -42,9 +42,8 @@ class ScheduleFiles:
         with self._problems_shown():
             self._documents = _read(paths)
         for path, document in self._documents.items():
-            for wanted in document.wanted:
-                for note in wanted.notes:
-                    cli.warn(f"{path}: schedule {wanted.spec.name}: {note}")
+            for note in find_notes(document):
+                cli.warn(f"{path}: {note}")
 
     def apply(self, report: Report) -> None:
         """Apply the documents for the first time. Raises InvalidDocument before any change."""

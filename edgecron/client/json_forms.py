@@ -429,7 +429,7 @@ def _mapping(key_hint: Any, value_hint: Any) -> Form:
 
 
 # Fields that never leave the process in which the value was made.
-_KEPT_HERE = {("Words", "timing")}
+_KEPT_HERE = {("Words", "timing"), ("Document", "notes"), ("Document", "templates")}
 
 
 def _record(kind: Any) -> Form:

@@ -12,9 +12,17 @@ from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDocument, InvalidInput
 from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
-from edgecron.formats.document_values import SCHEDULES, Document, Problem, Wanted, refuse
+from edgecron.formats.document_templates import Templates, example_of, read_templates
+from edgecron.formats.document_values import (
+    SCHEDULES,
+    TEMPLATES,
+    Document,
+    Problem,
+    Wanted,
+    refuse,
+)
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
-from edgecron.formats.toml import MOST_LEVELS, find_too_deep
+from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
 from edgecron.formats.toml_faults import explain_fault
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.options import (
@@ -58,17 +66,37 @@ def read_document(
     Raises InvalidDocument with all faults.
     """
     text = _decode(content)
-    problems: list[Problem] = []
+    tables, own, problems = _tables(text)
+    reported = {(one.template, one.key, one.message) for one in problems}
+    templates = Templates(own=own)
     found: list[Wanted] = []
-    for name, table in _tables(text).items():
-        wanted, wrong = read_table(name, table, now=now, known=known, is_portable=is_portable)
-        problems += wrong
+    named: dict[str, tuple[str, ...]] = {}
+    for name, given in tables.items():
+        resolved, unknown = templates.resolve(name, given)
+        wanted, wrong = read_table(
+            name, resolved.table, now=now, known=known, is_portable=is_portable
+        )
+        problems += unknown
+        for one in wrong:
+            if unknown and one.key is None:
+                continue  # An unknown template could give what is missing.
+            template = resolved.origins.get(one.key or "")
+            if (template, one.key, one.message) not in reported:
+                told = "" if template is None else f" (from template {template!r})"
+                problems.append(replace(one, message=one.message + told))
         if wanted is not None:
-            found.append(wanted)
+            found.append(replace(wanted, notes=wanted.notes + resolved.notes))
+            named[name] = resolved.templates
     problems += _contradictions(found)
     if problems:
         raise refuse(problems, text)
-    return Document(wanted=tuple(found), text=text)
+    notes = tuple(templates.find_notes(find_lines(text))) if own else ()
+    return Document(
+        wanted=tuple(found),
+        text=text,
+        notes=notes,
+        templates={name: one for name, one in named.items() if one},
+    )
 
 
 def _decode(content: bytes) -> str:
@@ -100,10 +128,18 @@ def _load(text: str) -> dict[str, Any]:
         ) from None
 
 
-def _tables(text: str) -> dict[str, dict[str, Any]]:
-    """Find the tables of schedules by name. Raises InvalidDocument for anything else."""
+_Tables = dict[str, Mapping[str, Any]]
+
+
+def _tables(text: str) -> tuple[_Tables, _Tables, list[Problem]]:
+    """Find the tables of schedules and of templates by name, and what is wrong with the templates.
+
+    Raises InvalidDocument for anything else.
+    """
     document = _load(text)
-    problems = [_stray(key, value) for key, value in document.items() if key != SCHEDULES]
+    problems = [
+        _stray(key, value) for key, value in document.items() if key not in (SCHEDULES, TEMPLATES)
+    ]
     tables = document.get(SCHEDULES, {})
     if not isinstance(tables, dict):
         message = f"{SCHEDULES!r} is not a table, expected [{SCHEDULES}.NAME]"
@@ -120,13 +156,25 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
     ]
     if problems:
         raise refuse(problems, text)
-    return tables
+    own, wrong = read_templates(document.get(TEMPLATES, {}))
+    for name, table in own.items():
+        _, problems = read_table("template", example_of(table), is_portable=True)
+        wrong += [
+            Problem(template=name, key=one.key, message=one.message, hint=one.hint)
+            for one in problems
+            if one.key in table
+        ]
+    return tables, own, wrong
 
 
 def _stray(key: str, value: object) -> Problem:
     from edgecron.formats.config import SECTION_NAMES  # Rarely needed, and programs import this.
 
     name = key
+    if suggest(key, [TEMPLATES]) == TEMPLATES:
+        return Problem(
+            key=key, message=f"{key!a} is unknown here", hint=f"write [{TEMPLATES}.NAME]"
+        )
     if isinstance(value, dict) and value and suggest(key, [SCHEDULES]):
         name = next(iter(value))  # [schedule.backup] is a slip in the first word.
     if key in SECTION_NAMES and isinstance(value, dict) and not value.keys() & TRIGGERS:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from edgecron.base.errors import InvalidDocument
 from edgecron.base.values import dataclass
 from edgecron.formats.toml import Lines, find_lines
 from edgecron.model.schedule import ScheduleSpec
 
-SCHEDULES = "schedules"  # the one table of a document
+SCHEDULES = "schedules"  # the table of a document's schedules
+TEMPLATES = "templates"  # and of what several of them share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +35,42 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The schedules that a document wants, in its order, and its text."""
+    """The schedules that a document wants, in its order, and its text.
+
+    `notes` are sentences for its author, `templates` has those of each schedule that names any.
+    Only the program that read the document has them.
+    """
 
     wanted: tuple[Wanted, ...]
     text: str
+    notes: tuple[str, ...] | None = None
+    templates: Mapping[str, tuple[str, ...]] | None = None
+
+
+def find_notes(document: Document) -> list[str]:
+    """Return the sentences for the author of a document."""
+    return [
+        *(document.notes or ()),
+        *(f"schedule {one.spec.name}: {note}" for one in document.wanted for note in one.notes),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that is wrong, with the schedule and the key if they are known."""
+    """Something that is wrong, with the schedule or template, and the key if they are known."""
 
     message: str
     hint: str | None = None
     schedule: str | None = None
     key: str | None = None
+    template: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Return the message, with its template."""
+        return (
+            self.message if self.template is None else f"template {self.template!r}: {self.message}"
+        )
 
 
 def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
@@ -63,7 +86,7 @@ def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
                 "schedule": one.schedule,
                 "key": one.key,
                 "line": line,
-                "message": one.message,
+                "message": one.words,
                 "hint": one.hint,
             }
             for line, one in told
@@ -72,6 +95,10 @@ def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
 
 
 def _line_of(problem: Problem, lines: Lines) -> int | None:
-    table = () if problem.schedule is None else (SCHEDULES, problem.schedule)
+    table: tuple[str, ...] = ()
+    if problem.schedule is not None:
+        table = (SCHEDULES, problem.schedule)
+    elif problem.template is not None:
+        table = (TEMPLATES, problem.template)
     own = None if problem.key is None else lines.get((*table, problem.key))
     return own or lines.get(table)

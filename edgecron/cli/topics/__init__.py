@@ -40,6 +40,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
     "configuration and files": {
         "settings": "the configuration, and where files are",
         "toml": "schedules in a file, for git and other machines",
+        "templates": "keys that several schedules of a file share",
         "scripts": "JSON, exit codes and the engine's log, for programs",
         "sql": "read and change schedules with any SQL shell",
         "flash": "write less to SD cards and other flash memory",
@@ -102,7 +103,7 @@ OTHER_TOPICS = {
     "flask": "web", "gunicorn": "web", "asyncio": "embedding", "function": "functions",
     "context": "functions", "testing": "functions", "tests": "functions", "pytest": "functions",
     "multiprocessing": "workers", "fork": "workers", "processes": "workers", "gevent": "workers",
-    "rollout": "workers", "curl": "http",
+    "rollout": "workers", "curl": "http", "template": "templates",
     "url": "remote", "ssh": "remote", "ai": "assistants", "claude": "assistants",
 }  # fmt: skip
 
