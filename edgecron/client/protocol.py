@@ -247,10 +247,7 @@ class Client(Reader, Protocol):
         """
 
     def schedule_health(self, *, limit: int = 5) -> ScheduleHealth | None:
-        """Return which schedules are not healthy, at most `limit` of each state, and why.
-
-        None from a server that does not know this yet; a server has its own limit.
-        """
+        """Return which schedules are not healthy, and why; None from an older server."""
 
     def explain(self, name: str, at: datetime) -> Explanation:
         """Return why a schedule ran, did not run, or will not run at a time. Raises NotFound."""
@@ -262,11 +259,12 @@ class Client(Reader, Protocol):
         since: datetime,
         after: str | None = None,
         limit: int | None = None,
+        with_trends: bool = False,
     ) -> Tallied:
         """Return what the runs since a time amount to, per schedule and in total.
 
-        `after` and `limit` choose a page of schedules by name. A removed schedule is included; if
-        another schedule has its name, it counts only in the total. Raises NotFound.
+        `after` and `limit` choose a page by name; `with_trends` adds the month before. A removed
+        schedule is included, but only in the total if its name is taken. Raises NotFound.
         """
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:

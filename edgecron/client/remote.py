@@ -233,9 +233,15 @@ class RemoteClient:
         since: datetime,
         after: str | None = None,
         limit: int | None = None,
+        with_trends: bool = False,
     ) -> Tallied:
         found: Tallied = self.request(
-            "tallies", schedule=name, since=since, after=after, limit=limit
+            "tallies",
+            schedule=name,
+            since=since,
+            after=after,
+            limit=limit,
+            with_trends=with_trends or None,  # An older server does not know it.
         )
         return found
 

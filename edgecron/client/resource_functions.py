@@ -117,9 +117,10 @@ def tallies(
     schedule: str | None = None,
     after: str | None = None,
     limit: int | None = None,
+    with_trends: bool = False,
 ) -> Tallied:
     """Sum up the runs since a time, per schedule and in total."""
-    return client.tallies(schedule, since=since, after=after, limit=limit)
+    return client.tallies(schedule, since=since, after=after, limit=limit, with_trends=with_trends)
 
 
 def edit_once(

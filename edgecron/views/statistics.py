@@ -90,12 +90,27 @@ def spread(values: list[int]) -> Spread | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """The success rate and the median duration, per step of a plot and in the month before.
+
+    None: no run, or some of the runs are unknown, because retention removed them or there are too
+    many to read.
+    """
+
+    success_rates: tuple[float | None, ...]
+    durations_ms: tuple[int | None, ...]
+    success_rate_before: float | None
+    duration_before_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tallied:
     """The sums of schedules since an instant.
 
     `by_name` has schedules of which something ended, `total` all of them together. If there is too
     much, only rows written from `cut_at` on are counted. `output_bytes` covers the newest runs of
-    one schedule; None if all schedules were wanted, or if nothing was printed.
+    one schedule; None if all schedules were wanted, or if nothing was printed. `trends` are by
+    name, if they were wanted.
     """
 
     since: datetime
@@ -103,3 +118,4 @@ class Tallied:
     by_name: dict[str, Tally]
     total: Tally
     output_bytes: Spread | None
+    trends: dict[str, Trend] = field(default_factory=dict)
