@@ -34,7 +34,7 @@ from edgecron.cli.schedule_arguments import (
     with_defaults,
 )
 from edgecron.cli.session import Session
-from edgecron.model.options import Policies
+from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.times import jitter_warning, timing_of
 from edgecron.triggers import CronTrigger, check_zone, describe
@@ -43,6 +43,8 @@ from edgecron.views.acts import find_missing_command, secret_words
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from edgecron.model.options import Job
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
@@ -96,6 +98,7 @@ def run(cli: Session, args: Namespace) -> int:
     warn_of(cli, args, triggers, spec.job)
     warn_of_jitter(cli, schedule)
     warn_of_zone(cli, schedule)
+    warn_of_rules(cli, [schedule.spec])
     cli.warn_without_engine(client)
     return 0
 
@@ -135,6 +138,17 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
     warning = jitter_warning(timing, after_ms=to_ms(client.now()))
     if warning is not None:
         cli.warn(f"schedule {schedule.name}: {warning}")
+
+
+def warn_of_rules(cli: Session, specs: Iterable[ScheduleSpec]) -> None:
+    """Warn about rules that schedules name and the configuration lacks; record the others."""
+    named = {name for spec in specs for name in spec.policies.notify} - {NO_NOTICES}
+    if not named or cli.remote_url() is not None:
+        return  # A server's configuration can't be seen from here.
+    from edgecron.client.notice_rules import sync_config
+
+    for name in sorted(named - sync_config(cli.local_client(), cli.config()).keys()):
+        cli.warn(f"the configuration has no rule {name} for notices; see: edgecron help alerts")
 
 
 def warn_of_zone(cli: Session, schedule: Schedule) -> None:

@@ -27,7 +27,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.safetext import clean
 from edgecron.base.values import replace
-from edgecron.cli.add import warn_of, warn_of_jitter
+from edgecron.cli.add import warn_of, warn_of_jitter, warn_of_rules
 from edgecron.cli.plans import put_changed, say_problems
 from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import compare_one, need_unchanged
@@ -292,5 +292,7 @@ def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, .
     )
     triggers = cli.client().triggers(schedule) if keys & set(TRIGGERS) else []
     warn_of(cli, told, triggers, job)
+    if "notify" in keys:
+        warn_of_rules(cli, [schedule.spec])
     if keys & {"jitter", *TRIGGERS}:
         warn_of_jitter(cli, schedule)

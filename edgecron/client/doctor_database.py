@@ -26,7 +26,7 @@ from edgecron.store.sqlite.damage import (
     is_write_locked,
     orphan_words,
 )
-from edgecron.store.sqlite.notices import find_broken_rules
+from edgecron.store.sqlite.notices import find_broken_rules, find_rules_in_vain
 from edgecron.views.health_words import advise, health_words, left_out_words
 
 _LOCK_WAIT_S = 2.0  # engines hold the lock for less
@@ -153,6 +153,7 @@ def check_schedules(
     ]
     broken += _shared(idle)
     broken += _shared(_find_needs_in_vain(client, command=command))
+    broken += _shared(_find_rules_in_vain(client, command=command))
     if broken:
         return broken
     count, *_ = client.count_schedules()
@@ -309,6 +310,26 @@ def _find_needs_in_vain(
                         ),
                     ),
                 )
+
+
+def _find_rules_in_vain(
+    client: Client, *, command: Callable[[str], str]
+) -> Iterator[tuple[str, _Trouble]]:
+    """Find schedules that name a rule for notices that no configuration has."""
+    for name, rule in find_rules_in_vain(client.store):
+        unknown = f"the rule {rule} for notices, which is unknown"
+        yield (
+            name,
+            _Trouble(
+                is_problem=False,
+                is_words=f"names {unknown}",
+                are_words=f"name {unknown}",
+                hint=(
+                    f"add [notify.{rule}] to the configuration, then: {command('notify list')};"
+                    f" or change it: {command('edit {name}')} --notify none"
+                ),
+            ),
+        )
 
 
 def _wake_line(client: Client) -> str:

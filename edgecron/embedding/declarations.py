@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         on_interrupt: Literal["leave", "retry"]
         priority: Literal["low", "normal", "high"] | int
         group: str
+        notify: str | Sequence[str]
         needs: str | Sequence[str]
         needs_deadline: Duration
         scopes: Sequence[str]

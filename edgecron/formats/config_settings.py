@@ -175,6 +175,7 @@ _EXPECTED = {
     OptionType.ZONE: "an IANA name, or local",
     OptionType.CONDITIONS: "a condition, or an array of them",
     OptionType.CODES: "exit codes, such as 0 or [0, 2]",
+    OptionType.RULES: "the name of a rule, an array of them, or off",
     OptionType.CHOICE: "one of its words",
     OptionType.DURATION: 'a duration such as "90s" or "1h30m"',
 }
@@ -184,9 +185,13 @@ _TYPES: dict[OptionType, tuple[type, ...]] = {
     OptionType.ZONE: (str,),
     OptionType.CONDITIONS: (str,),
     OptionType.CODES: (str, int),
+    OptionType.RULES: (str,),
     OptionType.CHOICE: (str,),
     OptionType.DURATION: (str, int),
 }
+
+
+_LISTS = (OptionType.CODES, OptionType.CONDITIONS, OptionType.RULES)
 
 
 def option_kind(option: Option) -> Kind:
@@ -197,7 +202,7 @@ def option_kind(option: Option) -> Kind:
         partial(_read_default, option),
         _EXPECTED.get(option.type, "a number"),
         _TYPES.get(option.type, (str, int, float)),
-        "," if option.type in (OptionType.CODES, OptionType.CONDITIONS) else None,
+        "," if option.type in _LISTS else None,
         is_list=option.type is OptionType.CONDITIONS,
     )
 
@@ -330,7 +335,7 @@ _DAEMON = (
 
 def _default(option: Option) -> Setting:
     default: object = option.default or None
-    if option.is_clearable or option.type is OptionType.PATH:
+    if option.is_clearable or option.type in (OptionType.PATH, OptionType.RULES):
         default = None
     elif option.part is Part.POLICIES and option.type is not OptionType.DURATION:
         default = value_text(option, option.default_value)

@@ -48,6 +48,7 @@ _LOST = {
     "on_interrupt": "on_interrupt",
     "ok_codes": "ok_codes",
     "priority": "priority",
+    "notify": "notify",
 }
 
 _SAYABLE = ("env", "cwd", "user", "stdin", "payload")  # the payload with a comment

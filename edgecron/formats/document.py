@@ -386,7 +386,9 @@ def _policy(option: Option, value: object) -> object:
     if option.choices and not isinstance(value, str):
         known = ", ".join(option.choices)
         raise InvalidInput(f"{option.name} is {_kind(value)}, expected one of {known}")
-    if isinstance(value, list) and option.type is OptionType.CODES:
+    if value == [] and option.type is OptionType.RULES:
+        return ()
+    if isinstance(value, list) and option.type in (OptionType.CODES, OptionType.RULES):
         text = ",".join(_text(one) for one in value)
     else:
         text = _text(value)

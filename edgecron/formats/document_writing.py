@@ -127,7 +127,7 @@ def value_text(option: Option, value: Any) -> object:
     match option.type:
         case OptionType.DURATION:
             return format_duration_ms(round(value * 1000))
-        case OptionType.CODES | OptionType.CONDITIONS:
+        case OptionType.CODES | OptionType.CONDITIONS | OptionType.RULES:
             return list(value)
         case OptionType.PRIORITY:
             return _PRIORITY_NAMES.get(int(value), int(value))

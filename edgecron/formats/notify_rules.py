@@ -23,9 +23,9 @@ from edgecron.model.notices import (
     Secret,
     WebhookChannel,
 )
+from edgecron.model.options import NO_NOTICES, NONE, RULE_NAME
 
 WEBHOOK_FORMATS = ("json", "slack", "discord")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _COMMON = (
     *("schedules", "groups", "events", "failures", "remind", "most_per_hour", "needs_output"),
@@ -91,8 +91,11 @@ class _RuleReader:
         self._table: dict[str, Any] = {}
 
     def read(self) -> ReadRule | None:
-        if _NAME.fullmatch(self._name) is None:
+        if RULE_NAME.fullmatch(self._name) is None:
             self._refuse("", f"rule name {self._name[:70]!r} is not usable", "use letters, digits")
+            return None
+        if self._name in (NO_NOTICES, NONE):
+            self._refuse("", f"rule name {self._name!r} has a meaning", "use another name")
             return None
         if not isinstance(self._value, dict):
             self._refuse("", f"notify.{self._name} is not a table", f"write [notify.{self._name}]")
@@ -112,8 +115,8 @@ class _RuleReader:
             name=self._name,
             channel=kind,
             source=self._source,
-            schedules=self._texts("schedules"),
-            groups=self._texts("groups"),
+            schedules=self._patterns("schedules"),
+            groups=self._patterns("groups"),
             events=_RUN_EVENTS if is_ping else self._events(),
             failures=self._count("failures", 1),
             remind_s=self._remind_s(),
@@ -289,6 +292,9 @@ class _RuleReader:
         self._refuse(key, "expected a text, or an array of texts")
         return ()
 
+    def _patterns(self, key: str) -> tuple[str, ...] | None:
+        return self._texts(key) if key in self._table else None
+
     def _count(self, key: str, usual: int) -> int:
         value = self._table.get(key, usual)
         if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1000:
@@ -339,7 +345,10 @@ def rule_words(rule: NotifyRule) -> str:
         for event in _LIMITED_EVENTS
         if (limit_ms := rule.limit_ms(event)) is not None
     ]
-    audience = " and ".join(_audience(rule)) or "every schedule"
+    audience = " and ".join(_audience(rule))
+    if not audience:
+        is_named_only = rule.schedules is not None or rule.groups is not None
+        audience = "schedules that name it" if is_named_only else "every schedule"
     return f"{', '.join([*rule.events, *limits])} of {audience}"
 
 

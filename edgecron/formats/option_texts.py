@@ -132,6 +132,8 @@ def read_option(option: Option, text: str, *, what: str) -> Any:
             return tuple(
                 read_count(part.strip(), what=what, least=0, most=255) for part in text.split(",")
             )
+        case OptionType.RULES:
+            return tuple(part.strip() for part in text.split(","))
         case OptionType.USER:
             return read_user(text, what)
         case OptionType.JSON:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from edgecron.client.json_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
-from edgecron.model.options import FORMER_NAMES, OPTIONS, Option, OptionType
+from edgecron.model.options import FORMER_NAMES, OPTIONS, RULE_NAME, Option, OptionType
 
 DEFAULT_ZONE = "UTC"  # of a request without a zone
 NAME: Shape = {
@@ -116,6 +116,18 @@ def _shape(option: Option) -> Shape:
                 "minItems": 1,
                 "maxItems": 256,
                 "description": words,
+            }
+        case OptionType.RULES:
+            name = RULE_NAME.pattern
+            return {
+                "anyOf": [
+                    {"type": "string", "pattern": f"^{name}(,{name})*$", "description": words},
+                    {
+                        "type": "array",
+                        "items": {"type": "string", "pattern": f"^{name}$"},
+                        "maxItems": 64,
+                    },
+                ]
             }
         case OptionType.PRIORITY:
             return {

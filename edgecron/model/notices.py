@@ -10,6 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.model.options import NO_NOTICES
 
 
 class NoticeEvent(StrEnum):
@@ -110,17 +111,18 @@ USUAL_EVENTS = (
 class NotifyRule:
     """A rule: the events and schedules that it covers, and how often it sends.
 
-    `schedules` and `groups` are patterns, as `backup-*`; without both, every schedule matches. The
-    first notice of a failing schedule comes after `failures` failed fires in a row. `remind_s` None
-    sends no reminders. `late_ms` and `slow_ms`: how late a fire is, and how long a run takes, for
-    a notice; None: no such notice. `source` names the file with the rule.
+    `schedules` and `groups` are patterns, as `backup-*`. If both are None, every schedule matches.
+    Schedules that name the rule match, too. A schedule with `off` never matches. The first notice
+    of a failing schedule comes after `failures` failed fires in a row. `remind_s` None sends no
+    reminders. `late_ms` and `slow_ms`: how late a fire is, and how long a run takes, for a notice;
+    None: no such notice. `source` names the file with the rule.
     """
 
     name: str
     channel: ChannelKind
     source: str = ""
-    schedules: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    schedules: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
     events: tuple[NoticeEvent, ...] = USUAL_EVENTS
     failures: int = 1
     remind_s: float | None = 86_400.0
@@ -138,13 +140,15 @@ class NotifyRule:
         """Return the limit of an event that has one; None: no such notice."""
         return self.late_ms if event is NoticeEvent.LATE else self.slow_ms
 
-    def matches(self, schedule: str, group: str | None) -> bool:
-        """Whether the rule covers a schedule."""
-        if not self.schedules and not self.groups:
+    def matches(self, schedule: str, group: str | None, *, notify: tuple[str, ...] = ()) -> bool:
+        """Whether the rule covers a schedule, whose option `notify` has these names."""
+        if NO_NOTICES in notify:
+            return False
+        if self.name in notify or (self.schedules is None and self.groups is None):
             return True
-        if any(fnmatchcase(schedule, pattern) for pattern in self.schedules):
+        if any(fnmatchcase(schedule, pattern) for pattern in self.schedules or ()):
             return True
-        return group is not None and any(fnmatchcase(group, pattern) for pattern in self.groups)
+        return group is not None and any(fnmatchcase(group, one) for one in self.groups or ())
 
 
 class Happening(NamedTuple):
@@ -166,6 +170,7 @@ class Happening(NamedTuple):
     late_ms: int | None = None  # from its due time to its start
     took_ms: int | None = None
     engine_id: int | None = None
+    notify: tuple[str, ...] = ()  # the rules that the schedule names
 
 
 class Watched(NamedTuple):
@@ -183,6 +188,7 @@ class Watched(NamedTuple):
     group: str | None
     from_ms: int
     until_ms: int | None
+    notify: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ columns, `show` and the reference page are made from it. To add an option, give 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Protocol
@@ -27,6 +28,8 @@ from edgecron.model.choices import (
 )
 
 NONE = "none"  # clears an option
+NO_NOTICES = "off"  # in place of the names of rules
+RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 MOST_PRIORITY = 1000
 _MOST_S = MAX_DURATION_MS // 1000
 _MOST = 1_000_000  # of any count
@@ -52,6 +55,7 @@ class Policies:
     jitter_s: float = 0.0
     needs: tuple[str, ...] = ()  # texts of conditions, all of which must hold
     needs_deadline_s: float = 86_400.0  # how long after due a run waits for them
+    notify: tuple[str, ...] = ()  # names of rules for notices, beside those that match; or "off"
 
     def __post_init__(self) -> None:
         check_range("max-late", self.max_late_s, 0, _MOST_S)
@@ -67,6 +71,16 @@ class Policies:
         check_range("needs-deadline", self.needs_deadline_s, 0, _MOST_S)
         if not self.ok_codes or not all(0 <= code <= 255 for code in self.ok_codes):
             raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
+        if self.notify:
+            _check_rule_names(self.notify)
+
+
+def _check_rule_names(names: tuple[str, ...]) -> None:
+    for name in names:
+        if RULE_NAME.fullmatch(name) is None:
+            raise InvalidInput(
+                f"notify is {name[:70]!r}, expected names of rules", hint="for example: mail,chat"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +159,7 @@ class OptionType(StrEnum):
     FACTOR = "factor"  # a number from `least` to `most`
     PRIORITY = "priority"  # a whole number, or a name
     CODES = "codes"  # exit codes
+    RULES = "rules"  # names of rules for notices
     CHOICE = "choice"  # one of `choices`
     CONDITIONS = "conditions"
     GROUP = "group"  # a name, and the limit of that group
@@ -350,6 +365,9 @@ OPTIONS: dict[str, Option] = {
                 default="leave", choices=tuple(OnInterrupt), example='"retry"', is_advanced=True),
         _policy("ok_codes", _T.CODES, _G.END, "treat these exit codes as a success", default="0",
                 metavar="0,2", example="[0, 2]"),
+        _policy("notify", _T.RULES, _G.END,
+                "send notices by these rules, too; off sends none",
+                default="the rules that match", metavar="RULE[,RULE]|off", example='["mail"]'),
         _policy("priority", _T.PRIORITY, _G.WAIT,
                 "start queued runs of higher priority first", default="normal",
                 metavar="low|normal|high|N", example='"high"', most=MOST_PRIORITY),

@@ -62,7 +62,7 @@ def judge(
         for rule in rules:
             if happening.schedule_id is None:
                 _judge_engine(rule, happening, judged)
-            elif rule.matches(happening.schedule, happening.group):
+            elif rule.matches(happening.schedule, happening.group, notify=happening.notify):
                 _judge_run(rule, happening, open_now, judged)
     for one in watched:
         _judge_watched(rules, one, open_now, judged, now_ms)
@@ -131,7 +131,7 @@ def _judge_watched(
     end_ms = now_ms if one.until_ms is None else one.until_ms
     for rule in rules:
         limit_ms = rule.limit_ms(one.event)
-        if limit_ms is None or not rule.matches(one.schedule, one.group):
+        if limit_ms is None or not rule.matches(one.schedule, one.group, notify=one.notify):
             continue
         passed_ms = one.from_ms + limit_ms
         if passed_ms > end_ms:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from edgecron.client import Client, notice_sending
 from edgecron.client.notice_rules import load_recorded
-from edgecron.client.notice_sending import NoticeSender
+from edgecron.client.notice_sending import NoticeSender, sending_lock
 from tests.support.cli import Edgecron
 
 
@@ -30,7 +31,10 @@ def config(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def deliver(database: Path) -> None:
     """As the process does that an engine starts, without its pauses."""
-    with Client(database) as client:
+    with Client(database) as client, ExitStack() as stack:
+        # `run --wait` started such a process, which has the lock for some seconds.
+        while not stack.enter_context(sending_lock(client)):
+            continue
         sender = NoticeSender(client, load_recorded(client))
         sender.apply_rules()
         with client.store.transaction():
@@ -117,6 +121,39 @@ def test_older_notices_are_on_the_next_page(
     assert first.err == "older notices: --before 2\n"
     assert [line.split()[0] for line in first.out.splitlines()[1:]] == ["3", "2"]
     assert [line.split()[0] for line in second.out.splitlines()[1:]] == ["1"]
+
+
+def test_a_rule_that_a_schedule_names_in_vain_is_told(
+    edgecron: Edgecron, tmp_path: Path, config: Path
+) -> None:
+    added = edgecron("add", "x", "--every", "1h", "--notify", "ops,opps", "--", "true")
+    edited = edgecron("edit", "x", "--notify", "pager")
+    document = tmp_path / "document.toml"
+    document.write_text('[schedules.y]\nevery = "1h"\ncommand = ["true"]\nnotify = ["chat"]\n')
+    applied = edgecron("apply", str(document))
+    found = edgecron("doctor", "--json").json
+
+    assert "the configuration has no rule opps for notices" in added.err
+    assert "rule ops" not in added.err
+    assert "the configuration has no rule pager for notices" in edited.err
+    assert "the configuration has no rule chat for notices" in applied.err
+    said = [one["message"] for one in found if "names the rule" in one["message"]]
+    assert [one.partition(" names ")[2] for one in sorted(said)] == [
+        "the rule pager for notices, which is unknown",
+        "the rule chat for notices, which is unknown",
+    ]
+
+
+def test_a_named_rule_is_known_from_then_on(
+    edgecron: Edgecron, database: Path, config: Path
+) -> None:
+    edgecron("add", "x", "--every", "1h", "--notify", "ops", "--shell", "exit 3")
+    edgecron("run", "x", "--wait")
+    deliver(database)
+
+    [notice] = edgecron("notices", "--json").json
+
+    assert (notice["rule"], notice["event"], notice["status"]) == ("ops", "failed", "sent")
 
 
 def test_doctor_names_an_error_of_the_process_that_sends(

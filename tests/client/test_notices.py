@@ -214,6 +214,30 @@ def test_rules_choose_schedules_groups_and_events(mailbox: Open) -> None:
     assert rules == {"backups": "backup-home failed", "disk": "scrub failed"}
 
 
+def test_a_schedule_names_its_own_rules(mailbox: Open) -> None:
+    rules = OPS.replace("ops", "named") + "schedules = []\n" + OPS
+    box = mailbox(rules)
+    box.story.add("plain", "0 * * * *", code=1)
+    box.story.add("naming", "0 * * * *", code=1, policies=Policies(notify=("named",)))
+    box.story.add("silent", "0 * * * *", code=1, policies=Policies(notify=("off", "named")))
+
+    box.pass_s(3600)
+
+    told = {(one.rule, one.schedule) for one in box.notices()}
+    assert told == {("ops", "plain"), ("ops", "naming"), ("named", "naming")}
+
+
+def test_a_slow_run_is_told_to_the_rules_that_its_schedule_names(mailbox: Open) -> None:
+    rules = '[notify.named]\ncommand = ["true"]\nschedules = []\nslow_after = "10m"\n'
+    box = mailbox(rules)
+    box.story.add("naming", "0 21 * * *", lasts_s=1800, policies=Policies(notify=("named",)))
+    box.story.add("plain", "0 21 * * *", lasts_s=1800)
+
+    box.pass_s(600, steps=10)
+
+    assert [(one.event, one.schedule) for one in box.notices()] == [("slow", "naming")]
+
+
 def test_a_rule_can_ask_for_output(mailbox: Open) -> None:
     box = mailbox(f"{OPS}needs_output = true\n")
     box.story.add("silent", "0 * * * *", code=1)

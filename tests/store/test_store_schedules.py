@@ -51,6 +51,7 @@ FULL = ScheduleSpec(
         retry_max_delay_s=60,
         on_interrupt=OnInterrupt.RETRY,
         ok_codes=(0, 3),
+        notify=("mail", "chat"),
         priority=7,
         jitter_s=30,
     ),

@@ -72,6 +72,7 @@ POLICIES = st.builds(
         st.sampled_from(["success:other", "success:third:8h"]), max_size=2, unique=True
     ).map(tuple),
     needs_deadline_s=SECONDS,
+    notify=st.sampled_from([(), ("off",), ("mail",), ("mail", "chat.2")]),
 )
 SPECS = st.builds(
     ScheduleSpec,

@@ -214,6 +214,8 @@ def test_a_change_is_saved_and_shown(scene: Scene) -> None:
 def test_one_whose_time_has_passed_can_be_changed_and_is_saved_by_the_button(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         await fill(seen, description="it is over")
+        seen.app.screen.query_one("#save").scroll_visible(animate=False)
+        await seen.settle()
         await seen.pilot.click("#save")
         await seen.settle()
         assert "changed switch-tariff: description" in seen.told()

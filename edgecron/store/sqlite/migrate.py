@@ -48,6 +48,7 @@ SCRIPTS = (
     "0026_priorities.sql",
     "0027_notices.sql",
     "0028_watches.sql",
+    "0029_notify.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from edgecron.base.errors import SENSELESS
 from edgecron.model.notices import (
     Happening,
     Incident,
@@ -21,6 +22,7 @@ from edgecron.model.notices import (
 )
 from edgecron.planning.notices import Judged, Key
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.rows import texts_of
 
 _KEPT_MS = 90 * 86_400_000  # final notices
 _NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
@@ -95,7 +97,7 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
                            AND caught.plan_at > e.plan_at AND caught.cause = 'catch_up')),
                EXISTS (SELECT 1 FROM outputs WHERE execution_id = h.execution_id
                        AND stdout_bytes + stderr_bytes > 0),
-               h.engine_id, e.started_at - e.due_at, e.duration_ms
+               h.engine_id, e.started_at - e.due_at, e.duration_ms, s.notify
            FROM happenings AS h LEFT JOIN schedules AS s ON s.id = h.schedule_id
            LEFT JOIN executions AS e ON e.id = h.execution_id
            ORDER BY h.id LIMIT :limit""",
@@ -115,6 +117,7 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
             engine_id=row[9],
             late_ms=row[10],
             took_ms=row[11],
+            notify=_rules_in(row[12]),
         )
         for row in rows
     ]
@@ -125,13 +128,37 @@ def find_watched(database: Database, *, now_ms: int, limit: int) -> list[Watched
     rows = database.rows(
         """SELECT w.event, w.at, e.id, e.schedule_id, s.name, s.group_name,
                iif(w.event = 'late', e.due_at, e.claimed_at),
-               iif(w.event = 'late', coalesce(e.claimed_at, e.finished_at), e.finished_at)
+               iif(w.event = 'late', coalesce(e.claimed_at, e.finished_at), e.finished_at),
+               s.notify
            FROM watches AS w JOIN executions AS e ON e.id = w.execution_id
            JOIN schedules AS s ON s.id = e.schedule_id
            WHERE w.at <= :now ORDER BY w.at LIMIT :limit""",
         {"now": now_ms, "limit": limit},
     )
-    return [Watched(NoticeEvent(row[0]), *row[1:]) for row in rows]
+    return [
+        Watched(
+            event=NoticeEvent(row[0]),
+            at_ms=row[1],
+            execution_id=row[2],
+            schedule_id=row[3],
+            schedule=row[4],
+            group=row[5],
+            from_ms=row[6],
+            until_ms=row[7],
+            notify=_rules_in(row[8]),
+        )
+        for row in rows
+    ]
+
+
+def _rules_in(column: str | None) -> tuple[str, ...]:
+    """The names of rules in the column `notify` of a schedule; none for an engine."""
+    if column is None or column == "[]":
+        return ()
+    try:
+        return texts_of(json.loads(column))
+    except SENSELESS:  # `doctor` names the schedule. Its failures are still told to other rules.
+        return ()
 
 
 def find_incidents(
@@ -291,6 +318,17 @@ def find_broken_rules(database: Database) -> list[tuple[str, str]]:
            WHERE n.error IS NOT NULL ORDER BY r.name"""
     )
     return [(row[0], row[1]) for row in rows]
+
+
+def find_rules_in_vain(database: Database) -> list[tuple[str, str]]:
+    """(schedule, rule) for every rule that a schedule names and no configuration has."""
+    rows = database.rows(
+        """SELECT s.name, named.value FROM schedules AS s, json_each(s.notify) AS named
+           WHERE s.deleted_at IS NULL AND s.notify <> '[]' AND json_type(s.notify) = 'array'
+               AND named.value <> 'off' AND named.value NOT IN (SELECT name FROM notify_rules)
+           ORDER BY s.name"""
+    )
+    return [(row[0], str(row[1])) for row in rows]
 
 
 def note_message(database: Database, ids: Sequence[int], message: str) -> None:

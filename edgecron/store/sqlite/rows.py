@@ -235,7 +235,7 @@ def _policies(*values: Any) -> Policies:
 def _column(option: Option, value: Any) -> Any:
     """The column of an option's value."""
     match option.type:
-        case OptionType.CODES | OptionType.CONDITIONS:
+        case OptionType.CODES | OptionType.CONDITIONS | OptionType.RULES:
             return _dump(value)
         case OptionType.VARIABLES:
             return _dump(dict(value))
@@ -251,6 +251,8 @@ def _value(option: Option, column: Any) -> Any:
     match option.type:
         case OptionType.CODES:
             return tuple(int(code) for code in json.loads(column))
+        case OptionType.RULES:
+            return () if column == "[]" else texts_of(json.loads(column))
         case OptionType.CONDITIONS:
             return needs_of(column)
         case OptionType.CHOICE:

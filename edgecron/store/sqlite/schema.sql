@@ -119,6 +119,7 @@ CREATE TABLE schedules (
     fence INTEGER NOT NULL DEFAULT 0,
     lock_failures INTEGER NOT NULL DEFAULT 0,
     nice INTEGER,
+    notify TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(notify)),
 
     CHECK ((next_plan_at IS NULL) = (next_run_at IS NULL)),
     CHECK (next_run_at IS NULL OR (deleted_at IS NULL AND trigger_error IS NULL))
