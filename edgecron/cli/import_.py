@@ -14,6 +14,9 @@ and asks. --take crontab changes the schedules as the lines say, and --take edge
 Variables that you added with `edit --env` stay. A removed schedule stays removed unless you give
 --again. If a line is no longer in the file, edgecron names its schedule; --prune removes it.
 
+MAILTO becomes a rule for notices that mails what a run printed. The import shows the rule for the
+configuration, unless it is there. MAILTO="" becomes `--notify off`.
+
 cron still runs the lines until you comment them out. edgecron offers this, and --comment-out does
 it without a question.
 """
@@ -46,7 +49,7 @@ from edgecron.formats.crontab_identity import (
     put_back,
     take_line,
 )
-from edgecron.formats.crontab_lines import find_spool_owner, is_system_path
+from edgecron.formats.crontab_lines import find_spool_owner, is_system_path, mail_rule_text
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_values import Wanted
 from edgecron.model.listing import standing_of
@@ -124,9 +127,24 @@ def run(cli: Session, args: Namespace) -> int:
     entries = tuple(one for one in crontab.entries if one.line not in done.left_out)
     if entries:
         _part_from_cron(cli, args, content, entries)
+    _show_mail_rules(cli, crontab)
     if done.added:
         cli.warn_without_engine(cli.client())
     return 0
+
+
+def _show_mail_rules(cli: Session, crontab: Crontab) -> None:
+    """Show the rules of each MAILTO that the configuration lacks."""
+    known = cli.config().notify_rules()
+    lacking = {rule: to for rule, to in crontab.mail_rules.items() if rule not in known}
+    if not lacking:
+        return
+    cli.warn(
+        "cron mails output to MAILTO; edgecron does so with this rule in the configuration"
+        f" (see: {cli.command('config path')})"
+    )
+    for rule, addresses in lacking.items():
+        cli.say(mail_rule_text(rule, addresses))
 
 
 def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
@@ -341,6 +359,8 @@ def with_default_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpe
     """
     if spec.policies.jitter_s:
         policies = replace(policies, jitter_s=spec.policies.jitter_s)
+    if spec.policies.notify:
+        policies = replace(policies, notify=spec.policies.notify)
     return replace(spec, policies=policies)
 
 

@@ -138,6 +138,7 @@ def read_crontab(
             "add --system, or --user-format if these are commands",
         )
     return Crontab(
+        mail_rules=reading.settings.mail_rules,
         entries=tuple(reading.entries),
         problems=tuple(reading.problems),
         warnings=tuple(sorted(reading.warnings, key=lambda warning: warning.line)),
@@ -285,7 +286,7 @@ class _Reading:
             job=job,
             timezone=timezone,
             description=describe(self.comments),
-            policies=Policies(jitter_s=jitter_s),
+            policies=Policies(jitter_s=jitter_s, notify=self.settings.notify),
         )
         self.entries.append(Entry(line=line.number, raw=line.raw, stem=stem, spec=spec))
 

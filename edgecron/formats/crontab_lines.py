@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, field
 from edgecron.formats.crontab_fields import split_timing
+from edgecron.model.options import NO_NOTICES
 from edgecron.model.schedule import ScheduleSpec
 
 BOM = b"\xef\xbb\xbf"
@@ -22,6 +23,7 @@ DEBIAN_COMMAND_MOST = 998
 # Linux passes no single argument of 128 KiB or more to a program, a NUL included.
 LINE_MOST_BYTES = 131_071
 
+_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+-]*(?:@[A-Za-z0-9.-]+)?", re.ASCII)
 _ASSIGNMENT = re.compile(
     r"""(?:"(?P<double>[^"=]*)"|'(?P<single>[^'=]*)'|(?P<plain>(?!["'])[^\s=]*))"""
     r"""\s*=\s*(?P<value>.*)""",
@@ -142,8 +144,12 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crontab:
-    """A whole crontab, in file order. If it has problems, edgecron imports no line."""
+    """A whole crontab, in file order. If it has problems, edgecron imports no line.
 
+    `mail_rules` has the addresses of each MAILTO, by the rule for notices that its lines name.
+    """
+
+    mail_rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
     problems: tuple[Notice, ...] = ()
     warnings: tuple[Notice, ...] = ()
@@ -186,7 +192,7 @@ DEFAULT_SHELL = "/bin/sh"
 DEFAULT_PATH = "/usr/bin:/bin"
 RANDOM_DELAY_MOST = 1440  # minutes
 
-_MAIL = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+_MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,6 +202,8 @@ class Settings:
     env: dict[str, str] = field(default_factory=dict)
     timezone: str = LOCAL
     jitter_s: float = 0.0
+    notify: tuple[str, ...] = ()
+    mail_rules: dict[str, tuple[str, ...]] = field(default_factory=dict)  # addresses by rule
 
     @property
     def shell(self) -> str:
@@ -228,11 +236,10 @@ def apply_assignment(
             return "LOGNAME is not imported: cron always sets it to the user"
         case "START_HOURS_RANGE":
             return "START_HOURS_RANGE is not imported: only anacron uses it"
+        case "MAILTO":
+            return _set_mail(settings, value)
         case _ if name in _MAIL:
-            # MAILTO="" asks for no mail, and no rule sends any.
-            if name == "MAILTO" and not value:
-                return None
-            return f"{name} is not imported: for mail, see 'edgecron help alerts'"
+            return f"{name} is not imported: a rule for notices says how mail is sent"
     settings.env[name] = value
     return None
 
@@ -250,6 +257,33 @@ def _set_timezone(settings: Settings, zone: str, *, validate: Validate) -> str |
     settings.timezone = zone
     return (
         "CRON_TZ sets the time zone, as in cronie; Debian's cron would ignore it and use local time"
+    )
+
+
+def _set_mail(settings: Settings, value: str) -> str | None:
+    """Let a rule for notices send mail to these addresses, or none if it is empty."""
+    addresses = tuple(part for part in re.split(r"[,\s]+", value) if part)
+    if not addresses:
+        settings.notify = (NO_NOTICES,)
+        return None
+    wrong = [address for address in addresses if _ADDRESS.fullmatch(address) is None]
+    if wrong:
+        settings.notify = ()
+        return f"MAILTO is not imported: {wrong[0][:60]!a} is not an address"
+    rule = f"mailto-{re.sub(r'[^A-Za-z0-9._-]+', '-', '-'.join(addresses))}"[:64]
+    settings.notify = (rule,)
+    settings.mail_rules[rule] = addresses
+    return None
+
+
+def mail_rule_text(rule: str, addresses: Sequence[str]) -> str:
+    """Write the table of the configuration that mails output to addresses, as cron does."""
+    listed = ", ".join(
+        f'"{address}"' if "@" in address else f'"{address}@localhost"' for address in addresses
+    )
+    return (
+        f'[notify."{rule}"]\nemail = [{listed}]\nschedules = []\nevents = ["ended"]\n'
+        "needs_output = true"
     )
 
 

@@ -11,6 +11,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_duration_ms, parse_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.notices import (
+    RUN_EVENTS,
     USUAL_EVENTS,
     Channel,
     ChannelKind,
@@ -43,10 +44,9 @@ _KEYS: Mapping[ChannelKind, tuple[str, ...]] = {
     ChannelKind.PING: ("ping", "ping_file", "ping_env"),
 }
 _MOST_SPAN_MS = 366 * 86_400_000
-_RUN_EVENTS = (NoticeEvent.STARTED, NoticeEvent.ENDED)
 _LIMITED_EVENTS = (NoticeEvent.LATE, NoticeEvent.SLOW)  # chosen by their limits
 _EVENT_NAMES = tuple(
-    event.value for event in NoticeEvent if event not in (*_RUN_EVENTS, *_LIMITED_EVENTS)
+    event.value for event in NoticeEvent if event not in (NoticeEvent.STARTED, *_LIMITED_EVENTS)
 )
 _EXAMPLE = 'for example: email = "you@example.org"'
 
@@ -117,7 +117,7 @@ class _RuleReader:
             source=self._source,
             schedules=self._patterns("schedules"),
             groups=self._patterns("groups"),
-            events=_RUN_EVENTS if is_ping else self._events(),
+            events=RUN_EVENTS if is_ping else self._events(),
             failures=self._count("failures", 1),
             remind_s=self._remind_s(),
             most_per_hour=self._count("most_per_hour", 20),

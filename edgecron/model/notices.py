@@ -23,7 +23,7 @@ class NoticeEvent(StrEnum):
     SLOW = "slow"  # a run takes longer than it may
     ENGINE_STOPPED = "engine_stopped"  # an engine stopped, or was killed
     STARTED = "started"  # each run, only for the channel ping
-    ENDED = "ended"  # each run, only for the channel ping
+    ENDED = "ended"  # each run, however it ended
 
 
 class ChannelKind(StrEnum):
@@ -98,6 +98,7 @@ class NoticeStatus(StrEnum):
     GIVEN_UP = "given_up"  # it could not be sent for days
 
 
+RUN_EVENTS = (NoticeEvent.STARTED, NoticeEvent.ENDED)
 # What a rule hears of if it does not say so itself.
 USUAL_EVENTS = (
     NoticeEvent.FAILED,
@@ -133,8 +134,8 @@ class NotifyRule:
 
     @property
     def wants_runs(self) -> bool:
-        """Whether it hears of each start and end of a run."""
-        return NoticeEvent.STARTED in self.events
+        """Whether it hears of each start or end of a run."""
+        return any(event in RUN_EVENTS for event in self.events)
 
     def limit_ms(self, event: NoticeEvent) -> int | None:
         """Return the limit of an event that has one; None: no such notice."""

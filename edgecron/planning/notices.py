@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import Status
 from edgecron.model.notices import (
+    RUN_EVENTS,
     Happening,
     Incident,
     NewNotice,
@@ -93,7 +94,8 @@ def _judge_run(
     assert happening.schedule_id is not None
     if rule.wants_runs:
         _judge_each_run(rule, happening, judged)
-        return
+        if all(event in RUN_EVENTS for event in rule.events):
+            return
     if happening.status == Status.SUCCESS:
         _judge_success(rule, happening, open_now, judged)
         return
@@ -157,6 +159,8 @@ def _judge_each_run(rule: NotifyRule, happening: Happening, judged: Judged) -> N
         event = NoticeEvent.STARTED
     elif happening.status == Status.SKIPPED:
         return  # Its monitor misses the ping by itself.
+    if event not in rule.events or (rule.needs_output and not happening.has_output):
+        return
     judged.notices.append(
         NewNotice(rule.name, event, happening.at_ms, happening.schedule_id, happening.execution_id)
     )

@@ -19,6 +19,12 @@ _WHAT = {
     NoticeEvent.STARTED: "started",
     NoticeEvent.ENDED: "ended",
 }
+_ENDS = {
+    "success": "succeeded",
+    "failed": "failed",
+    "interrupted": "was interrupted",
+    "cancelled": "was cancelled",
+}
 _STILL = {
     NoticeEvent.FAILED: "still fails",
     NoticeEvent.MISSED: "is still missed",
@@ -59,6 +65,9 @@ def _title(notice: Notice) -> str:
     if notice.schedule is None:
         return str(notice.detail.get("title", _WHAT[notice.event]))
     words = _STILL[notice.event] if notice.is_reminder else _WHAT[notice.event]
+    run = notice.detail.get("run")
+    if notice.event is NoticeEvent.ENDED and isinstance(run, dict):
+        words = _ENDS.get(run["status"], words)
     return f"{notice.schedule} {words}"
 
 

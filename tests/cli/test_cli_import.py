@@ -138,12 +138,31 @@ def test_a_system_crontab_has_a_user_column(edgecron: Edgecron, tmp_path: Path) 
 @pytest.mark.failure(61)
 def test_what_differs_from_cron_is_named_line_by_line(edgecron: Edgecron, tmp_path: Path) -> None:
     file = tmp_path / "mail"
-    file.write_text("MAILTO=me\n0 2 * * * true\n")
+    file.write_text("MAILFROM=me\n0 2 * * * true\n")
 
     said = edgecron("import", "crontab", str(file))
 
     assert said.code == 0
-    assert "line 1: MAILTO" in said.err
+    assert "line 1: MAILFROM" in said.err
+
+
+def test_the_rule_of_mailto_is_shown_until_the_configuration_has_it(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, config = tmp_path / "mail", tmp_path / "config.toml"
+    file.write_text("MAILTO=me\n0 2 * * * true\n")
+
+    shown = edgecron("import", "crontab", str(file))
+    config.write_text(
+        shown.err[shown.err.index("[notify") : shown.err.index("needs_output = true")]
+    )
+    config.chmod(0o600)
+    monkeypatch.setenv("EDGECRON_CONFIG", str(config))
+    again = edgecron("import", "crontab", str(file))
+
+    assert "edgecron does so with this rule in the configuration" in shown.err
+    assert "MAILTO" not in again.err
+    assert edgecron("show", "true", "--json").json[0]["notify"] == ["mailto-me"]
 
 
 def test_a_missing_file_is_not_found(edgecron: Edgecron, tmp_path: Path) -> None:

@@ -144,6 +144,22 @@ def test_a_rule_that_a_schedule_names_in_vain_is_told(
     ]
 
 
+def test_a_rule_mails_what_runs_printed_as_cron_does(
+    edgecron: Edgecron, database: Path, config: Path
+) -> None:
+    config.write_text(f'{config.read_text()}events = ["ended"]\nneeds_output = true\n')
+    edgecron("add", "silent", "--every", "1h", "--shell", "exit 3")
+    edgecron("add", "loud", "--every", "1h", "--notify", "ops", "--shell", "echo hello")
+    edgecron("run", "silent", "--wait")
+    edgecron("run", "loud", "--wait")
+    deliver(database)
+
+    [notice] = edgecron("notices", "--json").json
+
+    assert (notice["schedule"], notice["event"], notice["status"]) == ("loud", "ended", "sent")
+    assert notice["output_tail"] == ["hello"]
+
+
 def test_a_named_rule_is_known_from_then_on(
     edgecron: Edgecron, database: Path, config: Path
 ) -> None:

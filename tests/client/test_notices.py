@@ -214,6 +214,16 @@ def test_rules_choose_schedules_groups_and_events(mailbox: Open) -> None:
     assert rules == {"backups": "backup-home failed", "disk": "scrub failed"}
 
 
+def test_a_rule_can_hear_of_each_end_of_a_run(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}events = ["ended"]\n')
+    box.story.add("good", "0 * * * *")
+    box.story.add("bad", "30 * * * *", code=1)
+
+    subjects = box.pass_s(1800, steps=2)
+
+    assert subjects == ["bad failed", "good succeeded"]
+
+
 def test_a_schedule_names_its_own_rules(mailbox: Open) -> None:
     rules = OPS.replace("ops", "named") + "schedules = []\n" + OPS
     box = mailbox(rules)

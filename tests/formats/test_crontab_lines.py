@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 
 import pytest
 
-from edgecron.formats.crontab_lines import Crontab
+from edgecron.formats.crontab_lines import Crontab, mail_rule_text
+from edgecron.formats.notify_rules import read_rules
 from edgecron.model.choices import JobKind
+from edgecron.model.notices import EmailChannel
 
 Read = Callable[..., Crontab]
 
@@ -111,7 +114,7 @@ def test_a_variable_that_no_job_could_run_with_is_a_problem(read: Read, line: st
 
 
 @pytest.mark.parametrize(
-    "line", ["MAILTO=joe", "MAILFROM=joe", "CONTENT_TYPE=text/html", "START_HOURS_RANGE=3-22"]
+    "line", ["MAILTO=a b|c", "MAILFROM=joe", "CONTENT_TYPE=text/html", "START_HOURS_RANGE=3-22"]
 )
 def test_mail_and_anacron_variables_are_warned_of_and_left_out(read: Read, line: str) -> None:
     crontab = read(f"{line}\n@daily x\n")
@@ -121,11 +124,28 @@ def test_mail_and_anacron_variables_are_warned_of_and_left_out(read: Read, line:
     assert set(crontab.entries[0].spec.job.env) == {"SHELL", "PATH"}
 
 
-def test_mailto_empty_is_left_out_in_silence(read: Read) -> None:
-    crontab = read('MAILTO=""\n@daily x\n')
+def test_mailto_becomes_a_rule_that_the_lines_after_it_name(read: Read) -> None:
+    crontab = read('@daily a\nMAILTO="joe@example.org, root"\n@daily b\nMAILTO=""\n@daily c\n')
 
     assert crontab.warnings == ()
-    assert "MAILTO" not in crontab.entries[0].spec.job.env
+    assert [one.spec.policies.notify for one in crontab.entries] == [
+        (),
+        ("mailto-joe-example.org-root",),
+        ("off",),
+    ]
+    assert crontab.mail_rules == {"mailto-joe-example.org-root": ("joe@example.org", "root")}
+    assert "MAILTO" not in crontab.entries[1].spec.job.env
+
+
+def test_the_rule_of_a_mailto_mails_what_a_run_printed(read: Read) -> None:
+    [(name, addresses)] = read("MAILTO=joe@example.org,root\n@daily a\n").mail_rules.items()
+
+    table = tomllib.loads(mail_rule_text(name, addresses))["notify"]
+    [one], problems = read_rules(table, source="f")
+
+    assert problems == []
+    assert (one.rule.events, one.rule.needs_output, one.rule.schedules) == (("ended",), True, ())
+    assert one.channel == EmailChannel(to=("joe@example.org", "root@localhost"))
 
 
 def test_logname_can_not_be_set(read: Read) -> None:

@@ -158,7 +158,7 @@ def test_a_users_own_crontab_is_read_whole(read: Read) -> None:
 
     photos, tmux, quotes, mail = (entry.spec for entry in crontab.entries)
     assert crontab.problems == ()
-    assert [warning.line for warning in crontab.warnings] == [4, 13]
+    assert [warning.line for warning in crontab.warnings] == [13]
     assert [photos.name, tmux.name, quotes.name, mail.name] == [
         "photos",
         "tmux",
