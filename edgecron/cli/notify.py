@@ -1,11 +1,15 @@
 """List and test rules for notices.
 
     edgecron notify list
+    edgecron notify list --dry-run
     edgecron notify test ops
 
 A rule is a table [notify.NAME] in the configuration: see `edgecron help alerts`. A running daemon
 uses a changed rule from the next notice on. It learns of the first rule when it starts, or from
 `edgecron notify list`.
+
+list --dry-run shows the notices that the runs of the last 7 days would have caused with the rules
+as they are now, and sends nothing.
 
 test sends a message over the channel of a rule immediately, and says if that worked.
 """
@@ -19,12 +23,20 @@ from uuid import uuid4
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import NotFound, UsageError
+from edgecron.base.units import format_ms, from_ms, to_ms
 from edgecron.cli.session import Session
+from edgecron.model.notices import ChannelKind
+from edgecron.views.phrases import count_words
+from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
-    from edgecron.formats.notify_rules import ReadRule
+    from collections.abc import Sequence
 
-USAGE = "list | test NAME"
+    from edgecron.formats.notify_rules import ReadRule
+    from edgecron.model.notices import NotifyRule
+
+USAGE = "list [--dry-run] | test NAME"
+_PAST_MS = 7 * 86_400_000  # of a dry run
 _HINT_FOR_RULES = "edgecron help alerts"
 
 
@@ -33,6 +45,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "action", nargs="?", default="list", metavar="list|test", help="(default: list)"
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the rule to test")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list the notices that the last 7 days would send"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -63,6 +78,9 @@ def _list(cli: Session, args: Namespace) -> None:
     from edgecron.formats.notify_rules import rule_words
 
     rules = [one.rule for one in _rules(cli).values()]
+    if args.dry_run and rules:
+        _rehearse(cli, rules)
+        return
     if cli.is_json:
         cli.put_json(
             {
@@ -93,7 +111,58 @@ def _list(cli: Session, args: Namespace) -> None:
     )
 
 
+def _rehearse(cli: Session, rules: Sequence[NotifyRule]) -> None:
+    """Show what the history would have sent with these rules."""
+    from edgecron.client.notice_rules import rehearse
+    from edgecron.planning.notices import plan_messages
+
+    client = cli.local_client(must_exist=True)
+    now = client.now()
+    told = rehearse(client, rules, since_ms=to_ms(now) - _PAST_MS)
+    ids = {one.schedule_id for one in told if one.schedule_id is not None}
+    names = {line.id: line.standing.name for line in client.schedule_lines(sorted(ids))}
+    if cli.is_json:
+        cli.put_json(
+            {
+                "rule": one.rule,
+                "event": one.event.value,
+                "at": format_ms(one.at_ms),
+                "schedule": names.get(one.schedule_id or 0),
+                "run_id": one.execution_id,
+                "is_reminder": one.is_reminder,
+            }
+            for one in told
+        )
+        return
+    if told:
+        cli.put_table(
+            ("at", "rule", "event", "schedule", "run_id"),
+            [
+                (
+                    near_time(from_ms(one.at_ms), zone=cli.zone(), now=now),
+                    one.rule,
+                    f"{one.event} (reminder)" if one.is_reminder else one.event.value,
+                    names.get(one.schedule_id or 0, ""),
+                    "" if one.execution_id is None else str(one.execution_id),
+                )
+                for one in told
+            ],
+            styles=[(None, "bold", None, "bold", "dim") for _ in told],
+            flexible=((3, 16),),
+        )
+    for rule in rules:
+        times_ms = sorted(one.at_ms for one in told if one.rule == rule.name)
+        notices = count_words(len(times_ms), "notice")
+        messages = len(plan_messages(times_ms, most_per_hour=rule.most_per_hour))
+        if rule.channel is ChannelKind.PING:
+            messages = len(times_ms)
+        cli.say(f"rule {rule.name}: {notices} in {count_words(messages, 'message')} in 7 days")
+    cli.say("nothing was sent")
+
+
 def _test(cli: Session, args: Namespace) -> None:
+    if args.dry_run:
+        raise UsageError("test takes no --dry-run", hint="edgecron notify list --dry-run")
     rules = _rules(cli)
     if args.name is None:
         raise UsageError(

@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config import Config, load
 from edgecron.formats.notify_rules import ReadRule, mark_of
-from edgecron.store.sqlite.notices import find_rules, write_rules
+from edgecron.model.choices import Status
+from edgecron.model.notices import Happening, NewNotice, NoticeEvent, NotifyRule, Watched
+from edgecron.planning.notices import replay
+from edgecron.store.sqlite.notices import (
+    find_past,
+    find_past_engine_ends,
+    find_rules,
+    write_rules,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgecron.client.local import Client
+
+_MOST_PAST = 50_000  # runs
 
 
 def sync_config(client: Client, config: Config) -> dict[str, ReadRule]:
@@ -45,6 +57,51 @@ def load_recorded(client: Client) -> dict[str, ReadRule]:
         _record(client, rules, source=source)
         found |= {name: one for name, one in rules.items() if one.rule.source == source}
     return found
+
+
+def rehearse(client: Client, rules: Sequence[NotifyRule], *, since_ms: int) -> list[NewNotice]:
+    """The notices that rules would have been told of the history since an instant.
+
+    They are told of nothing that has begun before. At most of the newest 50,000 runs.
+    """
+    now_ms = client.clock.now_ms()
+    past = find_past(client.store, since_ms=since_ms, limit=_MOST_PAST)
+    happenings = find_past_engine_ends(client.store, since_ms=since_ms)
+    watched: list[Watched] = []
+    for run in past:
+        one = run.happening
+        if any(rule.wants_runs for rule in rules) and run.claimed_ms is not None:
+            happenings.append(one._replace(at_ms=run.claimed_ms, status=Status.RUNNING))
+        happenings.append(one)
+        for event, from_ms, until_ms in (
+            (NoticeEvent.LATE, run.due_ms, run.claimed_ms),
+            (NoticeEvent.SLOW, run.claimed_ms, one.at_ms),
+        ):
+            if from_ms is None or until_ms is None:
+                continue
+            for rule in rules:
+                limit_ms = rule.limit_ms(event)
+                if limit_ms is None or from_ms + limit_ms > until_ms:
+                    continue
+                watched.append(_watched(one, event, from_ms, limit_ms))
+    return replay(rules, happenings, list(dict.fromkeys(watched)), until_ms=now_ms)
+
+
+def _watched(one: Happening, event: NoticeEvent, from_ms: int, limit_ms: int) -> Watched:
+    """A run as at the look when it passed a limit."""
+    assert one.schedule_id is not None
+    assert one.execution_id is not None
+    return Watched(
+        event=event,
+        at_ms=from_ms + limit_ms,
+        execution_id=one.execution_id,
+        schedule_id=one.schedule_id,
+        schedule=one.schedule,
+        group=one.group,
+        from_ms=from_ms,
+        until_ms=None,
+        notify=one.notify,
+    )
 
 
 def _record(client: Client, rules: dict[str, ReadRule], *, source: str) -> None:

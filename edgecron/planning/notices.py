@@ -76,6 +76,63 @@ def judge(
     return judged
 
 
+def replay(
+    rules: Sequence[NotifyRule],
+    happenings: Iterable[Happening],
+    watched: Iterable[Watched],
+    *,
+    until_ms: int,
+) -> list[NewNotice]:
+    """The notices that rules would have been told of a past, in its order, reminders included.
+
+    `watched` is as of the instant at which somebody would have looked: its `at_ms`.
+    """
+    told: list[NewNotice] = []
+    open_now: dict[Key, Incident] = {}
+
+    def apply(judged: Judged) -> None:
+        told.extend(judged.notices)
+        for key, incident in judged.incidents.items():
+            if incident is None:
+                open_now.pop(key, None)
+            else:
+                open_now[key] = incident
+
+    def remind(now_ms: int) -> None:
+        while True:
+            times_ms = [one.remind_ms for one in open_now.values() if one.remind_ms is not None]
+            next_ms = min(times_ms, default=now_ms)
+            if next_ms >= now_ms:
+                return
+            apply(judge(rules, (), open_now, now_ms=next_ms))
+
+    past: list[Happening | Watched] = [*happenings, *watched]
+    for one in sorted(past, key=lambda one: one.at_ms):
+        remind(one.at_ms)
+        related = {key: each for key, each in open_now.items() if key[1] == one.schedule_id}
+        if isinstance(one, Happening):
+            apply(judge(rules, [one], related, now_ms=one.at_ms))
+        else:
+            apply(judge(rules, (), related, watched=[one], now_ms=one.at_ms))
+    remind(until_ms)
+    return told
+
+
+def plan_messages(at_ms: Sequence[int], *, most_per_hour: int) -> list[int]:
+    """When the messages of a rule go out that carry notices of these times, in order."""
+    sent_ms: list[int] = []
+    carried = 0
+    while carried < len(at_ms):
+        last_ms = sent_ms[-1] if sent_ms else None
+        due_ms = send_at(now_ms=at_ms[carried], last_sent_ms=last_ms)
+        newest_first = sent_ms[::-1][:most_per_hour]
+        due_ms = held_until(newest_first, most_per_hour=most_per_hour, now_ms=due_ms) or due_ms
+        while carried < len(at_ms) and at_ms[carried] <= due_ms:
+            carried += 1
+        sent_ms.append(due_ms)
+    return sent_ms
+
+
 def _judge_engine(rule: NotifyRule, happening: Happening, judged: Judged) -> None:
     if NoticeEvent.ENGINE_STOPPED in rule.events:
         judged.notices.append(

@@ -84,6 +84,7 @@ def test_a_test_of_a_broken_channel_fails_with_its_reason(edgecron: Edgecron, co
         (("notify", "test"), 2, "NAME is missing"),
         (("notify", "test", "opps"), 3, "the configuration has no rule 'opps'"),
         (("notify", "list", "ops"), 2, "list takes no name"),
+        (("notify", "test", "ops", "--dry-run"), 2, "test takes no --dry-run"),
         (("notify", "tst"), 2, "'tst' is unknown, expected list or test"),
         (("notices", "-n", "0"), 2, "-n is '0'"),
     ],
@@ -158,6 +159,26 @@ def test_a_rule_mails_what_runs_printed_as_cron_does(
 
     assert (notice["schedule"], notice["event"], notice["status"]) == ("loud", "ended", "sent")
     assert notice["output_tail"] == ["hello"]
+
+
+def test_a_dry_run_shows_what_the_history_would_have_sent(
+    edgecron: Edgecron, config: Path, out: Path
+) -> None:
+    config.write_text("")
+    edgecron("add", "bad", "--every", "1h", "--shell", "exit 3")
+    edgecron("add", "good", "--every", "1h", "--", "true")
+    for name in ("bad", "bad", "good"):
+        edgecron("run", name, "--wait")
+    config.write_text(f'[notify.ops]\ncommand = ["/bin/sh", "-c", "cat >> {out}"]\n')
+
+    shown = edgecron("notify", "list", "--dry-run")
+    [first, *more] = edgecron("notify", "list", "--dry-run", "--json").json
+
+    assert (first["rule"], first["event"], first["schedule"]) == ("ops", "failed", "bad")
+    assert (first["run_id"], more) == (1, [])
+    assert shown.out.splitlines()[1].split()[-4:] == ["ops", "failed", "bad", "1"]
+    assert shown.err == "rule ops: 1 notice in 1 message in 7 days\nnothing was sent\n"
+    assert not out.exists()
 
 
 def test_a_named_rule_is_known_from_then_on(

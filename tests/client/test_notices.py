@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from edgecron.client.notice_channels import ChannelFailed, Message
-from edgecron.client.notice_rules import load_recorded, sync_config
+from edgecron.client.notice_rules import load_recorded, rehearse, sync_config
 from edgecron.client.notice_sending import NoticeSender
 from edgecron.formats.config import load
 from edgecron.model.choices import CatchUp, JobKind
-from edgecron.model.notices import Notice
+from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Job, Policies
+from edgecron.planning.notices import plan_messages
 from edgecron.store.sqlite.notices import find_notices
 from tests.support.story import Story
 
@@ -212,6 +213,46 @@ def test_rules_choose_schedules_groups_and_events(mailbox: Open) -> None:
 
     rules = {letter.body["rule"]: letter.subject.partition("] ")[2] for letter in box.letters}
     assert rules == {"backups": "backup-home failed", "disk": "scrub failed"}
+
+
+def test_what_the_history_would_have_sent_is_what_was_sent(mailbox: Open) -> None:
+    rules = f'{OPS}slow_after = "10m"\nlate_after = "5m"\n'
+    box = mailbox(rules + '[notify.each]\ncommand = ["true"]\nevents = ["ended"]\n', max_running=1)
+    since_ms = box.story.world.clock.now_ms()
+    box.story.add("bad", "0 */6 * * *", code=1)
+    box.story.add("slow", "0 3 * * *", lasts_s=1200)
+    box.story.add("waits", "1 3 * * *")
+    box.story.add("again", "30 */6 * * *", code=2, policies=Policies(retries=1, retry_delay_s=60))
+    box.pass_s(600, steps=32 * 6)
+
+    read = load_recorded(box.story.client)
+    told = rehearse(box.story.client, [one.rule for one in read.values()], since_ms=since_ms)
+
+    def key(one: Notice | NewNotice) -> tuple[object, ...]:
+        run_id = None if one.is_reminder else one.execution_id  # the newest at the look
+        return (one.rule, one.event, run_id, one.is_reminder)
+
+    assert {key(one) for one in box.notices()} == {key(one) for one in told}
+    assert len(box.notices()) == len(told)
+    assert any(one.is_reminder for one in told)
+    assert {one.event for one in told} == {"failed", "slow", "late", "ended"}
+
+
+@pytest.mark.parametrize(
+    ("at_s", "sent_s"),
+    [
+        ((), ()),
+        ((0, 1, 2), (2,)),
+        ((0, 10, 61, 200), (2, 62, 202)),
+        ((0, 100, 200, 300, 400), (2, 102, 202, 3602)),
+    ],
+)
+def test_messages_are_planned_as_they_are_sent(
+    at_s: tuple[int, ...], sent_s: tuple[int, ...]
+) -> None:
+    times_ms = plan_messages([1000 * one for one in at_s], most_per_hour=3)
+
+    assert tuple(one // 1000 for one in times_ms) == sent_s
 
 
 def test_a_rule_can_hear_of_each_end_of_a_run(mailbox: Open) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from edgecron.base.errors import SENSELESS
+from edgecron.base.values import NamedTuple
 from edgecron.model.notices import (
     Happening,
     Incident,
@@ -24,10 +25,29 @@ from edgecron.planning.notices import Judged, Key
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.rows import texts_of
 
+# Of a run `e`. One that has another attempt after it is not final, nor are times before a catch-up.
+_IS_FINAL = """NOT EXISTS (SELECT 1 FROM executions AS later
+                   WHERE later.schedule_id = e.schedule_id AND later.scope_kind = e.scope_kind
+                       AND later.scope_id = e.scope_id AND later.plan_at = e.plan_at
+                       AND later.fire_key = e.fire_key AND later.attempt > e.attempt)
+                   AND NOT (e.status = 'skipped' AND EXISTS (
+                       SELECT 1 FROM executions AS caught WHERE caught.schedule_id = e.schedule_id
+                           AND caught.scope_kind = e.scope_kind AND caught.scope_id = e.scope_id
+                           AND caught.plan_at > e.plan_at AND caught.cause = 'catch_up'))"""
+_HAS_OUTPUT = """EXISTS (SELECT 1 FROM outputs WHERE execution_id = e.id
+    AND stdout_bytes + stderr_bytes > 0)"""
 _KEPT_MS = 90 * 86_400_000  # final notices
 _NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
         n.detail, n.due_at, n.tries, n.sent_at, n.message, n.error
     FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id """
+
+
+class PastRun(NamedTuple):
+    """A run of the past, when it was due and when it was claimed."""
+
+    happening: Happening
+    due_ms: int | None
+    claimed_ms: int | None
 
 
 def write_rules(database: Database, marks: Sequence[Mapping[str, object]], *, source: str) -> bool:
@@ -86,41 +106,69 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
     A run that has another attempt after it is not final, nor are missed times before a catch-up.
     """
     rows = database.rows(
-        """SELECT h.id, h.at, h.status, h.schedule_id, s.name, s.group_name, h.execution_id,
-               NOT EXISTS (SELECT 1 FROM executions AS later
-                   WHERE later.schedule_id = e.schedule_id AND later.scope_kind = e.scope_kind
-                       AND later.scope_id = e.scope_id AND later.plan_at = e.plan_at
-                       AND later.fire_key = e.fire_key AND later.attempt > e.attempt)
-                   AND NOT (h.status = 'skipped' AND EXISTS (
-                       SELECT 1 FROM executions AS caught WHERE caught.schedule_id = e.schedule_id
-                           AND caught.scope_kind = e.scope_kind AND caught.scope_id = e.scope_id
-                           AND caught.plan_at > e.plan_at AND caught.cause = 'catch_up')),
-               EXISTS (SELECT 1 FROM outputs WHERE execution_id = h.execution_id
-                       AND stdout_bytes + stderr_bytes > 0),
+        f"""SELECT h.id, h.at, h.status, h.schedule_id, s.name, s.group_name, h.execution_id,
+               {_IS_FINAL}, {_HAS_OUTPUT},
                h.engine_id, e.started_at - e.due_at, e.duration_ms, s.notify
            FROM happenings AS h LEFT JOIN schedules AS s ON s.id = h.schedule_id
            LEFT JOIN executions AS e ON e.id = h.execution_id
            ORDER BY h.id LIMIT :limit""",
         {"limit": limit},
     )
+    return [_happening_of(row) for row in rows]
+
+
+def find_past(database: Database, *, since_ms: int, limit: int) -> list[PastRun]:
+    """The ended runs since an instant, as they would have been recorded for rules.
+
+    At most the newest `limit` runs.
+    """
+    rows = database.rows(
+        f"""SELECT e.id, coalesce(e.finished_at, e.claimed_at), e.status, e.schedule_id, s.name,
+               s.group_name, e.id, {_IS_FINAL}, {_HAS_OUTPUT}, NULL, e.started_at - e.due_at,
+               e.duration_ms, s.notify, e.due_at, e.claimed_at
+           FROM (SELECT * FROM executions ORDER BY id DESC LIMIT :limit) AS e
+           JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.finished_at >= :since
+               AND (e.status <> 'skipped' OR e.reason IN ('misfire', 'condition'))
+           ORDER BY e.finished_at, e.id""",
+        {"since": since_ms, "limit": limit},
+    )
+    return [PastRun(_happening_of(row), row[13], row[14]) for row in rows]
+
+
+def find_past_engine_ends(database: Database, *, since_ms: int) -> list[Happening]:
+    """The ends of engines since an instant, except of those that another one followed soon."""
+    rows = database.rows(
+        """SELECT id, stopped_at, died FROM engines AS e
+           WHERE stopped_at >= :since AND (queues <> '[]' OR seen_at IS NOT NULL)
+               AND (died OR NOT EXISTS (SELECT 1 FROM engines AS next
+                   WHERE next.id <> e.id AND next.started_at < e.stopped_at + 60000
+                       AND coalesce(next.stopped_at, e.stopped_at + 60000)
+                           >= e.stopped_at + 60000))""",
+        {"since": since_ms},
+    )
     return [
-        Happening(
-            id=row[0],
-            at_ms=row[1],
-            status=row[2],
-            schedule_id=row[3],
-            schedule=row[4] or "",
-            group=row[5],
-            execution_id=row[6],
-            is_final=bool(row[7]),
-            has_output=bool(row[8]),
-            engine_id=row[9],
-            late_ms=row[10],
-            took_ms=row[11],
-            notify=_rules_in(row[12]),
-        )
+        Happening(id=0, at_ms=row[1], status="died" if row[2] else "stopped", engine_id=row[0])
         for row in rows
     ]
+
+
+def _happening_of(row: Sequence[Any]) -> Happening:
+    return Happening(
+        id=row[0],
+        at_ms=row[1],
+        status=row[2],
+        schedule_id=row[3],
+        schedule=row[4] or "",
+        group=row[5],
+        execution_id=row[6],
+        is_final=bool(row[7]),
+        has_output=bool(row[8]),
+        engine_id=row[9],
+        late_ms=row[10],
+        took_ms=row[11],
+        notify=_rules_in(row[12]),
+    )
 
 
 def find_watched(database: Database, *, now_ms: int, limit: int) -> list[Watched]:
