@@ -6,6 +6,7 @@ From then on, what happens is recorded for them, by whichever program writes it.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidConfig
@@ -13,7 +14,7 @@ from edgecron.formats.config import Config, load
 from edgecron.formats.notify_rules import ReadRule, mark_of
 from edgecron.model.choices import Status
 from edgecron.model.notices import Happening, NewNotice, NoticeEvent, NotifyRule, Watched
-from edgecron.planning.notices import replay
+from edgecron.planning.notices import MOST_USUAL_RUNS, replay, usual_limit_ms
 from edgecron.store.sqlite.notices import (
     find_past,
     find_past_engine_ends,
@@ -68,8 +69,13 @@ def rehearse(client: Client, rules: Sequence[NotifyRule], *, since_ms: int) -> l
     past = find_past(client.store, since_ms=since_ms, limit=_MOST_PAST)
     happenings = find_past_engine_ends(client.store, since_ms=since_ms)
     watched: list[Watched] = []
+    durations_ms: defaultdict[int, list[int]] = defaultdict(list)
     for run in past:
-        one = run.happening
+        # Runs from before are not read: what is usual is known later here than it was then.
+        before_ms = durations_ms[run.happening.schedule_id or 0]
+        one = run.happening._replace(usual_ms=usual_limit_ms(before_ms[-MOST_USUAL_RUNS:]))
+        if one.status == Status.SUCCESS and one.took_ms is not None:
+            before_ms.append(one.took_ms)
         if any(rule.wants_runs for rule in rules) and run.claimed_ms is not None:
             happenings.append(one._replace(at_ms=run.claimed_ms, status=Status.RUNNING))
         happenings.append(one)
@@ -80,7 +86,7 @@ def rehearse(client: Client, rules: Sequence[NotifyRule], *, since_ms: int) -> l
             if from_ms is None or until_ms is None:
                 continue
             for rule in rules:
-                limit_ms = rule.limit_ms(event)
+                limit_ms = rule.limit_ms(event, usual_ms=one.usual_ms)
                 if limit_ms is None or from_ms + limit_ms > until_ms:
                     continue
                 watched.append(_watched(one, event, from_ms, limit_ms))
@@ -101,6 +107,7 @@ def _watched(one: Happening, event: NoticeEvent, from_ms: int, limit_ms: int) ->
         from_ms=from_ms,
         until_ms=None,
         notify=one.notify,
+        usual_ms=one.usual_ms,
     )
 
 

@@ -31,8 +31,15 @@ from edgecron.client.notice_channels import send as send_over
 from edgecron.client.notice_process import NOTICES_ERROR
 from edgecron.client.notice_rules import load_recorded
 from edgecron.formats.notify_rules import ReadRule
-from edgecron.model.notices import ChannelKind, NewNotice, Notice, NoticeEvent
-from edgecron.planning.notices import held_until, judge, retry_at, send_at
+from edgecron.model.notices import ChannelKind, Happening, NewNotice, Notice, NoticeEvent, Watched
+from edgecron.planning.notices import (
+    MOST_USUAL_RUNS,
+    held_until,
+    judge,
+    retry_at,
+    send_at,
+    usual_limit_ms,
+)
 from edgecron.store.sqlite import notices as store
 from edgecron.triggers import load_zone
 from edgecron.views.json_objects import execution_object
@@ -129,6 +136,9 @@ class NoticeSender:
         if not happenings and not incidents and not watched:
             return
         rules = [one.rule for one in self._rules.values()]
+        if any(rule.slow_as_usual for rule in rules):
+            happenings = [one._replace(usual_ms=self._usual_ms(one)) for one in happenings]
+            watched = [one._replace(usual_ms=self._usual_ms(one)) for one in watched]
         judged = judge(rules, happenings, incidents, watched=watched, now_ms=now_ms)
         store.write_judged(
             database,
@@ -137,6 +147,18 @@ class NoticeSender:
             due_ms=[self._due_ms(one, now_ms) for one in judged.notices],
             until_id=happenings[-1].id if happenings else 0,
         )
+
+    def _usual_ms(self, one: Happening | Watched) -> int | None:
+        """How long a run takes at most, as is usual for its schedule; None: unknown."""
+        if one.schedule_id is None or one.execution_id is None:
+            return None
+        durations_ms = store.find_durations_ms(
+            self._client.store,
+            one.schedule_id,
+            before_id=one.execution_id,
+            limit=MOST_USUAL_RUNS,
+        )
+        return usual_limit_ms(durations_ms)
 
     def send_due(self) -> int:
         """Send the notices that are due, one message per rule; how many messages were sent."""

@@ -11,6 +11,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_duration_ms, parse_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.notices import (
+    LEAST_USUAL_MS,
     RUN_EVENTS,
     USUAL_EVENTS,
     Channel,
@@ -111,6 +112,7 @@ class _RuleReader:
             for key in (*_COMMON[2:],):
                 if key in self._table:
                     self._refuse(key, f"{key} does not work with ping", "a ping goes out each run")
+        is_usual = self._table.get("slow_after") == "usual"
         rule = NotifyRule(
             name=self._name,
             channel=kind,
@@ -123,7 +125,8 @@ class _RuleReader:
             most_per_hour=self._count("most_per_hour", 20),
             needs_output=self._switch("needs_output"),
             late_ms=self._span_ms("late_after"),
-            slow_ms=self._span_ms("slow_after"),
+            slow_ms=None if is_usual else self._span_ms("slow_after"),
+            slow_as_usual=is_usual,
         )
         return None if channel is None else ReadRule(rule, channel)
 
@@ -334,7 +337,8 @@ def mark_of(rule: NotifyRule) -> dict[str, object]:
         "wants_runs": int(rule.wants_runs),
         "words": rule_words(rule),
         "late_ms": rule.late_ms,
-        "slow_ms": rule.slow_ms,
+        # From then on, each look at a run finds what is usual for its schedule.
+        "slow_ms": LEAST_USUAL_MS if rule.slow_as_usual else rule.slow_ms,
     }
 
 
@@ -345,6 +349,8 @@ def rule_words(rule: NotifyRule) -> str:
         for event in _LIMITED_EVENTS
         if (limit_ms := rule.limit_ms(event)) is not None
     ]
+    if rule.slow_as_usual:
+        limits.append("slow after longer than usual")
     audience = " and ".join(_audience(rule))
     if not audience:
         is_named_only = rule.schedules is not None or rule.groups is not None

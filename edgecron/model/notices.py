@@ -98,6 +98,7 @@ class NoticeStatus(StrEnum):
     GIVEN_UP = "given_up"  # it could not be sent for days
 
 
+LEAST_USUAL_MS = 60_000  # no shorter run is slow, unless a rule has a limit of its own
 RUN_EVENTS = (NoticeEvent.STARTED, NoticeEvent.ENDED)
 # What a rule hears of if it does not say so itself.
 USUAL_EVENTS = (
@@ -131,15 +132,21 @@ class NotifyRule:
     needs_output: bool = False  # only runs that printed something
     late_ms: int | None = None
     slow_ms: int | None = None
+    slow_as_usual: bool = False  # the limit follows the schedule's past runs
 
     @property
     def wants_runs(self) -> bool:
         """Whether it hears of each start or end of a run."""
         return any(event in RUN_EVENTS for event in self.events)
 
-    def limit_ms(self, event: NoticeEvent) -> int | None:
-        """Return the limit of an event that has one; None: no such notice."""
-        return self.late_ms if event is NoticeEvent.LATE else self.slow_ms
+    def limit_ms(self, event: NoticeEvent, *, usual_ms: int | None = None) -> int | None:
+        """Return the limit of an event that has one; None: no such notice.
+
+        `usual_ms` is the limit that follows from the past runs of the schedule; None: unknown.
+        """
+        if event is NoticeEvent.LATE:
+            return self.late_ms
+        return usual_ms if self.slow_as_usual else self.slow_ms
 
     def matches(self, schedule: str, group: str | None, *, notify: tuple[str, ...] = ()) -> bool:
         """Whether the rule covers a schedule, whose option `notify` has these names."""
@@ -172,6 +179,7 @@ class Happening(NamedTuple):
     took_ms: int | None = None
     engine_id: int | None = None
     notify: tuple[str, ...] = ()  # the rules that the schedule names
+    usual_ms: int | None = None  # how long its runs take at most, as usual; None: unknown
 
 
 class Watched(NamedTuple):
@@ -190,6 +198,7 @@ class Watched(NamedTuple):
     from_ms: int
     until_ms: int | None
     notify: tuple[str, ...] = ()
+    usual_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import Status
 from edgecron.model.notices import (
+    LEAST_USUAL_MS,
     RUN_EVENTS,
     Happening,
     Incident,
@@ -23,6 +24,9 @@ from edgecron.model.notices import (
 HOUR_MS = 3_600_000
 SETTLE_MS = 2_000  # how long a first notice waits for others, which are then sent with it
 GROUP_MS = 60_000  # the least time between two messages of a rule
+LEAST_USUAL_RUNS = 10
+MOST_USUAL_RUNS = 30  # the newest decide
+_USUAL_FACTOR = 3
 GIVE_UP_MS = 3 * 86_400_000
 _FIRST_RETRY_MS = 15_000
 _TROUBLES = {
@@ -189,7 +193,7 @@ def _judge_watched(
     again = []
     end_ms = now_ms if one.until_ms is None else one.until_ms
     for rule in rules:
-        limit_ms = rule.limit_ms(one.event)
+        limit_ms = rule.limit_ms(one.event, usual_ms=one.usual_ms)
         if limit_ms is None or not rule.matches(one.schedule, one.group, notify=one.notify):
             continue
         passed_ms = one.from_ms + limit_ms
@@ -230,7 +234,8 @@ def _judge_success(
     passed_ms = {NoticeEvent.LATE: happening.late_ms, NoticeEvent.SLOW: happening.took_ms}
     for event in (NoticeEvent.FAILED, NoticeEvent.MISSED, *passed_ms):
         key = (rule.name, happening.schedule_id, event)
-        limit_ms = rule.limit_ms(event) if event in passed_ms else None
+        usual_ms = happening.usual_ms
+        limit_ms = rule.limit_ms(event, usual_ms=usual_ms) if event in passed_ms else None
         if limit_ms is not None and (passed_ms[event] or 0) >= limit_ms:
             continue  # It succeeded, but late again, or slowly.
         over = open_now.pop(key, None)
@@ -274,6 +279,17 @@ def _remind(rule: NotifyRule | None, incident: Incident, now_ms: int) -> Inciden
 
 def _remind_at(rule: NotifyRule, at_ms: int) -> int | None:
     return None if rule.remind_s is None else at_ms + round(rule.remind_s * 1000)
+
+
+def usual_limit_ms(durations_ms: Sequence[int]) -> int | None:
+    """How long a run takes at most, as usual: three times the median, at least a minute.
+
+    `durations_ms` are those of the last successful runs. None: they are too few.
+    """
+    if len(durations_ms) < LEAST_USUAL_RUNS:
+        return None
+    median_ms = sorted(durations_ms)[len(durations_ms) // 2]
+    return max(_USUAL_FACTOR * median_ms, LEAST_USUAL_MS)
 
 
 def send_at(*, now_ms: int, last_sent_ms: int | None, is_immediate: bool = False) -> int:

@@ -16,7 +16,7 @@ from edgecron.formats.config import load
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Job, Policies
-from edgecron.planning.notices import plan_messages
+from edgecron.planning.notices import plan_messages, usual_limit_ms
 from edgecron.store.sqlite.notices import find_notices
 from tests.support.story import Story
 
@@ -307,6 +307,32 @@ def test_a_run_that_takes_long_is_told_while_it_runs(mailbox: Open) -> None:
 
     assert (started, while_it_runs, later) == ([], ["long takes long"], [])
     assert box.story.runs("long")[0].status == "success"
+
+
+def test_a_run_that_takes_longer_than_usual_is_told_while_it_runs(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}slow_after = "usual"\n')
+    box.story.add("job", "0 * * * *", lasts_s=300)
+    box.story.add("new", "30 * * * *", lasts_s=2400)
+    usual = box.pass_s(600, steps=9 * 6) + box.pass_s(600, steps=6 * 3)
+    long = Job(kind=JobKind.COMMAND, argv=("job", "1800", "0"))
+    box.story.client.edit("job", lambda spec: replace(spec, job=long))
+
+    slow = box.pass_s(300, steps=12)
+
+    assert (usual, slow) == ([], ["job takes long"])
+    assert [one.event for one in box.notices()] == ["slow"]
+
+
+@pytest.mark.parametrize(
+    ("durations_s", "limit_s"),
+    [((100,) * 9, None), ((100,) * 10, 300), ((1,) * 10, 60), ((*(10,) * 6, *(9000,) * 5), 60)],
+)
+def test_what_is_usual_is_the_median_of_enough_runs(
+    durations_s: tuple[int, ...], limit_s: int | None
+) -> None:
+    found = usual_limit_ms([1000 * one for one in durations_s])
+
+    assert found == (None if limit_s is None else 1000 * limit_s)
 
 
 def test_rules_with_other_limits_hear_at_their_own_time(mailbox: Open) -> None:
