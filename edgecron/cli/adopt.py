@@ -159,10 +159,9 @@ def _list(cli: Session, book: Book) -> None:
 
     for one in adoptions:
         if one.phase is not Phase.ADOPTED:
-            undone = " --undo" if one.phase is Phase.RETURNING else ""
-            cli.caution(
+            cli.warn(
                 f"the move of {one.name} was interrupted; to complete it:"
-                f" {cli.command(f'adopt{undone} {one.name}')}"
+                f" {cli.command(one.completion)}"
             )
 
 

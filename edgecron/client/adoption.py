@@ -62,6 +62,13 @@ class Adoption:
     place: Place
     schedule_id: int | None = None
 
+    @property
+    def completion(self) -> str:
+        """Words of the command that completes the move."""
+        return (
+            f"adopt --undo {self.name}" if self.phase is Phase.RETURNING else f"adopt {self.name}"
+        )
+
 
 class Book:
     """The moves of one database. Only within `opened` can they be changed."""

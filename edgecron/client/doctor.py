@@ -23,6 +23,7 @@ from edgecron.base.paths import is_there, state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.client import Client, doctor_database, doctor_files
+from edgecron.client.adoption import Book, Phase
 from edgecron.client.doctor_files import CheckStatus, Finding, problem, warning, well
 from edgecron.client.engine_words import absence_words
 from edgecron.engine.health import EngineHealth, EngineState, find_holder
@@ -97,6 +98,7 @@ def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = 
     found += doctor_files.check_files(client.path, folder)
     found += doctor_files.check_space(client.path, folder)
     found += doctor_files.check_crashes(folder)
+    found += check_moves(client.path, command=command)
     found.sort(key=lambda finding: _ORDER.index(finding.check))
     return Checkup(findings=tuple(found), error=error)
 
@@ -122,6 +124,23 @@ def _checks(
         lambda: doctor_files.check_others(client, states()),
         lambda: doctor_database.check_access(client),
     )
+
+
+def check_moves(database: Path, *, command: Callable[[str], str]) -> list[Finding]:
+    """Report moves of schedules of other programs that were interrupted: nothing runs these."""
+    try:
+        adoptions = Book(database).read().values()
+    except EdgecronError as error:
+        return [problem("schedules", error.message, hint=error.hint)]
+    return [
+        problem(
+            "schedules",
+            f"the move of {one.name} was interrupted, and perhaps nothing runs it",
+            hint=f"complete it: {command(one.completion)}",
+        )
+        for one in adoptions
+        if one.phase is not Phase.ADOPTED
+    ]
 
 
 Command = Callable[[str], str]

@@ -163,16 +163,20 @@ def find_failures() -> dict[str, Failure]:
         *(f"--since=-{JOURNAL_DAYS}d", "--output-fields=UNIT,USER_UNIT"),
         f"MESSAGE_ID={_UNIT_FAILED}",
     )
+    return read_failures(said or b"")
+
+
+def read_failures(content: bytes) -> dict[str, Failure]:
+    """Count the failures of each unit in records of the journal, one JSON object a line."""
     found: dict[str, Failure] = {}
-    for line in (said or b"").splitlines():
+    for line in content.splitlines():
         try:
             record = json.loads(line)
             unit = record.get("UNIT") or record.get("USER_UNIT")
             at_us = int(record["__REALTIME_TIMESTAMP"])
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise EdgecronError(f"the journal's answer can't be read: {error}") from error
         if isinstance(unit, str):
-            before = found.get(unit)
-            count = 1 if before is None else before.count + 1
+            count = found[unit].count + 1 if unit in found else 1
             found[unit] = Failure(unit=unit, count=count, last_at_us=at_us)
     return found

@@ -256,6 +256,18 @@ def test_after_kill_at_any_step_the_command_completes_the_move(
     assert number > 20
 
 
+def test_an_interrupted_move_is_reported_until_it_is_complete(
+    edgecron: Edgecron, adopt: Adopt, machine: Machine, crontab: Path
+) -> None:
+    edgecron("add", "first", "--every", "1h", "--", "true")
+    in_child("adopt", "--root", str(machine.root), "copy", prepare=kill_before(5))
+
+    assert "the move of copy was interrupted" in adopt().err
+    assert "the move of copy was interrupted" in edgecron("doctor").out
+    assert adopt("copy").code == 0
+    assert "the move of copy" not in adopt().err + edgecron("doctor").out
+
+
 def test_a_source_that_cannot_be_changed_keeps_its_schedule(
     edgecron: Edgecron, adopt: Adopt, crontab: Path
 ) -> None:
