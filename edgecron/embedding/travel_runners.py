@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from math import ceil
+from pathlib import Path
 from selectors import DefaultSelector, SelectorKey
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.clock import Clock
@@ -29,6 +31,8 @@ from edgecron.supervisor.accounts import NotRunnable, own_account
 from edgecron.supervisor.callable_runner import CallableRunner, Coroutine, Function
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.environment import base_environment, run_environment, working_folder
+from edgecron.supervisor.records import Flag
+from edgecron.supervisor.results import VARIABLE, Left, split_result, take_result
 from edgecron.supervisor.threads import Workers
 
 if TYPE_CHECKING:
@@ -283,6 +287,8 @@ class Done(NamedTuple):
     stderr: bytes = b""
     failure: Reason | None = None
     error: str | None = None
+    left: Left | None = Left()  # what it left in its result file; None if that can't be read
+    flags: tuple[Flag, ...] = ()
 
 
 Perform = Callable[[Claim], Done]
@@ -394,6 +400,9 @@ class CommandsInTurn:
         reason = self._ends.pop(claim.lease_token, None)
         done = Done() if reason is not None else self._perform(claim)
         reason = reason or done.failure
+        left, flags = done.left or Left(), done.flags
+        if done.left is None or left.is_lost:
+            flags = (*flags, Flag.RESULT_INVALID)
         is_ok = reason is None and done.exit_code in claim.policies.ok_codes
         status = Status.SUCCESS if is_ok else Status.FAILED
         if reason in (Reason.REQUEST, Reason.SHUTDOWN):
@@ -412,6 +421,10 @@ class CommandsInTurn:
                 duration_ms=now_ms - started_ms,
                 exit_code=None if reason in (Reason.TIMEOUT, Reason.SPAWN) else done.exit_code,
                 error_msg=done.error,
+                flags=flags,
+                result=left.result,
+                state=left.state,
+                progress=left.progress,
                 output=_output(done, now_ms),
             )
         )
@@ -435,17 +448,27 @@ def _run_here(claim: Claim) -> Done:
     more: dict[str, Any] = {"stdin": subprocess.DEVNULL}
     if job.stdin is not None:
         more = {"input": job.stdin.encode("utf-8", "surrogateescape")}
-    ended = subprocess.run(
-        _argv(claim),
-        env=run_environment(claim, base_environment(os.environ, account), home=account.home),
-        cwd=working_folder(job.cwd, home=account.home),
-        capture_output=True,
-        check=False,
-        timeout=claim.policies.timeout_s,
-        **more,
-    )
+    environment = run_environment(claim, base_environment(os.environ, account), home=account.home)
+    with TemporaryDirectory(prefix="edgecron-") as folder:
+        path = Path(folder) / "result"
+        ended = subprocess.run(
+            _argv(claim),
+            env={**environment, VARIABLE: str(path)},
+            cwd=working_folder(job.cwd, home=account.home),
+            capture_output=True,
+            check=False,
+            timeout=claim.policies.timeout_s,
+            **more,
+        )
+        text, flag = take_result(path)
     code = ended.returncode
-    return Done(128 - code if code < 0 else code, ended.stdout, ended.stderr)
+    return Done(
+        128 - code if code < 0 else code,
+        ended.stdout,
+        ended.stderr,
+        left=split_result(text),
+        flags=() if flag is None else (flag,),
+    )
 
 
 def _argv(claim: Claim) -> tuple[str, ...]:

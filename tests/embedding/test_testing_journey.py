@@ -395,6 +395,23 @@ def test_a_command_that_can_not_run_is_a_failed_run(
     assert bad.error
 
 
+def test_a_command_leaves_a_result_and_what_can_not_be_kept_is_flagged(
+    scheduler: Scheduler,
+) -> None:
+    leave = 'echo {} > "$EDGECRON_RESULT"'
+    scheduler.add("count", "@hourly", shell=leave.format("'{\"files\": 42}'"))
+    scheduler.add("words", "@hourly", shell=leave.format("no JSON"))
+    scheduler.add("none", "@hourly", command=["true"])
+
+    with travel(scheduler, START, commands="run") as journey:
+        journey.advance(hours=1)
+        [count], [words], [none] = (journey.runs(name) for name in ("count", "words", "none"))
+
+    assert (count.status, count.result) == ("success", {"files": 42})
+    assert (words.status, words.result, words.flags) == ("success", None, ("result_invalid",))
+    assert (none.result, none.flags) == (None, ())
+
+
 def test_a_command_that_lasts_is_ended_at_its_timeout(scheduler: Scheduler) -> None:
     scheduler.add("rotate", "@hourly", command=["logrotate"], timeout="1m")
 
