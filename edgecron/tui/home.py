@@ -30,7 +30,7 @@ from edgecron.tui.status import (
     schedule_detail,
     status_parts,
 )
-from edgecron.tui.text_line import TextLine, whole_parts
+from edgecron.tui.text_line import StyledWidget, TextLine, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar
 from edgecron.tui.week import WeekView
 
@@ -92,6 +92,7 @@ class HomeScreen(EditScreen[None]):
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
         self._show_order()
+        self.screen_layout_refresh_signal.subscribe(self, self._check_sizes)
         self._focus_list("schedules")
         self.query_one(Banner).show_trouble()
         self._tick()
@@ -164,6 +165,10 @@ class HomeScreen(EditScreen[None]):
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(pace_s, self._tick)
+
+    def _check_sizes(self, _: object) -> None:
+        for part in self.query_one("#panes").query(StyledWidget):
+            part.check_size()
 
     # The list in front.
 

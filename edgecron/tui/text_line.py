@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, on
 from textual.color import Color
 from textual.geometry import Size
 from textual.reactive import reactive
@@ -34,6 +34,25 @@ class StyledWidget(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._text_styles: dict[str, Style] = {}
+        self._told_size: Size | None = None  # in the last Resize; None while hidden
+
+    @on(events.Resize)
+    def _note_size(self, event: events.Resize) -> None:
+        self._told_size = event.size
+
+    @on(events.Hide)
+    def _forget_size(self) -> None:
+        self._told_size = None
+
+    def check_size(self) -> None:
+        """Post the Resize that is missing, if any. Call it after a layout.
+
+        Textual sends none to a hidden widget that is shown again if anything reads its region
+        before the layout. Its lines would stay blank.
+        """
+        size = self.region.size
+        if size and size != self._told_size:
+            self.post_message(events.Resize(size, self.virtual_size, self.container_size))
 
     def theme_style(self, name: str) -> Style:
         """Return a text style by its name, to add to a base style; nothing for ""."""

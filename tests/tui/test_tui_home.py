@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.color import Color
 
 from edgecron.base.units import to_ms
@@ -44,6 +46,25 @@ def test_it_looks_as_it_was_drawn(scene: Scene, size: tuple[int, int], name: str
         check_screen(seen.lines(), f"home-{name}-{size[0]}x{size[1]}")
 
     look_at(scene, story, size=size)
+
+
+def test_a_list_is_drawn_even_if_something_asks_where_it_is_before_its_layout(
+    scene: Scene,
+) -> None:
+    """A list that changed while it was hidden: Textual then sends it no Resize."""
+
+    async def story(seen: Seen) -> None:
+        view = seen.app.screen.query_one("#runs", LineView)
+        view.refresh()
+        await seen.settle()
+        seen.app.post_message(events.Key("3", "3"))
+        while not view.region:
+            await asyncio.sleep(0)  # one pass of the event loop
+        await seen.settle()
+        await seen.press("j")
+        check_screen(seen.lines(), "home-runs-80x24")
+
+    look_at(scene, story, size=(80, 24))
 
 
 @pytest.mark.parametrize("theme", [DARK.name, LIGHT.name])
