@@ -9,7 +9,6 @@ packaging/pictures unless it is given.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import io
 import os
 import subprocess
@@ -26,7 +25,7 @@ from rich.text import Text
 
 from edgecron.tui.app import Appearance
 from tests.support.scene import make_scene
-from tests.tui.pilot import on_screen
+from tests.tui.pilot import on_screen, run
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,7 +73,7 @@ def main() -> int:
             os.environ["HOME"] = str(home)  # What lies there is shown as from there on.
             path = home / ".local" / "share" / "edgecron" / "edgecron.db"
             path.parent.mkdir(parents=True)
-            svg = asyncio.run(draw(picture, path))
+            svg = run(draw(picture, path))
             target = arguments.folder / f"{picture.name}.png"
             convert(svg, target, columns=picture.size[0])
             print(target)

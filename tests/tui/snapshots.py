@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 
 from tests.tui.pilot import Seen
@@ -38,4 +39,6 @@ def check_screen(lines: list[str], name: str) -> None:
         _FOLDER.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
+    drawn = path.read_text(encoding="utf-8").splitlines()
+    change = "\n".join(unified_diff(drawn, text.splitlines(), "drawn", "shown", n=1, lineterm=""))
+    assert not change, f"{name}:\n{change}"
