@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import edgecron
+from tests.support.sharing import begin_sharing, end_sharing
 from tests.support.tools import need_packages, need_tools
 
 # Clocks that nobody keeps are judged by it, and those of tests say a day that stays the same: to
@@ -21,7 +22,7 @@ edgecron.__built__ = "2026-05-01"
 _MANY_OPEN = 500  # descriptors; select() takes 1,024
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Nothing of this machine's reaches a test: neither its configuration nor ignored signals.
 
     Programs that tests start hear signals, although nohup or a script has ignored them.
@@ -50,6 +51,14 @@ def pytest_configure() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, default)
+    if not hasattr(config, "workerinput"):
+        begin_sharing()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the workers shared."""
+    if not hasattr(config, "workerinput"):
+        end_sharing()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

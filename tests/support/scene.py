@@ -32,6 +32,7 @@ from edgecron.base.clock import Clock, SystemClock, now
 from edgecron.base.paths import DATABASE_NAME, state_dir
 from edgecron.client import Client
 from tests.support.attendants import Attendants
+from tests.support.sharing import made_once
 from tests.support.telling import Teller, Told
 
 ZONE = "Europe/Berlin"  # the machine's own, within the scene
@@ -93,7 +94,7 @@ class Scene:
 def make_scene(path: Path, *, has_engine: bool = True) -> Scene:
     """The scene of NOW in a new database, by a clock that stands still.
 
-    The first of a process takes a second or two, the others next to nothing.
+    The first of a test run takes a second or two, the others next to nothing.
     """
     content, told = _tell_once()
     path.touch(mode=0o600, exist_ok=False)
@@ -126,6 +127,10 @@ def local_zone(name: str) -> Iterator[None]:
 
 @cache
 def _tell_once() -> tuple[bytes, Told]:
+    return made_once("scene", _tell)
+
+
+def _tell() -> tuple[bytes, Told]:
     with TemporaryDirectory(prefix="edgecron-scene-") as folder, local_zone(ZONE):
         path = Path(folder) / DATABASE_NAME
         told = Teller(path, end=NOW, is_harmless=False).tell()
