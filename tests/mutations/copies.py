@@ -19,11 +19,24 @@ def a_copy(edits: Sequence[AnyEdit] = ()) -> Iterator[Path]:
     """A folder with the package, edited, and with the tests as they are. Raises StaleEdit."""
     with TemporaryDirectory(prefix="mutation-") as folder:
         root = Path(folder).resolve()
-        # Nothing compiled comes along: it may be of the same second and size as what is edited.
-        without = shutil.ignore_patterns("__pycache__")
+        # What is compiled comes along, except files that somebody is writing right now.
+        unfinished = shutil.ignore_patterns("*.pyc.*")
         for name in ("edgecron", "tests"):
-            shutil.copytree(ROOT / name, root / name, ignore=without)
+            shutil.copytree(ROOT / name, root / name, ignore=unfinished)
         shutil.copy2(ROOT / "pyproject.toml", root)
         for edit in edits:
             edit.apply(root / "edgecron")
+        _drop_compiled(root / "edgecron")
         yield root
+
+
+def _drop_compiled(package: Path) -> None:
+    """Remove what was compiled from modules that were edited.
+
+    Python compares only the second and the size, which can be the same after an edit.
+    """
+    for module in package.rglob("*.py"):
+        before = PACKAGE / module.relative_to(package)
+        if module.stat().st_mtime_ns != before.stat().st_mtime_ns:
+            for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
+                compiled.unlink()
