@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,9 @@ from tests.support.program import PROGRAM
 from tests.support.remote import answer_of, answering, said
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("far")
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The URL of a daemon with a database of its own."""
     url = f"unix:{folder}/edge.sock"
     daemon = Daemon(folder / "edge.db", "--http", url)
     try:
@@ -29,6 +30,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
     finally:
         daemon.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("far")) as url:
+        yield url
 
 
 @pytest.fixture
@@ -206,14 +213,16 @@ def test_a_file_of_thousands_of_schedules_is_applied_from_afar_as_a_whole(
         for number in range(1200)
     )
     file.write_text(lines)
-
-    applied = edgecron("apply", str(file))
     far_too_many = tmp_path / "more.toml"
     far_too_many.write_text(lines.replace("x" * 400, "x" * 13_800))
-    refused = edgecron("apply", str(far_too_many))
+
+    with serving(tmp_path) as url:  # Other tests would list them all again.
+        applied = edgecron("--url", url, "apply", str(file))
+        refused = edgecron("--url", url, "apply", str(far_too_many))
+        listed = edgecron("--url", url, "list", "--json").json
 
     assert applied.code == 0, applied.err
-    assert len(edgecron("list", "--json").json) >= 1200
+    assert len(listed) == 1200
     assert refused.code == 2
     assert "apply the file in parts" in refused.err
 
