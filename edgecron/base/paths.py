@@ -98,14 +98,22 @@ def is_root() -> bool:
     return os.name == "posix" and os.geteuid() == 0
 
 
-def user_name() -> str:
-    """Return the name of this user; the number if it has none."""
+def user_name(user_id: int | None = None) -> str:
+    """Return the name of a user (default: this one); the number if it has none."""
     import pwd
 
+    found = os.geteuid() if user_id is None else user_id
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return pwd.getpwuid(found).pw_name
     except KeyError:
-        return str(os.geteuid())
+        return str(found)
+
+
+def person_name() -> str:
+    """Return the name of this user, and under sudo also the one who asked: `anna as root`."""
+    asked_by = os.environ.get("SUDO_USER", "") if is_root() else ""
+    name = user_name()
+    return f"{asked_by[:64]} as {name}" if asked_by not in ("", name) else name
 
 
 def refuse_missing_folder(path: Path, *, origin: str = "") -> None:

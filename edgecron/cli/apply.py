@@ -34,10 +34,12 @@ from edgecron.cli.add import warn_of_jitter, warn_of_rules
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import (
     MOST_TOLD,
+    changed_names,
     counted_words,
     put_kept,
     put_plan,
     say_problems,
+    say_undo,
     step_object,
 )
 from edgecron.cli.session import Session
@@ -113,6 +115,7 @@ def run(cli: Session, args: Namespace) -> int:
     if changed or removed:
         if not cli.is_json:
             cli.say("done")
+            say_undo(cli, changed_names(steps))
             _warn_of_secrets(cli, document)
             _put_kept(cli, steps)
             _warn_of_jitter(cli, client, steps)

@@ -31,7 +31,7 @@ COMMANDS: dict[str, Command] = {
         "edit", "Change a schedule", "Schedules", "show, undo; topics triggers, policies, retries"
     ),
     "rm": Command("rm", "Remove schedules", "Schedules", "undo, pause"),
-    "undo": Command("undo", "Restore removed schedules", "Schedules", "rm, history"),
+    "undo": Command("undo", "Undo changes of schedules", "Schedules", "show, rm, edit"),
     "list": Command(
         "list_", "List schedules, their next and last runs", "Schedules", "show, next, stats"
     ),

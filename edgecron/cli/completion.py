@@ -86,7 +86,7 @@ class CommandGrammar(NamedTuple):
 # Exceptions to the metavar.
 _KINDS = {
     ("add", "NAME"): (),  # a new one
-    ("undo", "NAME"): (Kind.REMOVED,),
+    ("undo", "NAME|REVISION"): (Kind.NAME, Kind.REMOVED),
     ("resume", "NAME"): (Kind.PAUSED,),
     ("cancel", "RUN|NAME"): (Kind.ACTIVE, Kind.NAME),
     ("check", "--name"): (),

@@ -36,7 +36,7 @@ from edgecron.base.paths import user_name
 from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.apply import need_consent
 from edgecron.cli.files import STDIN, read_file
-from edgecron.cli.plans import put_changes
+from edgecron.cli.plans import put_changes, say_undo
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
 from edgecron.formats.crontab import read_crontab
@@ -393,7 +393,8 @@ def _put(cli: Session, done: _Done) -> None:
         cli.put(f"removed {schedule.name}; its history stays; restore it: {undo}")
     if added:
         cli.say(f"imported {count_words(len(added), 'schedule')}")
-    elif not done.changed and not done.removed:
+    say_undo(cli, [one.name for one in (*added, *done.changed)])
+    if not (added or done.changed or done.removed):
         cli.say(
             "nothing new to import"
             if known or done.left_out

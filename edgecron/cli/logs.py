@@ -39,7 +39,8 @@ from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
     from edgecron.cli.run_output import Piece
-    from edgecron.client.protocol import Client, LaterRuns
+    from edgecron.client.following import LaterRuns
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
 
 

@@ -302,12 +302,13 @@ _CHANGING = (
     ),
     Tool(
         "undo",
-        "Restore a removed schedule",
-        "Restores a removed schedule with its history. It fires from now on, unless it was paused."
-        " Runs that were queued stay cancelled.",
+        "Undo the last change of a schedule",
+        "Reverts the last change, whoever made it: an edit, pause, resume, reschedule, rm or add."
+        " A restored schedule has its history and fires from now on, unless it was paused. The"
+        " undo of an add removes the schedule. An undo can be undone by another one.",
         _takes("name", name=_SCHEDULE),
         _command("undo", "name"),
-        Effect.ADDS,
+        Effect.ENDS,
         is_idempotent=False,
     ),
 )  # fmt: skip

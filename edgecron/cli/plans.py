@@ -5,27 +5,28 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.values import replace
 from edgecron.cli.screen import paint
-from edgecron.formats.document_plan import PRUNABLE, SECRET, Action, may_be_secret
-from edgecron.formats.document_writing import default_of
-from edgecron.formats.toml import write_value
+from edgecron.formats.document_plan import PRUNABLE, Action
 from edgecron.views.acts import kept_words
+from edgecron.views.changes import DifferenceLine, difference_lines, difference_objects
 from edgecron.views.glyphs import CHANGED, CREATED, REMOVED
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import job_words
 from edgecron.views.schedule_words import reverting_words
 
 if TYPE_CHECKING:
     from edgecron.base.errors import InvalidDocument
     from edgecron.cli.session import Session
     from edgecron.formats.document_plan import FieldChange, Step
+    from edgecron.model.changes import Difference
     from edgecron.model.schedule import Schedule
 
+_MOST_IN_COMMAND = 5  # schedules
 MOST_TOLD = 20  # of what is wrong with a document, or left alone by it
 _STYLES = {"create": "green", "change": "yellow", "remove": "red"}
+_GLYPH_STYLES = {CREATED: "green", CHANGED: "yellow", REMOVED: "red"}
 _SIGNS = {"create": CREATED.letter, "change": CHANGED.letter, "remove": REMOVED.letter}
 
 
@@ -40,10 +41,7 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
         if action not in _SIGNS:
             continue
         cli.put(paint(f"{_SIGNS[action]} {action} {step.name}", _STYLES[action], is_on=is_colored))
-        if step.action is Action.CREATE and step.wanted is not None:
-            spec = step.wanted.spec
-            cli.put(f"    {', '.join(spec.triggers)}: {job_words(spec)}")
-        put_changes(cli, step.changes)
+        put_changes(cli, step.changes, is_whole=step.action is not Action.CHANGE)
         if step.note is not None:
             cli.put(f"    note: {step.note}")
     left = [step for step in steps if step.action is Action.LEAVE]
@@ -56,28 +54,42 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
     cli.say(count_actions(steps))
 
 
-def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
-    """Print changed keys, one per line: `timeout: 1h -> 2h`."""
-    for change in changes:
-        old, new = change_words(change)
-        cli.put(f"    {change.key}: {old} -> {new}")
-
-
-_MOST_LETTERS = 200  # of a value, where a change is shown
-
-
-def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
-    """Replace values of environment, payload and stdin by ***, for a log."""
+def changed_names(steps: Iterable[Step]) -> list[str]:
+    """Return the names of the schedules that steps have made, changed or removed."""
     return [
-        replace(
-            one,
-            old=None if one.old is None else SECRET,
-            new=None if one.new is None else SECRET,
-        )
-        if may_be_secret(one)
-        else one
-        for one in changes
+        step.name if step.wanted is None else step.wanted.spec.name
+        for step in steps
+        if step.action.value in _SIGNS and not _is_group_only(step)
     ]
+
+
+def say_undo(cli: Session, names: Collection[str]) -> None:
+    """Say how to undo the last change of these schedules, if the command is short."""
+    if 0 < len(names) <= _MOST_IN_COMMAND:
+        cli.say(f"to undo this: {cli.command(join(['undo', *names]))}")
+
+
+def _is_group_only(step: Step) -> bool:
+    """Whether a step changes only the limit of a group: this does not change the schedule."""
+    schedule, wanted = step.schedule, step.wanted
+    if schedule is None or wanted is None:
+        return False
+    return schedule.spec == wanted.spec and wanted.enabled in (None, schedule.enabled)
+
+
+def put_changes(
+    cli: Session, changes: Iterable[FieldChange | Difference], *, is_whole: bool = False
+) -> None:
+    """Print changed keys, one per line: `~ timeout: 1h -> 2h`; see `difference_lines`."""
+    put_lines(cli, difference_lines(changes, is_whole=is_whole))
+
+
+def put_lines(cli: Session, lines: Iterable[DifferenceLine], *, indent: str = "    ") -> None:
+    """Print differences, coloured by what they are on a terminal."""
+    is_colored = cli.use_color(sys.stdout)
+    for glyph, text in lines:
+        style = _GLYPH_STYLES[glyph]
+        cli.put(paint(f"{indent}{glyph.letter} {text}", style, is_on=is_colored))
 
 
 def put_kept(cli: Session, name: str, changes: Iterable[FieldChange]) -> None:
@@ -100,17 +112,6 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     word = f"changed {schedule.name}" if changes else f"{schedule.name} is unchanged"
     cli.put(f"{word}; {cli.next_sentence(schedule)}")
     put_changes(cli, changes)
-
-
-def change_words(change: FieldChange) -> tuple[str, str]:
-    """Return the old and the new value of a key as text; the default if it is not set."""
-    words = []
-    for value in (change.old, change.new):
-        shown = default_of(change.key) if value is None else value
-        text = "none" if shown in (None, "none") else _bare(write_value(shown))
-        text = text.replace("\n", "\\n")
-        words.append(text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}...")
-    return words[0], words[1]
 
 
 def count_actions(steps: Iterable[Step]) -> str:
@@ -136,9 +137,7 @@ def step_object(step: Step) -> dict[str, Any]:
     return {
         "name": step.name,
         "action": step.action.value,
-        "changes": [
-            {"field": change.key, "old": change.old, "new": change.new} for change in step.changes
-        ],
+        "changes": difference_objects(step.changes),
         "note": step.note,
     }
 
@@ -164,10 +163,3 @@ def problem_words(problem: Any, *, file: str | None = None) -> str:
         whose = ""
     hint = f" ({problem['hint']})" if problem["hint"] else ""
     return f"{where}{whose}{problem['message']}{hint}"
-
-
-def _bare(text: str) -> str:
-    """Remove the quotes of a TOML text if it is plain."""
-    inner = text[1:-1]
-    is_plain = text[:1] == '"' == text[-1:] and "\\" not in inner and inner.strip() == inner
-    return inner if is_plain and inner else text

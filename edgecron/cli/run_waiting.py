@@ -22,7 +22,7 @@ from edgecron.views.schedule_words import removal_words
 
 if TYPE_CHECKING:
     from edgecron.cli.run_output import Piece, Printer
-    from edgecron.client.protocol import Follower
+    from edgecron.client.following import Follower
     from edgecron.engine.host import EngineHost
     from edgecron.model.choices import WaitsFor
     from edgecron.model.run import Execution

@@ -14,13 +14,14 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import EdgecronError, InvalidDocument, InvalidInput
 from edgecron.base.files import find_weakness, is_checked
 from edgecron.cli.files import read_file
-from edgecron.cli.plans import change_words, hide_values, problem_words
+from edgecron.cli.plans import problem_words
 from edgecron.cli.session import Session
 from edgecron.client.protocol import Client
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Step
 from edgecron.formats.document_values import Document, find_notes
+from edgecron.views.changes import change_words, mask
 
 _JOIN_S = 10.0
 _KINDS = {
@@ -180,7 +181,7 @@ def _plan_events(path: str, steps: Sequence[Step], *, at_ms: int) -> Iterator[Ev
             continue
         details: dict[str, object] = {"file": path}
         if step.changes:
-            shown = hide_values(step.changes)
+            shown = mask(step.changes)
             changed = [(change.key, *change_words(change)) for change in shown]
             details["changes"] = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed)
         if step.note is not None:

@@ -42,7 +42,8 @@ class Session(Output):
     """One run of the command line: global options, settings and database.
 
     `database`, `url`, `token_file`, `color` and `config_path` are the values of these options;
-    `command_name` is the command that runs.
+    `command_name` is the command that runs; `origin` says in the record of changes from where they
+    come.
 
     If `error_exit` is set, it is the exit code of every error of edgecron. If `is_patient` is set
     before the first `client()`, the client waits for a lost server as long as it stays set.
@@ -51,6 +52,7 @@ class Session(Output):
     def __init__(self) -> None:
         super().__init__()
         self.command_name = ""
+        self.origin = "cli"
         self.database: str | None = None
         self.url: str | None = None
         self.token_file: str | None = None
@@ -170,7 +172,9 @@ class Session(Output):
         def open_here(must_exist: bool) -> Client:
             if not must_exist:
                 self.check_folder()
-            client = LocalClient(path, must_exist=must_exist, busy_wait_s=wait_s)
+            client = LocalClient(
+                path, must_exist=must_exist, busy_wait_s=wait_s, origin=self.origin
+            )
             if self.has_database():  # Asking a new database would create it.
                 with suppress(EdgecronError):  # The command itself reports the error.
                     use_zone_of_engines(client.local_zone())

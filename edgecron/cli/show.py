@@ -2,11 +2,16 @@
 
     edgecron show nightly
     edgecron show nightly --reveal   also environment, payload and stdin
+    edgecron show nightly --changes  who changed it, when, from where
     edgecron show 4711              a run, by its number
 
 For a schedule, edgecron shows the job, the times, the next run or why there is none, the active
 runs, and the last skipped run. With --json, `state` is what functions of a program have stored.
 Values of environment, payload and stdin are shown as *** unless you give --reveal.
+
+--changes lists the changes of a schedule, newest first, each with its revision: `edgecron undo
+NAME REVISION` returns to it. Retention removes a definition that no run in the history needs if it
+was replaced over 30 days ago, or 20 are newer. The line about a change stays.
 """
 
 from __future__ import annotations
@@ -15,10 +20,20 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import UsageError
+from edgecron.cli.plans import put_lines
 from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_lines, trigger_lines
-from edgecron.formats.option_texts import read_run_number
+from edgecron.formats.option_texts import read_count, read_run_number
+from edgecron.model.changes import MOST_CHANGES, Act
+from edgecron.views.changes import (
+    act_words,
+    author_words,
+    change_lines,
+    change_object,
+    mask_change,
+)
 from edgecron.views.json_objects import (
     MASK,
     execution_object,
@@ -35,12 +50,14 @@ from edgecron.views.schedule_words import (
     record_lines,
     state_lines,
 )
+from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
     from edgecron.views.outlook import Outlook
 
 _UPCOMING = 5
+_ACT_STYLES = {Act.ADD: "green", Act.REMOVE: "red", Act.EDIT: "yellow", Act.UNDO: "cyan"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,9 +65,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--reveal", action="store_true", help="show values of environment, payload and stdin"
     )
+    parser.add_argument(
+        "--changes", action="store_true", help="list the changes of a schedule, newest first"
+    )
+    parser.add_argument(
+        "-n", dest="limit", metavar="N", help="with --changes: show N changes (default: 20)"
+    )
+    parser.add_argument(
+        "--before", metavar="REVISION", help="with --changes: show changes before this revision"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
+    if args.changes:
+        return _show_changes(cli, args)
+    if args.limit is not None or args.before is not None:
+        option = "-n" if args.limit is not None else "--before"
+        raise UsageError(
+            f"{option} is given without --changes",
+            hint=f"list the changes: edgecron show {args.name} --changes",
+        )
     client = cli.client(must_exist=True)
     # A run that ended while no engine was running must not look active.
     client.take_over()
@@ -72,6 +106,44 @@ def run(cli: Session, args: Namespace) -> int:
         cli.say(f"values are hidden; to see them: {cli.command(f'show {schedule.name} --reveal')}")
     if schedule.trigger_error is not None:
         cli.say(f"fix it: {cli.command(f'edit {schedule.name}')} --cron ... --tz ...")
+    return 0
+
+
+def _show_changes(cli: Session, args: Namespace) -> int:
+    limit = read_count(args.limit or "20", what="-n", most=MOST_CHANGES)
+    before = None
+    if args.before is not None:
+        before = read_count(args.before, what="--before", most=2**62)
+    client = cli.client(must_exist=True)
+    name = args.name
+    found = client.changes(name, before=before, limit=limit + 1)
+    has_older = len(found) > limit
+    del found[limit:]
+    shown = found if args.reveal else [mask_change(one) for one in found]
+    if cli.is_json:
+        cli.put_json(map(change_object, shown))
+        return 0
+    removed_at = client.removed_at(name)
+    zone, now = cli.zone(), client.now()
+    if removed_at is not None:
+        when = near_time(removed_at, zone=zone, now=now)
+        cli.say(f"schedule {name} was removed at {when}; these are its changes")
+    is_colored = cli.use_color(sys.stdout)
+    for change in shown:
+        number = paint(f"{change.revision:>4}", "bold", is_on=is_colored)
+        what = paint(act_words(change), _ACT_STYLES.get(change.act), is_on=is_colored)
+        when = near_time(change.at, zone=zone, now=now)
+        by = paint(f"by {author_words(change)}", "dim", is_on=is_colored)
+        cli.put(f"{number}  {when}  {what} {by}")
+        put_lines(cli, change_lines(change, zone=zone, now=now), indent="      ")
+        if not change.is_complete:
+            cli.put("      retention removed the definition: what else differed is unknown")
+    if not shown:
+        cli.say("no such changes" if before is not None else "no changes are recorded")
+    elif has_older:
+        cli.say(f"older changes: --before {shown[-1].revision}")
+    if shown and before is None:
+        cli.say(f"undo the last change: {cli.command(f'undo {name}')}")
     return 0
 
 

@@ -152,6 +152,7 @@ def _dashboard(
         return option_defaults(config)
 
     config, is_here = cli.config(), cli.remote_url() is None
+    cli.origin = "dashboard"
     reading, writing, clock = _openers(cli)
     return Dashboard(
         reading,

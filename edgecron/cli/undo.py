@@ -1,39 +1,153 @@
-"""Restore removed schedules.
+"""Undo the last change of a schedule, or return to a revision.
 
-    edgecron undo                 undo the last removal
+    edgecron undo                    undo the last change of all
+    edgecron undo nightly            undo the last change of nightly
     edgecron undo nightly weekly
+    edgecron undo nightly 3          define nightly as at revision 3
+    edgecron undo nightly --dry-run
 
-Without NAME, edgecron undoes the last removal: all of its schedules if one change removed several,
-such as `apply --prune`. Restored schedules run from now on; paused ones stay paused. The history
-shows the times that passed meanwhile as one skipped row. Runs that were queued at the removal stay
-cancelled.
+`edgecron show NAME --changes` lists the changes of a schedule with their revisions. You can undo
+every change, also one by rm, apply or import, and an undo. The undo of an addition removes the
+schedule; its history stays. Without NAME, edgecron undoes the last change: that of several
+schedules if one command changed them together.
+
+Nothing runs twice: decided times stay decided. A restored or resumed schedule runs from now on. The
+times that passed meanwhile are one skipped run. Cancelled runs stay cancelled. On a terminal,
+edgecron shows the differences and asks first.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
+from edgecron.base.errors import NotFound, UsageError
+from edgecron.cli.plans import put_lines
 from edgecron.cli.session import Session
-from edgecron.views.json_objects import schedule_object
+from edgecron.formats.option_texts import read_count
+from edgecron.views.changes import (
+    REMOVED_FIELD,
+    act_words,
+    author_words,
+    difference_lines,
+    mask,
+    undo_object,
+    undone_words,
+)
+from edgecron.views.times import near_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from edgecron.client.protocol import Client
+    from edgecron.model.changes import Undo
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="schedules to restore (default: the last removal)"
+        "names",
+        nargs="*",
+        metavar="NAME|REVISION",
+        help="schedules, or one schedule and a revision (default: the last change)",
     )
+    parser.add_argument("--dry-run", action="store_true", help="show the undo; change nothing")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:
+    names, revision = _read_names(args.names)
     client = cli.client(must_exist=True)
-    restored = [
-        schedule
-        for name in dict.fromkeys(args.names) or [None]
-        for schedule in client.undo_removal(name)
-    ]
+    if not names:
+        names = client.last_changed()
+        if not names:
+            raise NotFound("there is nothing to undo: no change is recorded")
+    must_ask = cli.can_ask() and not args.yes
+    undone = []
+    if args.dry_run or must_ask:
+        undone = [client.plan_undo(name, revision) for name in names]
+        if not cli.is_json:
+            for plan in undone:
+                _put_plan(cli, client, plan)
+    if args.dry_run:
+        if cli.is_json:
+            cli.put_json(map(undo_object, undone))
+        cli.say("nothing is written: this was a dry run")
+        return 0
+    if must_ask and not cli.ask("undo this?"):
+        cli.say("nothing was changed")
+        return 1
+    seen = {plan.seen for plan in undone} if len(names) == 1 else set()
+    done = [client.undo(name, revision, seen=next(iter(seen), None)) for name in names]
     if cli.is_json:
-        cli.put_json(schedule_object(schedule) for schedule in restored)
+        cli.put_json(map(undo_object, done))
     else:
-        for schedule in restored:
-            cli.put(f"restored {schedule.name}; {cli.next_sentence(schedule)}")
-    cli.warn_without_engine(client)
+        for undo in done:
+            _put_done(cli, client, undo, has_plan=must_ask)
+    if not all(undo.is_removed for undo in done):
+        cli.warn_without_engine(client)
     return 0
+
+
+def _read_names(words: Sequence[str]) -> tuple[list[str], int | None]:
+    """Split the words into names and a revision: a name is never only digits."""
+    numbers = [word for word in words if word.isascii() and word.isdigit()]
+    names = list(dict.fromkeys(word for word in words if word not in numbers))
+    if not numbers:
+        return names, None
+    if len(names) != 1 or len(numbers) > 1:
+        raise UsageError(
+            f"a revision is given, {numbers[0]}, with {len(names)} schedules"
+            if len(numbers) == 1
+            else f"{len(numbers)} revisions are given, expected one",
+            hint="give one schedule and one revision: edgecron undo nightly 3",
+        )
+    return names, read_count(numbers[0], what="REVISION", most=2**62)
+
+
+def _put_plan(cli: Session, client: Client, plan: Undo) -> None:
+    zone, now = cli.zone(), client.now()
+    if plan.undone is None:
+        cli.put(f"return {plan.schedule} to revision {plan.revision}:")
+    else:
+        when = near_time(plan.undone.at, zone=zone, now=now)
+        what = act_words(plan.undone)
+        cli.put(
+            f"undo revision {plan.revision} of {plan.schedule} ({what} {when} by"
+            f" {author_words(plan.undone)}):"
+        )
+    if plan.is_removed:
+        cli.put("    the schedule is removed; its history stays")
+    elif _is_restored(plan):
+        cli.put("    the schedule is restored")
+    put_lines(cli, difference_lines(mask(plan.changes), zone=zone, now=now))
+    _put_times(cli, plan, now)
+
+
+def _is_restored(undo: Undo) -> bool:
+    return not undo.is_removed and any(one.field == REMOVED_FIELD for one in undo.changes)
+
+
+def _put_times(cli: Session, undo: Undo, now: datetime) -> None:
+    zone = cli.zone()
+    before, after = (
+        ", ".join(near_time(at, zone=zone, now=now) for at in times) or "none"
+        for times in (undo.next_before, undo.next_after)
+    )
+    if before == after:
+        cli.put(f"    next runs stay: {after}")
+    else:
+        cli.put(f"    next runs: {before}")
+        cli.put(f"    then:      {after}")
+
+
+def _put_done(cli: Session, client: Client, undo: Undo, *, has_plan: bool) -> None:
+    name, words = undo.schedule, undone_words(undo)
+    if undo.is_removed:
+        cli.put(words)
+    else:
+        cli.put(f"{words}; {cli.next_sentence(client.schedule(name))}")
+        if not has_plan and not _is_restored(undo):
+            now = client.now()
+            put_lines(cli, difference_lines(mask(undo.changes), zone=cli.zone(), now=now))
+    cli.say(f"to undo this: {cli.command(f'undo {name}')}")

@@ -21,6 +21,7 @@ from edgecron.client.stored_plans import (
 from edgecron.formats.document_plan import Action, compare
 from edgecron.formats.document_values import Problem, refuse
 from edgecron.formats.document_writing import TRIGGERS, spec_table
+from edgecron.model.changes import Act
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_needed, check_needs, parse_needs
 from edgecron.planning.next_fire import Missed, fresh_fire
@@ -316,15 +317,20 @@ class Apply:
     def _write_one(self, one: Prepared, origin: str, now_ms: int) -> bool:
         schedule, wanted = one.step.schedule, one.step.wanted
         boot_id = self._clock.boot_id()
+        author = self._database.author_of(origin)
         if one.step.action is Action.REMOVE and schedule is not None:
-            return self._store.remove_schedule(schedule, missed=one.missed, now_ms=now_ms)
+            return self._store.remove_schedule(
+                schedule, missed=one.missed, now_ms=now_ms, author=author
+            )
         if one.step.action not in (Action.CREATE, Action.CHANGE) or wanted is None:
             return True
         if schedule is None:
             assert one.compiled is not None
             assert one.retiming is not None
             made = [(one.compiled, one.retiming)]
-            self._store.insert_schedules(made, boot_id=boot_id, origin=origin, now_ms=now_ms)
+            self._store.insert_schedules(
+                made, boot_id=boot_id, origin=origin, now_ms=now_ms, author=author
+            )
             if one.enabled is not None:
                 schedule = self._store.get_schedule(wanted.spec.name)
         elif one.compiled is not None:
@@ -335,6 +341,7 @@ class Apply:
                 boot_id=boot_id,
                 origin=origin,
                 now_ms=now_ms,
+                author=author,
             ):
                 return False
             schedule = replace(schedule, spec=one.compiled.spec, revision=schedule.revision + 1)
@@ -342,11 +349,24 @@ class Apply:
             self._store.set_group_limit(*wanted.limit)
         if one.enabled is None or schedule is None:
             return True
+        is_part = one.compiled is not None  # of the change that wrote the definition
         if one.resumption is not None:
             return self._store.resume_schedule(
-                schedule, retiming=one.resumption, boot_id=boot_id, now_ms=now_ms
+                schedule,
+                retiming=one.resumption,
+                boot_id=boot_id,
+                now_ms=now_ms,
+                act=Act.PART if is_part else Act.RESUME,
+                author=author,
             )
-        return self._store.pause_schedule(schedule, until_ms=None, following=None, now_ms=now_ms)
+        return self._store.pause_schedule(
+            schedule,
+            until_ms=None,
+            following=None,
+            now_ms=now_ms,
+            act=Act.PART if is_part else Act.PAUSE,
+            author=author,
+        )
 
 
 class _NotAsRead(Exception):

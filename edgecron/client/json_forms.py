@@ -31,6 +31,7 @@ from edgecron.engine.health import EngineState
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.formats.document_plan import Step
 from edgecron.formats.document_values import Document
+from edgecron.model.changes import Change, Undo
 from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import Output, OutputChunk
 from edgecron.model.filters import Filter
@@ -137,7 +138,7 @@ _NAMES: Mapping[str, Any] = {
             *(Explanation, Filter, Foreseen, Imported, LatePlaces, BegunRuns, NamedId, Outlook),
             *(Output, OutputChunk, Removal, RunBounds, RunPage, Schedule, ScheduleLine),
             *(SchedulePage, ScheduleSpec, SortBy, Standing, Status, Step, Tallied, Trigger),
-            *(UpcomingFire, WeekHeat, datetime),
+            *(Change, Undo, UpcomingFire, WeekHeat, datetime),
         )
     },
 }

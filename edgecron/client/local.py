@@ -20,6 +20,7 @@ from edgecron.client.backfill import Backfills
 from edgecron.client.outlook import Outlooks
 from edgecron.model.measures import EndedRun, Measures
 from edgecron.store.sqlite.damage import Orphans, repair_orphans
+from edgecron.store.sqlite.schedule_lists import find_names
 from edgecron.store.sqlite.whole_file import compact
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from edgecron.client.restore import Restoration
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
+    from edgecron.model.changes import Change, Undo
     from edgecron.model.schedule import Schedule
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
     from edgecron.planning.times import CompiledSpec
@@ -89,6 +91,38 @@ class Client(Outlooks, Backfills):
 
         return Apply(self).finish()
 
+    # Changes of a schedule.
+
+    def changes(self, name: str, *, before: int | None = None, limit: int = 20) -> list[Change]:
+        """Return the changes of a schedule before a revision, newest first.
+
+        If no schedule has this name, those of the newest removed one. Raises NotFound.
+        """
+        from edgecron.client.undo import ChangeLog
+
+        return ChangeLog(self).find(name, before=before, limit=limit)
+
+    def last_changed(self) -> list[str]:
+        """Return the schedules of the last change: several if one transaction changed them."""
+        found = set(self.store.find_last_changed())
+        return [name for schedule_id, name in find_names(self.store) if schedule_id in found]
+
+    def plan_undo(self, name: str, revision: int | None = None) -> Undo:
+        """Return what `undo` would do, without a change."""
+        from edgecron.client.undo import Undoing
+
+        return Undoing(self).plan(name, revision)
+
+    def undo(self, name: str, revision: int | None = None, *, seen: int | None = None) -> Undo:
+        """Undo the last change of a schedule, or return to the definition of a revision.
+
+        Raises NotFound; Conflict if there is nothing to undo, or if the schedule has another
+        revision than `seen`; and what a change raises.
+        """
+        from edgecron.client.undo import Undoing
+
+        return Undoing(self).undo(name, revision, seen=seen)
+
     # Statistics.
 
     def tallies(
@@ -119,7 +153,7 @@ class Client(Outlooks, Backfills):
         check_aware_or_none("since", since)
         since_ms = to_ms(since)
         first_ms = since_ms - MONTH_MS if with_trends else since_ms
-        schedule_id = None if name is None else self._past_id(name)
+        schedule_id = None if name is None else self.past_id(name)
         database = self.store
         if schedule_id is None and limit is not None:
             names = find_named_page(database, since_ms=since_ms, after=after, limit=limit)
@@ -263,7 +297,7 @@ class Client(Outlooks, Backfills):
         from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
         from edgecron.store.sqlite.retention import find_size, prune
 
-        schedule_id = None if name is None else self._past_id(name)
+        schedule_id = None if name is None else self.past_id(name)
         retention = retention or self.retention
         is_trusted = self.is_clock_trusted()
         limits = limits_at(retention, self._clock.now_ms(), is_trusted=is_trusted)
@@ -306,7 +340,7 @@ class Client(Outlooks, Backfills):
         from edgecron.planning.retention import Forgotten
         from edgecron.store.sqlite.unused_revisions import forget
 
-        ids = self.store.find_ids_of_name(name) or [self._past_id(name)]
+        ids = self.store.find_ids_of_name(name) or [self.past_id(name)]
         found = [forget(self.store, one, is_trial=dry_run) for one in ids]
         return Forgotten(
             removed=sum(one.removed for one in found),

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Self, cast
 
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import Conflict
-from edgecron.base.paths import database_path, refuse_missing_folder, state_dir
+from edgecron.base.paths import database_path, person_name, refuse_missing_folder, state_dir
 from edgecron.base.units import from_ms
+from edgecron.model.changes import HTTP, PYTHON, Author
 from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, resolve_mark_ms
 from edgecron.store.sqlite.forks import loading
 
@@ -32,7 +33,8 @@ TRIES = 20  # of a change that others keep making first
 class OpenDatabase:
     """The file, clock and store of a `Client`. The file is opened on first use.
 
-    It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy.
+    It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy. `origin`
+    says in the record of changes from where this client's changes came.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class OpenDatabase:
         must_exist: bool = False,
         retention: Retention | None = None,
         busy_wait_s: float = BUSY_WAIT_S,
+        origin: str = PYTHON,
     ) -> None:
         given = str(database) if database is not None else None
         if given is None:
@@ -56,6 +59,17 @@ class OpenDatabase:
         self._retention = retention
         self._busy_wait_s = busy_wait_s
         self._open_store: ReadingStore | None = None
+        self.author = Author(origin)  # of the changes that this client makes
+
+    def author_of(self, origin: str | None = None) -> Author:
+        """Return the author of a change. `origin` says from where it came (default: as `author`).
+
+        A server's clients send their own origin, but the change came over HTTP.
+        """
+        found = self.author
+        if found.origin == HTTP:
+            return found
+        return Author(origin or found.origin, found.user or person_name())
 
     def __enter__(self) -> Self:
         return self

@@ -60,7 +60,7 @@ class Outlooks(ScheduleChanges, Runs):
         schedule = store.get_schedule(name)
         fires: list[UpcomingFire] = []
         with suppress(InvalidInput):
-            fires += islice(self._fires_of(schedule), upcoming)
+            fires += islice(self.fires_of(schedule), upcoming)
         stored = store.find_prospects(
             schedule,
             most_active=_MOST_ACTIVE,

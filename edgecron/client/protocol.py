@@ -7,17 +7,18 @@ HTTP API. Methods that are not here need the machine of the database.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.client.follow import Piece
+    from edgecron.client.following import Follower, LaterRuns
     from edgecron.engine.health import EngineState
     from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
+    from edgecron.model.changes import Change, Undo
     from edgecron.model.choices import Cause, Status
     from edgecron.model.claim import Output
     from edgecron.model.filters import Filter
@@ -43,50 +44,6 @@ if TYPE_CHECKING:
     from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
     from edgecron.views.schedule_health import ScheduleHealth
     from edgecron.views.statistics import Tallied
-
-
-class Follower(Protocol):
-    """The output of a run from a position on, each byte once. For one thread."""
-
-    execution_id: int
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    @property
-    def is_due_for_check(self) -> bool:
-        """Whether nothing was heard for a while: check whether anything looks after the run."""
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether the last `wait` ended without news."""
-
-    def read(self, execution: Execution) -> list[Piece]:
-        """Return what it printed since the last call; `execution` is the run as it is now."""
-
-    def read_kept(self, execution: Execution) -> list[Piece]:
-        """Return what it has printed so far, if it is still kept."""
-
-    def read_stored(self) -> Iterable[Piece]:
-        """Return the rest, after its end was recorded."""
-
-    def wait(self, also: Sequence[int] = (), *, until_s: float = 0.0) -> set[int]:
-        """Sleep until there can be news, or one of these descriptors is readable; return those."""
-
-
-class LaterRuns(Protocol):
-    """The runs of a schedule that begin from now on."""
-
-    @property
-    def is_due_for_check(self) -> bool:
-        """Whether it is time to check that the schedule still exists."""
-
-    def wait(self) -> None:
-        """Sleep until a run may have begun."""
-
-    def find_next(self) -> Execution | None:
-        """Return the next run that has begun, each once; None if there is none yet."""
 
 
 class Reader(Protocol):
@@ -390,6 +347,25 @@ class Client(Reader, Protocol):
         """Undo the last removal: of this name, or of any. Restores all of its schedules or none.
 
         Raises NotFound; Conflict if its definition was pruned; AlreadyExists if its name is taken.
+        """
+
+    def changes(self, name: str, *, before: int | None = None, limit: int = 20) -> list[Change]:
+        """Return the changes of a schedule before a revision, newest first.
+
+        If no schedule has this name, those of the newest removed one. Raises NotFound.
+        """
+
+    def last_changed(self) -> list[str]:
+        """Return the schedules of the last change: several if one transaction changed them."""
+
+    def plan_undo(self, name: str, revision: int | None = None) -> Undo:
+        """Return what `undo` would do, without a change."""
+
+    def undo(self, name: str, revision: int | None = None, *, seen: int | None = None) -> Undo:
+        """Undo the last change of a schedule, or return to the definition of a revision.
+
+        Raises NotFound; Conflict if there is nothing to undo, or if the schedule has another
+        revision than `seen`; and what a change raises.
         """
 
     def remove_unreadable(self, name: str) -> bool:

@@ -141,6 +141,10 @@ add_all               POST!  /specifications                  schedules
 edit_once             PUT!   /schedules/{name}/specification  schedule
 remove_unreadable     POST!  /schedules/{name}/discard        is_removed
 undo_removal          POST!  /removals/undo                   schedules
+changes               GET    /schedules/{name}/changes        changes
+last_changed          GET    /last-changed                    names
+plan_undo             GET    /schedules/{name}/undo           -
+undo                  POST!  /schedules/{name}/undo           -
 limit_group           PUT!   /groups/{group}                  -
 """
 _PLANS = """
@@ -288,9 +292,9 @@ def write_request(
     query: list[tuple[str, str]] = []
     body = None
     if resource.method == "GET":
-        for key, value in given.items():
+        for parameter, value in given.items():
             values = value if isinstance(value, list) else [value]
-            query += [(key, _query_text(one)) for one in values if one is not None]
+            query += [(parameter, _query_text(one)) for one in values if one is not None]
     elif given:
         body = json.dumps(given, separators=(",", ":"), allow_nan=False).encode("ascii")
         if len(body) > MOST_BYTES:

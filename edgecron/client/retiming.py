@@ -32,9 +32,8 @@ def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:
     return load_timing(schedule.spec, store.compiled_of(schedule), seed=store.seed)
 
 
-def keep_triggers(store: SqliteStore, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
-    """Compile a changed specification, with its triggers as they were expanded."""
-    text = store.compiled_of(schedule)
+def keep_triggers(store: SqliteStore, text: str, spec: ScheduleSpec) -> CompiledSpec:
+    """Compile a changed specification, with its triggers as they were expanded: a JSON text."""
     triggers = load_triggers(text)
     return CompiledSpec(
         spec=spec,

@@ -96,7 +96,7 @@ class Runs(Engines, Schedules):
         `with_former` adds all removed ones of this name. Fewer than `limit` is the end. Raises
         NotFound.
         """
-        schedule_id = None if name is None else self._past_id(name)
+        schedule_id = None if name is None else self.past_id(name)
         former_ids = (
             []
             if name is None or not with_former
@@ -119,7 +119,7 @@ class Runs(Engines, Schedules):
 
     def last_run(self, name: str) -> Execution:
         """Return the newest run of a schedule that started. Raises NotFound."""
-        found = self.store.last_execution_of(self._past_id(name))
+        found = self.store.last_execution_of(self.past_id(name))
         if found is None and self.removed_at(name) is not None:
             raise NotFound(
                 f"schedule {name!r} was removed before it ran", hint=f"see: edgecron history {name}"
@@ -153,7 +153,7 @@ class Runs(Engines, Schedules):
         from edgecron.client.follow import begun_runs
 
         known_id = None if known is None else known.id
-        return begun_runs(self.store, self._past_id(name), known_id=known_id)
+        return begun_runs(self.store, self.past_id(name), known_id=known_id)
 
     def output(self, execution_id: int) -> Output | None:
         """Return the stored output of an ended run; None if it printed nothing or has not ended."""

@@ -30,6 +30,7 @@ from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.planning.next_fire import NextFire
     from edgecron.planning.times import CompiledSpec
 
 
@@ -54,7 +55,11 @@ class ScheduleChanges(Engines, Schedules):
         self._check_upstreams([compiled for compiled, _ in made])
         self._check_needs(specs)
         self.store.insert_schedules(
-            made, boot_id=self._clock.boot_id(), origin=origin, now_ms=now_ms
+            made,
+            boot_id=self._clock.boot_id(),
+            origin=origin,
+            now_ms=now_ms,
+            author=self.author_of(origin),
         )
         self.ring()
         return [self.store.get_schedule(spec.name) for spec in specs]
@@ -113,15 +118,8 @@ class ScheduleChanges(Engines, Schedules):
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
         now_ms = self._clock.now_ms()
-        is_renamed = spec.name != schedule.name
-        if is_renamed:
-            self._need_no_dependents(schedule.name)
         compiled, retiming = self.prepare_edit(schedule, spec, now_ms=now_ms)
-        is_same = trigger_words(spec) == trigger_words(schedule.spec)
-        if is_renamed or not is_same or schedule.trigger_error is not None:
-            self._check_upstreams([compiled])
-        if is_renamed or spec.policies.needs != schedule.spec.policies.needs:
-            self._check_needs([spec])
+        self.check_definition(schedule, compiled)
         return self.store.update_schedule(
             schedule,
             compiled,
@@ -129,7 +127,23 @@ class ScheduleChanges(Engines, Schedules):
             boot_id=self._clock.boot_id(),
             origin=origin,
             now_ms=now_ms,
+            author=self.author_of(origin),
         )
+
+    def check_definition(self, schedule: Schedule, compiled: CompiledSpec) -> None:
+        """Check that what another definition of a schedule follows and needs exists.
+
+        Raises InvalidInput, and Conflict for a new name if other schedules name the old one.
+        """
+        spec, former = compiled.spec, schedule.spec
+        is_renamed = spec.name != former.name
+        if is_renamed:
+            self._need_no_dependents(former.name)
+        is_same = trigger_words(spec) == trigger_words(former)
+        if is_renamed or not is_same or schedule.trigger_error is not None:
+            self._check_upstreams([compiled])
+        if is_renamed or spec.policies.needs != former.policies.needs:
+            self._check_needs([spec])
 
     def _need_no_dependents(self, name: str) -> None:
         """Raise Conflict if other schedules name this one: they would not find its new name."""
@@ -148,6 +162,7 @@ class ScheduleChanges(Engines, Schedules):
                 schedule,
                 missed=missed_of(self.store, schedule, now_ms=now_ms, reason=Reason.REMOVED),
                 now_ms=now_ms,
+                author=self.author_of(),
             ),
         )
 
@@ -157,7 +172,7 @@ class ScheduleChanges(Engines, Schedules):
         They compute from now; times that passed meanwhile become skipped runs. Raises NotFound,
         Conflict if a definition was forgotten, and AlreadyExists if a name is taken by now.
         """
-        now_ms, boot_id = self._clock.now_ms(), self._clock.boot_id()
+        now_ms = self._clock.now_ms()
         found = self.store.find_last_removed(name)
         if not found:
             what = (
@@ -168,11 +183,12 @@ class ScheduleChanges(Engines, Schedules):
             raise NotFound(what, hint="see: edgecron list")
         with self.store.together():
             for schedule, state in found:
-                self._restore(schedule, state, boot_id=boot_id, now_ms=now_ms)
+                self.restore_one(schedule, state, now_ms=now_ms)
         self.ring()
         return [self.store.get_schedule(schedule.name) for schedule, _ in found]
 
-    def _restore(self, schedule: Schedule, state: str | None, *, boot_id: str, now_ms: int) -> None:
+    def restore_one(self, schedule: Schedule, state: str | None, *, now_ms: int) -> None:
+        """Restore a removed schedule. `state` says how it was: see `find_last_removed`."""
         if state == "forgotten":
             raise Conflict(
                 f"schedule {schedule.name!r} can't be restored: its definition was forgotten",
@@ -182,7 +198,11 @@ class ScheduleChanges(Engines, Schedules):
         timing = timing_of_stored(self.store, before)
         retiming = retime(self.store, before, timing, now_ms=now_ms, reason=Reason.REMOVED)
         if not self.store.restore_removed(
-            before, retiming=retiming, boot_id=boot_id, now_ms=now_ms
+            before,
+            retiming=retiming,
+            boot_id=self._clock.boot_id(),
+            now_ms=now_ms,
+            author=self.author_of(),
         ):
             raise Conflict(
                 f"schedule {schedule.name!r} was restored by another program in the meantime"
@@ -190,7 +210,9 @@ class ScheduleChanges(Engines, Schedules):
 
     def remove_unreadable(self, name: str) -> bool:
         """Remove a schedule that can't be read; False if there is none of this name."""
-        was_there = self.store.remove_unreadable(name, now_ms=self._clock.now_ms())
+        was_there = self.store.remove_unreadable(
+            name, now_ms=self._clock.now_ms(), author=self.author_of()
+        )
         self.ring()
         return was_there
 
@@ -206,17 +228,25 @@ class ScheduleChanges(Engines, Schedules):
                     raise InvalidInput(
                         "the end of the pause is in the past", hint="give a time in the future"
                     )
-                following = next_after_pause(
-                    self.timing(schedule),
-                    until_ms,
-                    decided_until_ms=to_ms(schedule.decided_until),
-                    planned_count=schedule.planned_count,
-                )
+                following = self.find_after_pause(schedule, until_ms=until_ms)
             return self.store.pause_schedule(
-                schedule, until_ms=until_ms, following=following, now_ms=now_ms
+                schedule,
+                until_ms=until_ms,
+                following=following,
+                now_ms=now_ms,
+                author=self.author_of(),
             )
 
         return self._change(name, pause_once)
+
+    def find_after_pause(self, schedule: Schedule, *, until_ms: int) -> NextFire | None:
+        """Return the next fire of a schedule that is paused until an instant."""
+        return next_after_pause(
+            self.timing(schedule),
+            until_ms,
+            decided_until_ms=to_ms(schedule.decided_until),
+            planned_count=schedule.planned_count,
+        )
 
     def reschedule(self, name: str, run_at: datetime) -> Schedule:
         """Move the next run to another time, once; the run after it follows its trigger.
@@ -237,7 +267,9 @@ class ScheduleChanges(Engines, Schedules):
                     f"schedule {name!r} is paused until {format_instant(until)}",
                     hint=f"give a later time, or first: edgecron resume {name}",
                 )
-            return self.store.reschedule(schedule, run_ms=run_ms, now_ms=now_ms)
+            return self.store.reschedule(
+                schedule, run_ms=run_ms, now_ms=now_ms, author=self.author_of()
+            )
 
         return self._change(name, reschedule_once)
 
@@ -277,7 +309,11 @@ class ScheduleChanges(Engines, Schedules):
             reason = Reason.PAUSED if is_held else Reason.MISFIRE
             retiming = retime(self.store, free, self.timing(schedule), now_ms=now_ms, reason=reason)
             return self.store.resume_schedule(
-                schedule, retiming=retiming, boot_id=self._clock.boot_id(), now_ms=now_ms
+                schedule,
+                retiming=retiming,
+                boot_id=self._clock.boot_id(),
+                now_ms=now_ms,
+                author=self.author_of(),
             )
 
         return self._change(name, resume_once)
@@ -334,7 +370,7 @@ class ScheduleChanges(Engines, Schedules):
         is_mended = schedule.trigger_error is not None
         if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
             # Keep them as they were expanded: an `every` without `from` would get another anchor.
-            compiled = keep_triggers(self.store, schedule, spec)
+            compiled = keep_triggers(self.store, self.store.compiled_of(schedule), spec)
         else:
             made_at = schedule.created_at if is_declared else None
             compiled = self.compile(

@@ -108,7 +108,7 @@ class Schedules(OpenDatabase):
         They come in the order in which they can start.
         """
         if name is not None:
-            yield from self._fires_of(self.store.get_schedule(name))
+            yield from self.fires_of(self.store.get_schedule(name))
             return
         matches_name = matches.matches_name if matches is not None and matches.has_names else None
         coming = self.store.coming_schedules(matches=matches_name)
@@ -118,9 +118,10 @@ class Schedules(OpenDatabase):
         # A schedule that can't be read, such as for an unknown zone, must not hide the others. The
         # engine marks it as broken at its next time.
         with suppress(InvalidInput):
-            yield from self._fires_of(schedule)
+            yield from self.fires_of(schedule)
 
-    def _fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
+    def fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
+        """Yield the fires to come of a schedule. Raises InvalidTrigger or UnknownTimezone."""
         return fires_of(schedule, lambda: self.timing(schedule))
 
     def removed_at(self, name: str) -> datetime | None:
@@ -135,7 +136,8 @@ class Schedules(OpenDatabase):
         found = self.store.find_removals(name)
         return [Removal(schedule_id, from_ms(removed_ms)) for schedule_id, removed_ms in found]
 
-    def _past_id(self, name: str) -> int:
+    def past_id(self, name: str) -> int:
+        """Return the id of a schedule, or of the one of this name that was removed last."""
         schedule_id = self.store.find_id(name)
         if schedule_id is not None:
             return schedule_id

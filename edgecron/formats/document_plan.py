@@ -10,6 +10,7 @@ from edgecron.base.values import dataclass, replace
 from edgecron.formats.document_values import Wanted
 from edgecron.formats.document_writing import TRIGGERS, Table, schedule_table, spec_table
 from edgecron.formats.option_texts import is_secret_name
+from edgecron.model.changes import Difference
 from edgecron.model.options import OPTIONS
 from edgecron.model.schedule import Schedule, ScheduleSpec
 
@@ -36,7 +37,7 @@ class FieldChange:
     new: object
 
 
-def may_be_secret(change: FieldChange) -> bool:
+def may_be_secret(change: FieldChange | Difference) -> bool:
     """Whether the values of a change are never shown in a log."""
     return change.key.split(".")[0] in _MAY_BE_SECRET
 
@@ -79,7 +80,10 @@ def compare(
             note = _stranger_words(origins.get(schedule.name))
             step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=note)
         elif is_pruned:
-            step = Step(action=Action.REMOVE, name=schedule.name, schedule=schedule)
+            changes = find_changes(schedule_table(schedule), {})
+            step = Step(
+                action=Action.REMOVE, name=schedule.name, schedule=schedule, changes=changes
+            )
         else:
             step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=PRUNABLE)
         steps.append(step)
@@ -102,7 +106,10 @@ def compare_one(wanted: Wanted, schedule: Schedule | None) -> Step:
     """Decide about one schedule of a document."""
     name = wanted.spec.name
     if schedule is None:
-        return Step(action=Action.CREATE, name=name, wanted=wanted)
+        most = None if wanted.limit is None else wanted.limit[1]
+        table = spec_table(wanted.spec, is_enabled=wanted.enabled is not False, group_most=most)
+        changes = find_changes({}, table)
+        return Step(action=Action.CREATE, name=name, wanted=wanted, changes=changes)
     settled = _settle(wanted, schedule)
     changes = find_changes(schedule_table(schedule), _wanted_table(settled, schedule))
     if name != schedule.name:
@@ -111,13 +118,16 @@ def compare_one(wanted: Wanted, schedule: Schedule | None) -> Step:
     return Step(action=action, name=name, schedule=schedule, wanted=settled, changes=changes)
 
 
-def find_changes(old: Table, new: Table) -> tuple[FieldChange, ...]:
-    """List the keys whose values differ; each variable by itself, secrets without values."""
+def find_changes(old: Table, new: Table, *, is_revealed: bool = False) -> tuple[FieldChange, ...]:
+    """List the keys whose values differ; each variable by itself.
+
+    Variables that are called like secrets have no values, unless `is_revealed`.
+    """
     changes = []
     for key in OPTIONS:
         before, after = old.get(key), new.get(key)
         if key == "env":
-            changes += _find_env_changes(before or {}, after or {})
+            changes += _find_env_changes(before or {}, after or {}, is_revealed=is_revealed)
         elif _sorted(key, before) != _sorted(key, after):
             changes.append(FieldChange(key=key, old=before, new=after))
     return tuple(changes)
@@ -155,10 +165,13 @@ def _sorted(key: str, value: object) -> object:
     return value
 
 
-def _find_env_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[FieldChange]:
+def _find_env_changes(
+    old: Mapping[str, str], new: Mapping[str, str], *, is_revealed: bool
+) -> list[FieldChange]:
+    shown = (lambda _, value: value) if is_revealed else _shown
     return [
         FieldChange(
-            key=f"env.{name}", old=_shown(name, old.get(name)), new=_shown(name, new.get(name))
+            key=f"env.{name}", old=shown(name, old.get(name)), new=shown(name, new.get(name))
         )
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)

@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from edgecron.base.errors import EdgecronError
 from edgecron.base.files import check_token
+from edgecron.base.paths import user_name
 from edgecron.base.units import format_instant
 from edgecron.base.values import replace
 from edgecron.client import Client
@@ -35,6 +36,7 @@ from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
 from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
 from edgecron.http.workers import Opened, Workers
+from edgecron.model.changes import HTTP, Author
 
 BUSY_WAIT_S = 2.0  # for another process's lock, before a request gets 503
 
@@ -64,7 +66,7 @@ def opener_of(database: str | Path | None) -> Opened:
     """Return a function that opens the Client of a thread."""
 
     def opened() -> Client:
-        return Client(database, must_exist=True, busy_wait_s=BUSY_WAIT_S)
+        return Client(database, must_exist=True, busy_wait_s=BUSY_WAIT_S, origin=HTTP)
 
     return opened
 
@@ -138,7 +140,8 @@ class Application:
             api_request = _api_request(request, body, route)
             if route.is_streamed and EVENTS in request.headers.get("accept", ""):
                 return await self._follow(api_request)
-            return _response(await self._found(route, api_request))
+            user = None if request.method in ("GET", "HEAD") else _user_of(request.scope)
+            return _response(await self._found(route, api_request, user))
 
         return StarletteRoute(path, endpoint, methods=list(routes))
 
@@ -155,11 +158,14 @@ class Application:
             raise
         return EventsResponse(stream)
 
-    async def _found(self, route: Route, api_request: ApiRequest) -> Answer:
-        """Return the answer of a route; call it again while the answer waits for news."""
+    async def _found(self, route: Route, api_request: ApiRequest, user: str | None) -> Answer:
+        """Return the answer of a route; call it again while the answer waits for news.
+
+        `user` is recorded with the changes that the request makes.
+        """
         waited_s = 0.0
         while True:
-            future = self._workers.submit(partial(_handled, route, api_request))
+            future = self._workers.submit(partial(_handled, route, api_request, user))
             found = await asyncio.wrap_future(future)
             if isinstance(found, Answer):
                 return found
@@ -181,7 +187,20 @@ def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Route]]]:
     return list(found.items())
 
 
-def _handled(route: Route, api_request: ApiRequest, client: Client) -> Answer | PollAgain:
+def _user_of(scope: Scope) -> str | None:
+    """Return the user of this machine who sends a request, or the address of another machine."""
+    slot = _slot_of(scope)
+    user_id = None if slot is None else slot.find_user()
+    if user_id is not None:
+        return user_name(user_id)
+    address = scope.get("client")
+    return None if address is None or address[0] in LOOPBACK else str(address[0])
+
+
+def _handled(
+    route: Route, api_request: ApiRequest, user: str | None, client: Client
+) -> Answer | PollAgain:
+    client.author = Author(HTTP, user)
     if route.path not in OPEN_PATHS:  # /healthz reports a missing database itself.
         need_database(client)
     found = route.handle(client, api_request)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 from edgecron.base.checks import check_range
 from edgecron.base.errors import InvalidInput
@@ -25,6 +26,10 @@ _LEAST_DATABASE_BYTES = MIB  # an empty one has 100 KB
 # A walk in the order of birth ends after this many rows that are certainly young: a few can lie
 # among older ones.
 _ENOUGH_YOUNG = 10
+# A former definition that no run needs stays this long, and only if few are newer: `undo` and
+# `show --changes` need it.
+_UNDO_AGE_S = 30 * DAY_S
+_UNDO_COUNT = 20
 
 
 class Reason(StrEnum):
@@ -94,6 +99,7 @@ class Limits:
     history_before_ms: int | None
     history_count: int | None
     database_bytes: int | None
+    replaced_before_ms: int | None = None  # a former definition was replaced
 
 
 def limits_at(
@@ -111,7 +117,22 @@ def limits_at(
         history_before_ms=_before_ms(retention.history_age_s, aged_ms) if is_trusted else None,
         history_count=retention.history_count,
         database_bytes=retention.database_bytes,
+        replaced_before_ms=_before_ms(_UNDO_AGE_S, aged_ms) if is_trusted else None,
     )
+
+
+def find_outdated(began: Mapping[int, int], *, replaced_before_ms: int | None) -> list[int]:
+    """The definitions that `undo` does not need any more: long replaced, or behind many others.
+
+    `began` says since when each was valid, by revision, oldest first. The newest is never outdated.
+    """
+    revisions = list(began)
+    return [
+        revision
+        for place, (revision, following) in enumerate(pairwise(revisions), 1)
+        if len(revisions) - place > _UNDO_COUNT
+        or (replaced_before_ms is not None and began[following] < replaced_before_ms)
+    ]
 
 
 def _before_ms(age_s: float | None, now_ms: int) -> int | None:

@@ -62,9 +62,12 @@ def test_what_the_file_has_is_made(edgecron: Edgecron, file: File) -> None:
     assert said.code == 0
     assert said.out.splitlines() == [
         "+ create backup",
-        "    30 2 * * *: /usr/bin/tar czf /srv/home.tgz",
+        "    + cron: 30 2 * * *",
+        '    + command: ["/usr/bin/tar", "czf", "/srv/home.tgz"]',
+        "    + timeout: 2h",
         "+ create report",
-        "    after backup: date",
+        "    + after: backup",
+        "    + shell: date",
     ]
     assert said.err.splitlines()[:2] == ["2 to create", "done"]
     found = listed(edgecron)
@@ -91,10 +94,10 @@ def test_a_change_is_shown_field_by_field(edgecron: Edgecron, file: File) -> Non
 
     assert said.out.splitlines() == [
         "~ change backup",
-        "    env.A: none -> x y",
-        "    timeout: 2h -> none",
-        "    retries: 0 -> 3",
-        "    ok_codes: [0] -> [0, 2]",
+        "    + env.A: none -> x y",
+        "    - timeout: 2h -> none",
+        "    ~ retries: 0 -> 3",
+        "    ~ ok_codes: [0] -> [0, 2]",
     ]
     found = listed(edgecron)["backup"]
     assert (found["timeout_s"], found["retries"]) == (None, 3)
@@ -188,7 +191,7 @@ def test_a_group_s_limit_is_set(edgecron: Edgecron, file: File) -> None:
     assert listed(edgecron)["x"]["group_max_running"] == 2
     file.write('[schedules.x]\nevery = "1h"\nshell = "date"\ngroup = "disk:none"\n')
     said = edgecron("apply", str(file))
-    assert "    group: disk:2 -> disk" in said.out
+    assert "    ~ group: disk:2 -> disk" in said.out
     assert listed(edgecron)["x"]["group_max_running"] is None
 
 
@@ -210,6 +213,8 @@ def test_prune_removes_what_the_file_has_made_and_nothing_else(
     assert left.err == "1 unchanged, 3 not in the file\n"
     assert pruned.out.splitlines() == [
         "- remove report",
+        "    - after: backup",
+        "    - shell: date",
         "  left alone: by-hand (not made by apply)",
         f"  left alone: elsewhere (it came from {other})",
     ]
@@ -364,7 +369,7 @@ def test_stdin_is_read(edgecron: Edgecron, backup: str, monkeypatch: pytest.Monk
 
     said = edgecron("apply", "-")
 
-    assert "    every: 1h -> 2h" in said.out
+    assert "    ~ every: 1h -> 2h" in said.out
     assert listed(edgecron)[backup]["triggers"] == ["every 2h"]
 
 
@@ -384,7 +389,7 @@ def test_a_plan_shows_no_secrets(edgecron: Edgecron, file: File) -> None:
 
     second = edgecron("apply", str(file))
 
-    assert "    env.API_TOKEN: *** -> ***" in second.out
+    assert "    ~ env.API_TOKEN: *** -> ***" in second.out
     assert "API_TOKEN is kept readable in the database" in second.err
     assert "hunter" not in first.out + first.err + second.out + second.err
 

@@ -87,11 +87,11 @@ def test_schedules_are_offered_where_their_names_belong(complete: Complete) -> N
     assert set(complete("edgecron show ")) >= {"1", "backup", "big", "report"}
     assert set(complete("edgecron rm backup b")) >= {"big"}
     assert not {"backup", "big"} & set(complete("edgecron add b"))
-    assert complete("edgecron undo b") == complete("edgecron resume b") == []
+    assert complete("edgecron resume b") == []
     run(("pause", "big"))
     run(("rm", "report"))
     assert complete("edgecron resume ") == ["big"]
-    assert complete("edgecron undo ") == ["report"]
+    assert set(complete("edgecron undo ")) >= {"backup", "big", "report"}
 
 
 def test_runs_and_schedules_are_offered_for_logs(complete: Complete) -> None:

@@ -103,7 +103,7 @@ def test_what_is_changed_in_the_text_is_changed_in_the_schedule(
 
     assert said.code == 0
     assert said.out.splitlines()[0].startswith("changed backup; next ")
-    assert said.out.splitlines()[1:] == ["    timeout: none -> 2h"]
+    assert said.out.splitlines()[1:] == ["    + timeout: none -> 2h"]
     assert shown(edgecron)["timeout_s"] == 7200
     assert editor.kept() == []
 
@@ -188,7 +188,7 @@ def test_another_name_renames(edgecron: Edgecron, backup: str, editor: Editor) -
 
     said = edgecron("edit", backup)
 
-    assert said.out.splitlines()[1:] == ["    name: backup -> nightly"]
+    assert said.out.splitlines()[1:] == ["    ~ name: backup -> nightly"]
     assert [one["name"] for one in edgecron("list", "--json").json] == ["nightly"]
 
 
@@ -239,7 +239,7 @@ def test_a_pause_that_the_text_no_longer_says_ends(
 
     said = edgecron("edit", backup)
 
-    assert said.out.splitlines()[1:] == ["    enabled: false -> true"]
+    assert said.out.splitlines()[1:] == ["    ~ enabled: false -> true"]
     assert shown(edgecron)["enabled"] is True
 
 
@@ -446,7 +446,7 @@ def test_options_show_what_they_change_too(edgecron: Edgecron, backup: str) -> N
     said = edgecron("edit", backup, "--timeout", "2h", "--env", "A=b", "--env", "TOKEN=hunter2")
 
     assert said.out.splitlines()[1:] == [
-        "    env.A: none -> b",
-        "    env.TOKEN: none -> ***",
-        "    timeout: none -> 2h",
+        "    + env.A: none -> b",
+        "    + env.TOKEN: none -> ***",
+        "    + timeout: none -> 2h",
     ]

@@ -318,7 +318,7 @@ def test_a_line_that_has_changed_is_shown_and_nothing_happens_unasked(
     assert said.out.splitlines() == [
         "line 3, backup, has changed since its import",
         "    in the crontab: triggers; in edgecron: env",
-        "    cron: 0 2 * * * -> 0 6 * * *",
+        "    ~ cron: 0 2 * * * -> 0 6 * * *",
     ]
     assert "--take crontab changes the schedules, --take edgecron leaves them" in said.err
     assert listed(edgecron) == before

@@ -120,7 +120,7 @@ def test_each_tool_says_what_it_may_do(changing: Tools) -> None:
         hints = tool.annotations
         assert hints is not None
         assert hints.read_only_hint == (name in READING)
-        assert hints.destructive_hint == (name in {"cancel", "edit", "rm"})
+        assert hints.destructive_hint == (name in {"cancel", "edit", "rm", "undo"})
         assert tool.description
         assert len(tool.description) > 40
         assert tool.input_schema["type"] == "object"
@@ -379,7 +379,8 @@ def test_a_schedule_is_made_changed_and_removed(changing: Tools, edgecron: Edgec
     [changed] = changing.answer("edit", name="sync", timeout=None, retries=3, description="nightly")
     again = changing.content("edit", name="sync", retries=3)
     changing.answer("rm", name="sync")
-    [restored] = changing.answer("undo", name="sync")
+    [undone] = changing.answer("undo", name="sync")
+    [restored] = changing.answer("show", name="sync")
     [removed] = changing.answer("rm", name="sync")
 
     assert made["triggers"] == ["30 2 * * *"]
@@ -387,6 +388,7 @@ def test_a_schedule_is_made_changed_and_removed(changing: Tools, edgecron: Edgec
     assert (changed["timeout_s"], changed["retries"]) == (None, 3)
     assert "says all of that already" in again["notes"][0]
     assert (restored["retries"], restored["next_run_at"]) == (3, made["next_run_at"])
+    assert undone["undone"]["origin"] == "mcp"
     assert removed["name"] == "sync"
     assert [one["name"] for one in edgecron("list", "--json").json] == ["first"]
 

@@ -43,7 +43,7 @@ def test_a_paused_schedule_comes_back_paused(edgecron: Edgecron, backup: str) ->
     assert str(found["later"]["next_run_at"]) > "2030"
 
 
-def test_without_a_name_the_last_removal_is_undone_whole(
+def test_without_a_name_the_last_change_is_undone_whole(
     edgecron: Edgecron, backup: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "schedules.toml"
@@ -55,28 +55,41 @@ def test_without_a_name_the_last_removal_is_undone_whole(
     file.write_text('[schedules.c]\nevery = "1h"\nshell = "c"\n')
     edgecron("apply", str(file), "--prune")
 
-    first = edgecron("undo", "--json").json
-    second = edgecron("undo", "--json").json
-    third = edgecron("undo")
+    found = edgecron("undo", "--json").json
 
-    assert [one["name"] for one in first] == ["a", "b"]
-    assert [one["name"] for one in second] == [backup]
-    assert third.code == 3
-    assert "there is no removed schedule" in third.err
+    assert [(one["name"], one["is_removed"]) for one in found] == [
+        ("c", True),
+        ("a", False),
+        ("b", False),
+    ]
+    assert [one["name"] for one in edgecron("list", "--json").json] == ["a", "b"]
 
 
-def test_a_name_that_was_taken_meanwhile_is_not_overwritten(
+def test_without_any_change_there_is_nothing_to_undo(edgecron: Edgecron, database: Path) -> None:
+    edgecron("add", "backup", "--every", "1h", "--", "true")
+    with apsw.Connection(str(database)) as connection:
+        connection.execute("DELETE FROM schedule_changes")
+
+    said = edgecron("undo")
+
+    assert said.code == 3
+    assert said.err == "error: there is nothing to undo: no change is recorded\n"
+
+
+def test_a_name_that_was_taken_meanwhile_means_the_new_schedule(
     edgecron: Edgecron, backup: str
 ) -> None:
     edgecron("rm", backup)
     edgecron("add", backup, "--every", "2h", "--", "other")
 
-    said = edgecron("undo", backup)
+    edgecron("edit", backup, "--timeout", "1h")
+    edgecron("undo", backup)
+    edited = edgecron("list", "--json").json
+    edgecron("edit", backup, "--name", "newer")
+    edgecron("undo", backup)
 
-    assert said.code == 4
-    assert "another schedule has its name" in said.err
-    assert said.err.endswith("\nhint: rename that one first: edgecron edit backup --name NEW\n")
-    assert edgecron("list", "--json").json[0]["job"] == ["other"]
+    assert [(one["job"], one["timeout_s"]) for one in edited] == [(["other"], None)]
+    assert [one["name"] for one in edgecron("list", "--json").json] == [backup, "newer"]
     assert edgecron("undo", "nobody").code == 3
 
 

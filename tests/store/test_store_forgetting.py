@@ -20,6 +20,7 @@ from tests.store.store_bench import Bench, outcome_of
 from tests.support.specs import make_spec
 
 MINUTE_MS = 60_000
+MONTH_MS = 31 * 24 * 60 * MINUTE_MS
 KEEP = Retention()
 
 
@@ -49,8 +50,9 @@ def run_once(bench: Bench) -> int:
     return granted.execution_id
 
 
-def prune(bench: Bench, *, is_trial: bool = False) -> list[Removed]:
-    limits = limits_at(KEEP, bench.now, is_trusted=True)
+def prune(bench: Bench, *, is_trial: bool = False, later_ms: int = MONTH_MS) -> list[Removed]:
+    """Prune when former definitions are too old for an undo."""
+    limits = limits_at(KEEP, bench.now + later_ms, is_trusted=True)
     done: list[Removed] = []
     for removed in retention.prune(bench.store, limits, schedule_id=None, is_trial=is_trial):
         done = done if removed is None else sum_of(done, removed)
@@ -189,3 +191,14 @@ def read_aside(path: Path) -> bytes:
     import subprocess
 
     return subprocess.run(["cat", str(path)], capture_output=True, check=True).stdout
+
+
+def test_retention_keeps_what_an_undo_can_need(bench: Bench) -> None:
+    schedule = bench.add()
+    for number in range(30):
+        describe(bench, "backup", f"number {number}")
+
+    removed = prune(bench, later_ms=0)
+
+    assert [(one.kind, one.count) for one in removed] == [(Kind.REVISION, 10)]
+    assert described(bench, schedule.id, 12, 31) == ["number 10", "number 29"]

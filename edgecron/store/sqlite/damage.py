@@ -18,7 +18,10 @@ Rows = Callable[[str], list[tuple[Any, ...]]]
 _MOST = 5  # damages that are listed: one usually shows in many places
 _HEADING = "*** in database"
 _GROWING = frozenset({"executions", "outputs"})  # tables that grow with each run
-_OF_SCHEDULES = ("schedule_scopes", "schedule_revisions", "schedule_upstreams", "state")
+_OF_SCHEDULES = (
+    *("schedule_scopes", "schedule_revisions", "schedule_changes", "schedule_upstreams"),
+    "state",
+)
 # How to repair rows that refer to missing ones, by table and parent, if that loses no history.
 _REPAIRS = {
     **{

@@ -49,6 +49,7 @@ SCRIPTS = (
     "0027_notices.sql",
     "0028_watches.sql",
     "0029_notify.sql",
+    "0030_changes.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
@@ -66,6 +67,8 @@ BEGIN
     INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
     SELECT id, revision, updated_at, 'sql', json_object({snapshot})
     FROM schedules WHERE id = NEW.id;
+    INSERT INTO schedule_changes (schedule_id, revision, at, act, origin)
+    SELECT id, revision, updated_at, 'edit', 'sql' FROM schedules WHERE id = NEW.id;
 END"""
 
 
@@ -89,6 +92,10 @@ BEGIN
         next_run_at = iif(enabled, next_run_at, NULL),
         next_source = iif(enabled, next_source, NULL)
     WHERE id = NEW.id;
+    INSERT INTO schedule_changes (schedule_id, revision, at, act, origin, state)
+    SELECT id, revision, updated_at, iif(enabled, 'resume', 'pause'), 'sql',
+        json_object('enabled', json_array(OLD.enabled, enabled))
+    FROM schedules WHERE id = NEW.id;
 END""",
     # Happenings for notices, in the transaction of the event, whichever program writes it.
     """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions

@@ -16,6 +16,7 @@ _OWNED = {
     "schedule_scopes": "scope_kind, scope_id",
     "schedule_upstreams": "upstream",
     "schedule_revisions": "revision",
+    "schedule_changes": "revision",
     "state": "key",
 }
 _OWNED_COUNT = " + ".join(

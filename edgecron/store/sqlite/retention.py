@@ -442,7 +442,9 @@ class _Pass:
                 yield from self._unused_revisions_of(after_id)
 
     def _unused_revisions_of(self, schedule_id: int) -> Iterator[Removed | None]:
-        sizes = yield from find_unused(self._database, schedule_id)
+        sizes = yield from find_unused(
+            self._database, schedule_id, replaced_before_ms=self._limits.replaced_before_ms
+        )
         yield from self._remove(
             Kind.REVISION,
             Reason.UNUSED,

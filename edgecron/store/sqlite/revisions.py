@@ -99,8 +99,13 @@ def write_revision(
     columns: dict[str, Any],
     origin: str,
     now_ms: int,
+    *,
+    scopes: tuple[tuple[str, str], ...],
 ) -> None:
-    """Store the definition of a schedule at a revision, inside the caller's transaction."""
+    """Store the definition of a schedule at a revision, inside the caller's transaction.
+
+    An engine reads the scopes of a schedule from their table; `undo` needs the former ones.
+    """
     database.change(
         """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
            VALUES (:id, :revision, :now, :origin, :snapshot)""",
@@ -109,7 +114,11 @@ def write_revision(
             "revision": revision,
             "now": now_ms,
             "origin": origin,
-            "snapshot": json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
+            "snapshot": json.dumps(
+                columns | {"scopes": scopes},
+                ensure_ascii=False,
+                separators=(",", ":"),
+            ),
         },
     )
 

@@ -11,8 +11,10 @@ import apsw
 from edgecron.base.errors import AlreadyExists
 from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
+from edgecron.model.changes import Act, Author
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
+from edgecron.store.sqlite.change_log import State, write_change
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.manual_runs import cancel_removed
 from edgecron.store.sqlite.needs import wake_schedule
@@ -33,6 +35,9 @@ class Retiming:
     missed: Missed | None = None
 
 
+_UNKNOWN = Author()
+
+
 def insert_schedules(
     database: Database,
     made: Sequence[tuple[CompiledSpec, Retiming]],
@@ -40,11 +45,12 @@ def insert_schedules(
     boot_id: str,
     origin: str,
     now_ms: int,
+    author: Author = _UNKNOWN,
 ) -> list[int]:
     """Create schedules, all or none; their ids. AlreadyExists names the first that exists."""
     with database.transaction():
         return [
-            _insert_one(database, compiled, retiming, boot_id, origin, now_ms)
+            _insert_one(database, compiled, retiming, boot_id, origin, now_ms, author)
             for compiled, retiming in made
         ]
 
@@ -58,6 +64,8 @@ def update_schedule(
     boot_id: str,
     origin: str,
     now_ms: int,
+    act: Act = Act.EDIT,
+    author: Author = _UNKNOWN,
 ) -> bool:
     """Change a schedule; False if it has changed since it was read.
 
@@ -89,7 +97,10 @@ def update_schedule(
                 {"id": schedule.id, "queue": compiled.spec.queue},
             )
         wake_schedule(database, schedule.id)
-        write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
+        revision = schedule.revision + 1
+        scopes = compiled.spec.scopes
+        write_revision(database, schedule.id, revision, columns, origin, now_ms, scopes=scopes)
+        write_change(database, schedule.id, revision, act=act, author=author, now_ms=now_ms)
     return True
 
 
@@ -100,6 +111,8 @@ def pause_schedule(
     until_ms: int | None,
     following: NextFire | None,
     now_ms: int,
+    act: Act = Act.PAUSE,
+    author: Author = _UNKNOWN,
 ) -> bool:
     """Pause a schedule: without end, or until an instant and its next fire after that."""
     columns: dict[str, Any] = {
@@ -109,12 +122,23 @@ def pause_schedule(
     }
     if following is not None:
         columns["trigger_error"] = None  # Its times could be read.
+    state = _state_of(schedule, enabled=until_ms is not None, paused_until_ms=until_ms)
     with database.transaction():
-        return _set_columns(database, schedule, columns, now_ms)
+        if not _set_columns(database, schedule, columns, now_ms):
+            return False
+        _note(database, schedule, act, author, now_ms, state)
+    return True
 
 
 def resume_schedule(
-    database: Database, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
+    database: Database,
+    schedule: Schedule,
+    *,
+    retiming: Retiming,
+    boot_id: str,
+    now_ms: int,
+    act: Act = Act.RESUME,
+    author: Author = _UNKNOWN,
 ) -> bool:
     """Let a schedule fire again; the times of the pause become one skipped range.
 
@@ -130,11 +154,19 @@ def resume_schedule(
             {"id": schedule.id, "boot": boot_id},
         )
         _retime(database, schedule, schedule.spec, retiming, now_ms)
+        state = _state_of(schedule, enabled=True, paused_until_ms=None)
+        _note(database, schedule, act, author, now_ms, state)
     return True
 
 
 def remove_schedule(
-    database: Database, schedule: Schedule, *, missed: Missed | None, now_ms: int
+    database: Database,
+    schedule: Schedule,
+    *,
+    missed: Missed | None,
+    now_ms: int,
+    act: Act = Act.REMOVE,
+    author: Author = _UNKNOWN,
 ) -> bool:
     """Mark a schedule as removed and cancel its queued runs; running ones finish.
 
@@ -158,6 +190,7 @@ def remove_schedule(
         if missed is not None:
             _record_missed(database, schedule, schedule.spec, missed, now_ms)
         cancel_removed(database, schedule.id, now_ms=now_ms)
+        _note(database, schedule, act, author, now_ms, {"removed": (False, True)})
     return True
 
 
@@ -168,6 +201,7 @@ def restore_removed(
     retiming: Retiming,
     boot_id: str,
     now_ms: int,
+    author: Author = _UNKNOWN,
 ) -> bool:
     """Restore a removed schedule, enabled if `schedule` is; False if it was restored already.
 
@@ -193,21 +227,29 @@ def restore_removed(
             )
         if restored:
             _retime(database, schedule, schedule.spec, retiming, now_ms)
+            _note(database, schedule, Act.UNDO, author, now_ms, {"removed": (True, False)})
     return restored == 1
 
 
-def remove_unreadable(database: Database, name: str, *, now_ms: int) -> bool:
+def remove_unreadable(
+    database: Database, name: str, *, now_ms: int, author: Author = _UNKNOWN
+) -> bool:
     """Remove a schedule that might be unreadable; False if there is none of that name."""
     with database.transaction():
         removed = database.returning(
             """UPDATE schedules SET enabled = 0, paused_until = NULL, next_plan_at = NULL,
-                   next_run_at = NULL, next_source = NULL, deleted_at = :now
-               WHERE name = :name AND deleted_at IS NULL RETURNING id""",
+                   next_run_at = NULL, next_source = NULL, deleted_at = :now,
+                   revision = revision + 1
+               WHERE name = :name AND deleted_at IS NULL RETURNING id, revision""",
             {"name": name, "now": now_ms},
         )
         if removed is None:
             return False
         cancel_removed(database, removed[0], now_ms=now_ms)
+        write_change(
+            database, removed[0], removed[1],
+            act=Act.REMOVE, author=author, now_ms=now_ms, state={"removed": (False, True)},
+        )  # fmt: skip
     return True
 
 
@@ -218,6 +260,7 @@ def _insert_one(
     boot_id: str,
     origin: str,
     now_ms: int,
+    author: Author,
 ) -> int:
     spec = compiled.spec
     columns = _columns(compiled)
@@ -244,8 +287,27 @@ def _insert_one(
     schedule_id = int(row[0])
     _write_scopes(database, schedule_id, spec)
     _write_upstreams(database, schedule_id, compiled)
-    write_revision(database, schedule_id, 1, columns, origin, now_ms)
+    write_revision(database, schedule_id, 1, columns, origin, now_ms, scopes=spec.scopes)
+    write_change(database, schedule_id, 1, act=Act.ADD, author=author, now_ms=now_ms)
     return schedule_id
+
+
+def _note(
+    database: Database, schedule: Schedule, act: Act, author: Author, now_ms: int, state: State
+) -> None:
+    """Record the change that follows a schedule as it was read."""
+    revision = schedule.revision + 1
+    write_change(
+        database, schedule.id, revision, act=act, author=author, now_ms=now_ms, state=state
+    )
+
+
+def _state_of(schedule: Schedule, *, enabled: bool, paused_until_ms: int | None) -> State:
+    before_ms = None if schedule.paused_until is None else to_ms(schedule.paused_until)
+    return {
+        "enabled": (schedule.enabled, enabled),
+        "paused_until": (before_ms, paused_until_ms),
+    }
 
 
 def _has_fired(database: Database, schedule: Schedule) -> bool:
@@ -360,7 +422,15 @@ def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> N
     )
 
 
-def reschedule(database: Database, schedule: Schedule, *, run_ms: int, now_ms: int) -> bool:
+def reschedule(
+    database: Database,
+    schedule: Schedule,
+    *,
+    run_ms: int,
+    now_ms: int,
+    act: Act = Act.RESCHEDULE,
+    author: Author = _UNKNOWN,
+) -> bool:
     """Start the next fire of a schedule at another time; its plan time does not change.
 
     False if the schedule has changed, or that fire was decided, since it was read.
@@ -379,4 +449,8 @@ def reschedule(database: Database, schedule: Schedule, *, run_ms: int, now_ms: i
                 "now": now_ms,
             },
         )
+        if changed:
+            assert schedule.next_run_at is not None
+            state = {"next_run_at": (to_ms(schedule.next_run_at), run_ms)}
+            _note(database, schedule, act, author, now_ms, state)
     return changed == 1

@@ -152,6 +152,10 @@ BEGIN
         next_run_at = iif(enabled, next_run_at, NULL),
         next_source = iif(enabled, next_source, NULL)
     WHERE id = NEW.id;
+    INSERT INTO schedule_changes (schedule_id, revision, at, act, origin, state)
+    SELECT id, revision, updated_at, iif(enabled, 'resume', 'pause'), 'sql',
+        json_object('enabled', json_array(OLD.enabled, enabled))
+    FROM schedules WHERE id = NEW.id;
 END;
 
 CREATE TABLE schedule_scopes (
@@ -179,6 +183,19 @@ CREATE TABLE schedule_revisions (
     PRIMARY KEY (schedule_id, revision)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX schedule_revisions_changed ON schedule_revisions (schedule_id) WHERE revision > 1;
+
+-- `state`: what is not part of a definition, before and after.
+CREATE TABLE schedule_changes (
+    schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    revision INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    act TEXT NOT NULL CHECK (act IN
+        ('add', 'edit', 'pause', 'resume', 'reschedule', 'remove', 'undo', 'part')),
+    origin TEXT NOT NULL,
+    user TEXT,
+    state TEXT CHECK (state IS NULL OR json_valid(state)),
+    PRIMARY KEY (schedule_id, revision)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE executions (
     id INTEGER PRIMARY KEY,

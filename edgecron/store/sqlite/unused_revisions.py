@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 
 import apsw
 
-from edgecron.planning.retention import Forgotten, batches_of
+from edgecron.planning.retention import Forgotten, batches_of, find_outdated
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.revisions import snapshot_of
 from edgecron.store.sqlite.statements import translated_errors
@@ -18,16 +18,26 @@ from edgecron.store.sqlite.statements import translated_errors
 _RUNS = 1_000  # that one query covers
 
 
-def find_unused(database: Database, schedule_id: int) -> Generator[None, None, dict[int, int]]:
-    """Return the snapshots of a schedule that no run needs, with their sizes in bytes.
+def find_unused(
+    database: Database, schedule_id: int, *, replaced_before_ms: int | None
+) -> Generator[None, None, dict[int, int]]:
+    """Return the snapshots of a schedule that neither a run nor `undo` needs, with their bytes.
 
     Each step is one short query. The newest snapshot is never among them. Nor is the first one of
     a schedule that an older version imported from a crontab: the next import knows it by that.
     """
-    unused = _find_sizes(database, schedule_id)
-    if not unused:
+    began = dict(
+        database.rows(
+            """SELECT revision, at FROM schedule_revisions WHERE schedule_id = :id
+               ORDER BY revision""",
+            {"id": schedule_id},
+        )
+    )
+    outdated = set(find_outdated(began, replaced_before_ms=replaced_before_ms))
+    if not outdated:
         return {}
-    del unused[max(unused)]
+    sizes = _find_sizes(database, schedule_id)
+    unused = {revision: size for revision, size in sizes.items() if revision in outdated}
     kept = database.row(
         """SELECT revision FROM schedule_revisions AS r
            WHERE schedule_id = :id AND revision = 1 AND origin = 'crontab'
