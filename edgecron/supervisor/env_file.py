@@ -61,4 +61,9 @@ def _read_text(path: str) -> str:
 
 def _open_at_once(path: str, flags: int) -> int:
     """Open a file, without waiting for the writer of a FIFO."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    try:
+        return os.open(path, flags | os.O_NONBLOCK)
+    except BlockingIOError:
+        # Another program, such as a file server, has a lease on it, which only a regular file can
+        # have. The kernel asks that program to give it back, and waits for this.
+        return os.open(path, flags)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -213,3 +215,32 @@ def test_a_command_starts_at_home_or_at_the_root_where_there_is_no_home(tmp_path
     assert working_folder(None, home="/nonexistent") == "/"
     assert working_folder("~/work", home=home) == f"{home}/work"
     assert working_folder("/nowhere", home="/nonexistent") == "/nowhere"
+
+
+_LEASED = """
+import fcntl, os, signal, sys
+held = os.open(sys.argv[1], os.O_RDWR)
+signal.signal(signal.SIGIO, lambda *_: fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_UNLCK))
+fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_environment_file_that_another_program_leases_is_read(tmp_path: Path) -> None:
+    # A file server leases files of its clients, and gives the lease back when somebody opens one.
+    path = tmp_path / "job.env"
+    path.write_text("A=1\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", _LEASED, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        holder.stdout.readline()
+
+        found = read_env_file(str(path))
+
+        holder.stdin.close()
+    assert found == {"A": "1"}
