@@ -54,7 +54,7 @@ _WORDS = {
     "reschedule": ActionWords("move", "moving", "moved the next run of"),
     "cancel": ActionWords("cancel", "cancelling", "cancelled", "run"),
     "delete": ActionWords("remove", "removing", "removed"),
-    "undo": ActionWords("restore", "restoring", "restored"),
+    "undo": ActionWords("undo", "undoing", "undid the last change of"),
     "backfill": ActionWords("backfill", "backfilling", "backfilled"),
 }
 
@@ -153,12 +153,13 @@ class _Flow:
         self.act(lambda _: found.names, lambda actions, name: actions.backfill(name, span=span))
 
     def undo(self) -> None:
-        names, self.app.removed = self.app.removed, ()
-        if names:
-            self.act(lambda _: names, Actions.restore)
+        changed, self.app.changed = self.app.changed, ()
+        if changed:
+            self.act(lambda _: changed, Actions.undo)
         else:
             self.warn(
-                "you removed nothing in this dashboard; `edgecron undo` restores earlier removals"
+                "you changed nothing in this dashboard yet; `edgecron undo NAME` undoes earlier"
+                " changes"
             )
 
     def warn(self, words: str) -> None:
@@ -203,7 +204,7 @@ class _Flow:
         def done(report: Report) -> None:
             app.show_progress("")
             is_fine = not (report.failed or report.waiting)
-            app.removed = report.removed or app.removed
+            app.changed = report.changed or app.changed
             words = report_words(
                 report, self.words, engine_key=app.label("engine"), undo_key=app.label("undo")
             )
@@ -238,9 +239,8 @@ def report_words(
         parts.append(report.message)
     elif report.done:
         parts.append(f"{action.past} {count_words(report.done, action.noun)}")
-    if report.removed and undo_key:
-        them = "it" if len(report.removed) == 1 else "them"
-        parts[-1] += f"; {undo_key} restores {them}"
+    if report.changed and undo_key:
+        parts[-1] += f"; {undo_key} {'redoes it' if action.verb == 'undo' else 'undoes it'}"
     if report.done and report.failed:
         parts.append(f"{report.failed:,} failed:")
     parts += [error_words(error) for error in report.errors]

@@ -68,7 +68,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 class EditScreen(ActionScreen[ScreenResultType]):
     """A screen from which schedules can be added and changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("add", "edit")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("add", "edit", "changes")
 
     def current_schedule(self) -> str | None:
         """Return the schedule that `edit` opens; None without one."""
@@ -88,6 +88,27 @@ class EditScreen(ActionScreen[ScreenResultType]):
             )
         else:
             self._open_form(name)
+
+    def action_changes(self) -> None:
+        name = self.current_schedule()
+        if name is None:
+            self.app.show_notice(
+                "select a schedule first: nothing here that was changed", severity="warning"
+            )
+        else:
+            self.prepare(self._list_changes(name))
+
+    async def _list_changes(self, name: str) -> None:
+        from edgecron.tui.change_list import MOST, ChangeList
+
+        try:
+            found = await self.answer_to("changes", lambda client: client.changes(name, limit=MOST))
+        except NotFound as error:
+            self.app.show_error(error)
+            return
+        if self.app.screen is self:  # Otherwise the user went to another screen.
+            shown = ChangeList(name, found, zone=self.app.zone, now=self.app.now())
+            self.app.push_screen(shown)
 
     def _open_form(self, name: str | None) -> None:
         self.prepare(self._edit(name))

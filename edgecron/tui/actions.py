@@ -23,7 +23,7 @@ from edgecron.client.sentences import blocking_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
-from edgecron.tui.list_model import Targets
+from edgecron.tui.list_model import Made, Targets
 from edgecron.views.acts import (
     cancelled_words,
     fired_words,
@@ -33,6 +33,7 @@ from edgecron.views.acts import (
     rescheduled_words,
     resumed_words,
 )
+from edgecron.views.changes import undone_words
 from edgecron.views.phrases import count_words, next_sentence
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class Report(NamedTuple):
 
     `message` describes the first of `done` targets, or all of them if `is_summed`. `errors` are the
     first errors of `failed` targets. `waiting` says why no running engine takes what was queued;
-    '' stands for commands. `removed` names removed schedules that can be restored.
+    '' stands for commands. `changed` are the changes that can be undone.
     """
 
     done: int = 0
@@ -69,7 +70,7 @@ class Report(NamedTuple):
     errors: tuple[EdgecronError, ...] = ()
     waiting: tuple[str, ...] = ()
     is_summed: bool = False
-    removed: tuple[str, ...] = ()
+    changed: tuple[Made, ...] = ()
 
 
 def names_of(client: Client, targets: Targets) -> tuple[str, ...]:
@@ -105,8 +106,8 @@ class _Here(TypedDict):
 class Actions:
     """Actions on one schedule or run; each method returns a sentence about its effect.
 
-    `queued` are the schedules of the runs that were queued, `removed` names the schedules that can
-    be restored, and `backfilled` counts the runs of backfills.
+    `queued` are the schedules of the runs that were queued, `changed` the changes that can be
+    undone, and `backfilled` counts the runs of backfills.
     """
 
     def __init__(self, client: Client, zone: tzinfo) -> None:
@@ -114,7 +115,7 @@ class Actions:
         self._zone = zone
         self._is_clock_trusted = client.is_clock_trusted()
         self.queued: list[Schedule] = []
-        self.removed: list[str] = []
+        self.changed: list[Made] = []
         self.backfilled = 0
 
     @property
@@ -136,19 +137,25 @@ class Actions:
 
     def pause(self, name: str, *, until: datetime | None) -> str:
         """Pause a schedule, without end or until an instant."""
-        paused = self._client.pause(name, until=until)
+        paused = self._noted(self._client.pause(name, until=until))
         return paused_words(paused, is_changed=True, until=until, **self._here)
 
     def resume(self, name: str) -> str:
         """Resume a schedule. Raises Conflict if it is not paused."""
         if not is_held(self._client.schedule(name), self._client.now()):
             raise Conflict(f"{name} is not paused")
-        return resumed_words(self._client.resume(name), was_held=True, **self._here)
+        resumed = self._noted(self._client.resume(name))
+        return resumed_words(resumed, was_held=True, **self._here)
 
     def reschedule(self, name: str, *, at: datetime) -> str:
         """Move the next run of a schedule to an instant."""
         before = self._client.schedule(name)
-        return rescheduled_words(before, self._client.reschedule(name, at), **self._here)
+        moved = self._noted(self._client.reschedule(name, at))
+        return rescheduled_words(before, moved, **self._here)
+
+    def _noted(self, schedule: Schedule) -> Schedule:
+        self.changed.append(Made(schedule.name, schedule.revision))
+        return schedule
 
     def cancel(self, run_id: int) -> str:
         """Cancel a running or queued run."""
@@ -157,18 +164,23 @@ class Actions:
     def remove(self, name: str) -> str:
         """Remove a schedule, even an unreadable one."""
         try:
-            self._client.remove(name)
+            removed = self._client.remove(name)
         except Unreadable as error:
             if not self._client.remove_unreadable(name):
                 raise
             return f"removed {name} without reading it: {error.message}"
-        self.removed.append(name)
+        self.changed.append(Made(name, removed.revision + 1))
         return f"removed {name}; its history stays"
 
-    def restore(self, name: str) -> str:
-        """Restore a removed schedule, with its history."""
-        [schedule] = self._client.undo_removal(name)
-        return f"restored {name}; {next_sentence(schedule, **self._here)}"
+    def undo(self, made: Made) -> str:
+        """Undo a change, unless the schedule was changed since."""
+        undo = self._client.undo(made.name, seen=made.revision)
+        self.changed.append(Made(undo.schedule, undo.made))
+        words = undone_words(undo)
+        if undo.is_removed:
+            return words
+        schedule = self._client.schedule(undo.schedule)
+        return f"{words}; {next_sentence(schedule, **self._here)}"
 
     def backfill(self, name: str, *, span: tuple[datetime, datetime]) -> str:
         """Queue runs for past times of a schedule that have no success."""
@@ -224,7 +236,7 @@ def act_on_each(
         errors=tuple(errors),
         waiting=_waiting_words(client, actions.queued),
         is_summed=is_summed,
-        removed=tuple(actions.removed),
+        changed=tuple(actions.changed),
     )
 
 

@@ -18,6 +18,7 @@ from edgecron.base.units import from_ms
 from edgecron.client.protocol import Client
 from edgecron.tui.database_thread import DatabaseThread
 from edgecron.tui.keys import DEFAULT_LABELS
+from edgecron.tui.list_model import Made
 from edgecron.tui.themes import set_no_color
 from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import error_words
@@ -43,14 +44,14 @@ class DatabaseApp(TypedAheadApp):
     the terminal (None: Textual's own). `crash` is the defect that ended the application.
 
     `labels` are the keys of each action as people read them. `progress` is shown instead of the key
-    line while it is not empty. `defaults` returns the option values of a new schedule. `removed`
-    names the schedules that were removed last, until they are restored.
+    line while it is not empty. `defaults` returns the option values of a new schedule. `changed`
+    are the changes that the last action of this dashboard made.
     """
 
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
     defaults: Callable[[], Mapping[str, object]] = dict
-    removed: tuple[str, ...] = ()
+    changed: tuple[Made, ...] = ()
     _is_leaving = False
 
     def __init__(

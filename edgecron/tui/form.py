@@ -31,7 +31,7 @@ from edgecron.tui.form_fields import (
     uneditable_fields,
 )
 from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
-from edgecron.tui.list_model import Span, pace_of
+from edgecron.tui.list_model import Made, Span, pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import TextLine, whole_parts
 from edgecron.views.glyphs import PROBLEM, WARNING
@@ -314,10 +314,13 @@ class ScheduleForm(QueryScreen[str | None]):
         schedule = saved.schedule
         is_trusted, zone = saved.is_clock_trusted, self.app.zone
         when = next_sentence(schedule, zone=zone, now=self.app.now(), is_clock_trusted=is_trusted)
+        undo = f"; {self.app.label('undo')} undoes it" if self.app.label("undo") else ""
+        if saved.is_new or saved.changed:
+            self.app.changed = (Made(schedule.name, schedule.revision),)
         if saved.is_new:
-            words = f"added {schedule.name}; {when}"
+            words = f"added {schedule.name}; {when}{undo}"
         elif saved.changed:
-            words = f"changed {schedule.name}: {', '.join(saved.changed)}; {when}"
+            words = f"changed {schedule.name}: {', '.join(saved.changed)}; {when}{undo}"
         else:
             words = f"nothing changed in schedule {schedule.name}"
         self.app.show_notice(words)

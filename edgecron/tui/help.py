@@ -28,7 +28,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         *("run", "pause", "resume", "reschedule", "cancel"),
         *("add", "edit", "delete", "undo", "backfill"),
     ),
-    "In a schedule's details": ("fields",),
+    "Of a schedule": ("changes", "fields"),
     "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),
     "Everywhere": ("palette", "help", "engine", "quit"),
 }

@@ -42,10 +42,12 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     "schedule": (
         ("back", "back"),
         ("edit", "edit"),
+        ("changes", "changes"),
         ("fields", "all fields"),
         ("run", "run now"),
         ("pause", "pause"),
         ("reschedule", "move"),
+        ("undo", "undo"),
     ),
     "run": (
         ("back", "back"),

@@ -24,6 +24,7 @@ IN_LISTS = frozenset(
     {
         *("open", "sort", "fields", "mark_all"),
         *("pause", "resume", "reschedule", "add", "edit", "delete", "undo", "backfill"),
+        "changes",
     }
 )
 

@@ -102,3 +102,10 @@ class Targets(NamedTuple):
     names: tuple[str, ...] = ()
     schedule_ids: tuple[int, ...] = ()
     run_ids: tuple[int, ...] = ()
+
+
+class Made(NamedTuple):
+    """A change of a schedule from this dashboard: the revision that it made."""
+
+    name: str
+    revision: int

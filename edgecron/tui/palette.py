@@ -39,7 +39,7 @@ _COLUMNS = (
 # People open the palette for an action, not to move.
 _FIRST = (
     *("run", "pause", "resume", "reschedule", "cancel"),
-    *("add", "edit", "delete", "undo", "backfill"),
+    *("add", "edit", "delete", "undo", "changes", "backfill"),
 )
 _LAST = ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back")
 

@@ -10,6 +10,7 @@ from edgecron.base.values import dataclass
 from edgecron.client.protocol import Client
 from edgecron.client.sentences import idle_sentence, trigger_lines
 from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
+from edgecron.model.changes import Change
 from edgecron.model.choices import Status
 from edgecron.model.listing import Recent, ScheduleLine, ScheduleState, standing_of, state_of
 from edgecron.model.options import OPTIONS, POLICIES, OptionType
@@ -17,6 +18,7 @@ from edgecron.model.schedule import Schedule
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.actions import WordsFront
+from edgecron.tui.change_list import NEWEST, change_rows
 from edgecron.tui.durations import MOST
 from edgecron.tui.facts import Cells, Fact, Row, Title
 from edgecron.tui.list_model import Span
@@ -49,13 +51,14 @@ class ScheduleDetail:
     """Everything the screen shows of a schedule.
 
     `idle` says why no run is to come ('' if one is). `triggers` are (text, words). `recent` are the
-    last ended runs, newest first.
+    last ended runs, `changes` the last changes, both newest first.
     """
 
     outlook: Outlook
     triggers: tuple[tuple[str, str], ...]
     idle: str
     recent: tuple[Recent, ...]
+    changes: tuple[Change, ...]
 
     @property
     def schedule(self) -> Schedule:
@@ -87,6 +90,7 @@ def read_detail(
         recent=tuple(
             Recent(run.status.value, run.duration_ms) for run in ended if run.started_at is not None
         ),
+        changes=tuple(client.changes(schedule.name, limit=NEWEST)),
     )
 
 
@@ -199,7 +203,7 @@ def definition_rows(
     ]
     if is_full:
         rows += _kept_rows(schedule, zone=zone)
-    return rows
+    return rows + change_rows(found.changes, zone=zone, now=now)
 
 
 def _label(key: str) -> str:

@@ -12,6 +12,7 @@ from edgecron.client import Client
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
+from edgecron.model.changes import Author
 from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.schedule import ScheduleSpec
@@ -71,6 +72,7 @@ class Teller:
         self._boots = 0
         self._prepare()
         self._client = Client(path, clock=self._clock)
+        self._client.author = Author("cli", "anna")
         self._store = self._client.store
         self._start_engine()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.model.choices import Cause, Status
 from tests.support.clock import FakeClock
@@ -83,7 +84,7 @@ def test_a_pause_without_a_time_lasts_until_it_is_resumed(client: Client, clock:
         assert "→ until you resume it" in seen.text()
         await seen.press("enter")
 
-        assert seen.told() == "paused backup"
+        assert seen.told() == "paused backup; z undoes it"
         assert "‖  backup" in seen.text()
         assert not client.schedule("backup").enabled
 
@@ -170,7 +171,7 @@ def test_delete_asks_and_says_what_becomes_of_its_runs(client: Client, clock: Fa
         assert "1 queued run is cancelled, the history stays." in seen.text()
         await seen.press("y")
 
-        assert seen.told() == "removed backup; its history stays; U restores it"
+        assert seen.told() == "removed backup; its history stays; z undoes it"
         assert not any("backup" in line for line in seen.lines()[:5])  # of the list
 
     watch(story, client.path, clock)
@@ -183,21 +184,64 @@ def test_what_was_removed_from_here_is_restored_by_a_key_if_nobody_else_did_it(
     client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
-        await seen.press("U")
-        assert "you removed nothing in this dashboard; `edgecron undo` restores" in seen.told()
+        await seen.press("z")
+        assert "you changed nothing in this dashboard yet; `edgecron undo NAME`" in seen.told()
         await seen.press("d", "y")
-        await seen.press("U")
+        assert "removed backup; its history stays; z undoes it" in seen.told()
+        await seen.press("z")
 
         assert "restored backup; next 2026-" in seen.told()
+        assert "z redoes it" in seen.told()
         assert "backup" in seen.text()
         assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
-        await seen.press("U")
-        assert "you removed nothing in this dashboard" in seen.told()
 
         await seen.press("d", "y")
         client.undo_removal("backup")
-        await seen.press("U")
-        assert "schedule 'backup'" in seen.told()
+        await seen.press("z")
+        assert "schedule 'backup' was changed in the meantime" in seen.told()
+
+    watch(story, client.path, clock)
+
+
+def test_a_key_undoes_the_last_action_and_redoes_it(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("p", "enter")
+        paused = client.schedule("backup")
+        await seen.press("z")
+        assert "undid the pause of backup; next 2026-" in seen.told()
+        resumed = client.schedule("backup")
+        await seen.press("z")
+        again = client.schedule("backup")
+
+        assert (paused.enabled, resumed.enabled, again.enabled) == (False, True, False)
+        assert "undid the undo of backup" in seen.told()
+
+    watch(story, client.path, clock)
+
+
+def test_a_key_undoes_an_action_on_all_marked_lines(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("*", "p", "enter", "z")
+
+        assert "undid the last change of 3 schedules" in seen.told()
+        assert all(one.enabled for one in client.schedules())
+
+    watch(story, client.path, clock)
+
+
+def test_the_changes_of_a_schedule_are_listed_over_the_list(
+    client: Client, clock: FakeClock
+) -> None:
+    client.edit("backup", lambda spec: replace(spec, description="a nightly copy"), origin="cli")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("c")
+        assert "Changes of backup" in seen.text()
+        assert "+ description: none -> a nightly copy" in seen.text()
+        assert "command line" in seen.text()
+        await seen.press("escape", "enter", "G")
+        assert "c all" in seen.text()
+        assert "changed" in seen.text()
 
     watch(story, client.path, clock)
 
@@ -227,7 +271,7 @@ def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
         seen.app.watch(seen.app, "progress", lambda words: told.append(words))
         await seen.press("asterisk", "p", "enter")
 
-        assert seen.told() == "paused 50 schedules"
+        assert seen.told() == "paused 50 schedules; z undoes it"
         assert seen.lines()[-1].endswith("? keys")
 
     watch(story, tmp_path / "many.db", clock)
@@ -246,11 +290,11 @@ def test_to_remove_several_their_number_is_typed_and_one_key_restores_them(
         assert "Remove 2 schedules?" in seen.text()
         await seen.press("backspace", "2", "enter")
 
-        assert seen.told() == "removed 2 schedules; U restores them"
+        assert seen.told() == "removed 2 schedules; z undoes it"
         assert "marked" not in seen.text()
         assert [one.name for one in client.schedules()] == ["sync"]
-        await seen.press("U")
-        assert seen.told() == "restored 2 schedules"
+        await seen.press("z")
+        assert seen.told() == "undid the last change of 2 schedules; z redoes it"
 
     watch(story, client.path, clock)
 
