@@ -113,7 +113,7 @@ class Book:
         return {one.name: one for one in found}
 
     def put(self, adoption: Adoption) -> None:
-        """Record a move, instead of an earlier record of it. Raises EdgecronError."""
+        """Record a move, instead of its earlier record. Raises EdgecronError."""
         self._write({**self.read(), adoption.name: adoption})
 
     def forget(self, name: str) -> None:

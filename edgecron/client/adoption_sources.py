@@ -103,7 +103,7 @@ class CrontabLine:
     def _find(self, content: bytes) -> tuple[int, bool]:
         """Find the line, also if lines were added before it, and whether it is active.
 
-        Raises Conflict if somebody has removed or changed it.
+        Raises Conflict if it was removed or changed meanwhile.
         """
         lines = [line.removesuffix(b"\r") for line in content.split(b"\n")]
         moved = MOVED_PREFIX.encode() + self._raw

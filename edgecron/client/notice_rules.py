@@ -61,9 +61,9 @@ def load_recorded(client: Client) -> dict[str, ReadRule]:
 
 
 def rehearse(client: Client, rules: Sequence[NotifyRule], *, since_ms: int) -> list[NewNotice]:
-    """The notices that rules would have been told of the history since an instant.
+    """The notices that rules would have sent for the history since an instant.
 
-    They are told of nothing that has begun before. At most of the newest 50,000 runs.
+    Nothing that has begun before counts. At most of the newest 50,000 runs.
     """
     now_ms = client.clock.now_ms()
     past = find_past(client.store, since_ms=since_ms, limit=_MOST_PAST)

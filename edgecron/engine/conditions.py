@@ -92,10 +92,10 @@ class ConditionWatch:
         return None if at_ms is None else max(0, at_ms - self._clock.monotonic_ms())
 
     def look(self, texts: Iterable[str] = ()) -> Mapping[MachineCondition, bool]:
-        """Look at the machine for these conditions, and return all that is known of it.
+        """Look at the machine for these conditions, and return all that is known.
 
-        What was asked for a moment ago is looked at again. Right after the machine woke up,
-        nothing is known.
+        A condition that was asked for a moment ago is looked at again. Right after the machine woke
+        up, nothing is known.
         """
         now_ms = self._clock.monotonic_ms()
         for condition in find_of_machine(texts):
@@ -128,7 +128,7 @@ class ConditionWatch:
         return bool(met) and self._store.wake_waiting(queues, met) > 0
 
     def find_waits(self, queues: Sequence[str]) -> None:
-        """Find out what runs wait for. Listen to the machine only while there is anything."""
+        """Find the conditions that runs wait for. Without any, do not listen to the machine."""
         now_ms = self._clock.monotonic_ms()
         texts = self._store.find_waited(queues)
         self._checks = {text: self._checks.get(text) or self._first(text, now_ms) for text in texts}

@@ -87,9 +87,9 @@ def replay(
     *,
     until_ms: int,
 ) -> list[NewNotice]:
-    """The notices that rules would have been told of a past, in its order, reminders included.
+    """The notices that rules would have sent for a past, in its order, reminders included.
 
-    `watched` is as of the instant at which somebody would have looked: its `at_ms`.
+    `watched` is as of the instant at which an engine would have looked: its `at_ms`.
     """
     told: list[NewNotice] = []
     open_now: dict[Key, Incident] = {}
