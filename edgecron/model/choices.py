@@ -123,7 +123,6 @@ class HealthCause(StrEnum):
     STALLED = "stalled"  # all engines of its queue are stalled
     CLOCK = "clock"  # the clock can't be trusted
     DISK = "disk"  # engines can't record a start
-    NEED = "need"  # a condition of --needs is not met
     EARLIER_RUN = "earlier_run"  # another run of the schedule is active
     GROUP = "group"  # no place in its group
     PLACE = "place"  # no place in its engine

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
 from edgecron.model.choices import COMMAND_QUEUE, HealthCause, HealthState
-from edgecron.model.conditions import read_condition
 from edgecron.views.json_objects import instant
 from edgecron.views.phrases import count_words, runner_words
 from edgecron.views.times import distance
@@ -82,7 +81,6 @@ def _overdue_words(one: Unhealthy) -> str:
         HealthCause.STALLED: "its engine is stalled",
         HealthCause.CLOCK: "the clock can't be trusted",
         HealthCause.DISK: "the disk is full, so no start can be recorded",
-        HealthCause.NEED: f"{run}{read_condition(one.subject or '').words()}",
         HealthCause.EARLIER_RUN: f"{run}the end of run {one.subject}",
         HealthCause.GROUP: f"{run}a place in the group {one.subject}",
         HealthCause.PLACE: f"{run}a place on its engine",
@@ -98,7 +96,6 @@ def advise(one: Unhealthy, *, command: Callable[[str], str]) -> tuple[str, ...]:
     again = f"then try it: {command(f'run {name} --wait')}"
     logs, why = f"see its output: {command(f'logs {name}')}", f"see: {command(f'why {name}')}"
     edit = command(f"edit {name}")
-    needed = read_condition(subject or "").schedule if one.cause is HealthCause.NEED else None
     if one.state is HealthState.NEVER_SUCCEEDED:
         return why, f"try it: {command(f'run {name} --wait')}"
     steps: dict[HealthCause, tuple[str, ...]] = {
@@ -144,7 +141,6 @@ def advise(one: Unhealthy, *, command: Callable[[str], str]) -> tuple[str, ...]:
             if one.queue == COMMAND_QUEUE
             else "start that program",
         ),
-        HealthCause.NEED: (f"run it: {command(f'run {needed} --wait')}", why) if needed else (why,),
         HealthCause.EARLIER_RUN: (
             f"see what that run does: {command(f'logs {subject} -f')}",
             f"or end it: {command(f'cancel {subject}')}",

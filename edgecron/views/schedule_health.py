@@ -28,7 +28,6 @@ LATE_MS = 60_000  # what is due for less long is not overdue
 _MOST_LETTERS = 100  # of an error
 _EXIT_NOT_EXECUTABLE, _EXIT_NOT_FOUND, _EXIT_KILLED = 126, 127, 137
 _WAITS = {
-    WaitsFor.CONDITION: HealthCause.NEED,
     WaitsFor.EARLIER_RUN: HealthCause.EARLIER_RUN,
     WaitsFor.REPLACED_RUN: HealthCause.EARLIER_RUN,
     WaitsFor.GROUP: HealthCause.GROUP,
@@ -45,7 +44,7 @@ class Unhealthy:
     `since` is the first failure in a row, or since when it is due. `count` is how many fires failed
     in a row, or how many times were skipped; if `is_at_least`, there were more. `run_id` is its
     last failed run, or the run that waits. `subject` is what the advice names: a command, a file,
-    a folder, a timeout, a condition, a group or the number of a run. If many schedules have one
+    a folder, a timeout, a group or the number of a run. If many schedules have one
     cause that is not theirs, the first stands for `others`.
     """
 
@@ -153,9 +152,7 @@ def judge_overdue(one: Ranked, waits: ActiveRun | None, spec: ScheduleSpec | Non
     cause, subject = one.general or HealthCause.UNKNOWN, None
     if waits is not None and waits.waits_for is not None and one.general is None:
         cause = _WAITS.get(waits.waits_for, cause)
-        if cause is HealthCause.NEED:
-            subject = waits.execution.waiting_for
-        elif cause is HealthCause.EARLIER_RUN:
+        if cause is HealthCause.EARLIER_RUN:
             subject = None if waits.behind_id is None else str(waits.behind_id)
         elif cause is HealthCause.GROUP:
             subject = None if spec is None else spec.group

@@ -76,14 +76,15 @@ def find_suspects(database: Database, *, now_ms: int, late_ms: int) -> list[Susp
     """Find enabled schedules that may not be healthy.
 
     Their last run failed, all of their times were skipped, or something is due since before
-    `late_ms`. Schedules that are paused, broken or run by no program are not among them.
+    `late_ms`. A run that waits for a condition is not overdue: its schedule says so. Schedules
+    that are paused, broken or run by no program are not among them.
     """
     waiting = {
         schedule_id: (due_ms, run_id)
         for schedule_id, due_ms, run_id in database.rows(
             f"""SELECT schedule_id, min(due_at), id FROM (
                     SELECT schedule_id, due_at, id FROM executions
-                    WHERE status = 'queued' AND due_at < :late
+                    WHERE status = 'queued' AND due_at < :late AND waiting_for IS NULL
                         AND cause NOT IN ('catch_up', 'backfill') LIMIT {_MOST_WAITING})
                 GROUP BY schedule_id""",
             {"late": late_ms},
