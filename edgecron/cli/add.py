@@ -24,8 +24,10 @@ from edgecron.base.units import to_ms
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
     apply_rest,
+    find_least_niceness,
     find_missing_paths,
     find_secrets,
+    niceness_warning,
     read_group_limit,
     read_job,
     read_policies,
@@ -119,6 +121,9 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
         return  # Files of the machine that runs it can't be seen from here.
     for sentence in find_missing_paths(args):
         cli.warn(sentence)
+    niceness = niceness_warning(job, least=find_least_niceness())
+    if niceness is not None:
+        cli.warn(niceness)
     if args.argv is not None:
         _warn_of_other_database(cli, job)
     missing = find_missing_command(job) if args.argv is not None else None

@@ -42,6 +42,7 @@ from edgecron.cli.plans import (
     say_undo,
     step_object,
 )
+from edgecron.cli.schedule_arguments import find_least_niceness, niceness_warning
 from edgecron.cli.session import Session
 from edgecron.client import Client as LocalClient
 from edgecron.client.stored_plans import WHOLE, PlanMemory
@@ -136,6 +137,11 @@ def _read(cli: Session, content: bytes) -> Document:
         cli.say("the file has no schedules")
     for note in find_notes(document):
         cli.warn(note)
+    least = None if cli.remote_url() is not None else find_least_niceness()
+    for wanted in document.wanted:
+        niceness = niceness_warning(wanted.spec.job, least=least)
+        if niceness is not None:
+            cli.warn(f"schedule {wanted.spec.name}: {niceness}")
     return document
 
 

@@ -140,10 +140,11 @@ LOCAL_COMMANDS = frozenset({
 WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})
 # They print no JSON.
 WITHOUT_JSON = frozenset({"mcp", "tui"})
-# They change something and print only what they have done; with --quiet they print only errors.
+# They change or write something, and confirm it; with --quiet they print only errors and data.
 CONFIRMING = frozenset({
-    "add", "adopt", "apply", "backfill", "backup", "cancel", "edit", "import", "pause", "prune",
-    "reschedule", "restore", "resume", "rm", "run", "undo",
+    "add", "adopt", "apply", "backfill", "backup", "cancel", "config", "edit", "export", "import",
+    "metrics", "pause", "prune", "reschedule", "restore", "resume", "rm", "run", "self",
+    "service", "undo",
 })  # fmt: skip
 
 # What people say instead, because other programs call it so.

@@ -90,7 +90,7 @@ def _show(cli: Session, args: Namespace) -> None:
         ("bold", None, "dim") if each["origin"] == "default" else ("bold", "green", None)
         for each in objects
     ]
-    cli.put_table(("key", "value", "origin"), rows, styles=styles, flexible=(2, 1))
+    cli.put_table(("key", "value", "origin"), rows, styles=styles, flexible=(2, 1), is_data=True)
 
 
 def _wanted(what: str | None) -> list[Setting]:
@@ -154,7 +154,7 @@ def _path(cli: Session, args: Namespace) -> None:
 
     # Plain: whether there are colours is for a file to say that may be what is looked for.
     for line in table(("path", "kind", "exists"), rows, is_colored=False):
-        cli.put(line)
+        cli.put_data(line)
 
 
 def _check(cli: Session, args: Namespace) -> None:
@@ -189,7 +189,7 @@ def _report(cli: Session, error: InvalidConfig) -> InvalidConfig:
         return error
     for problem in () if cli.is_json else error.problems:
         hint = f" ({problem['hint']})" if problem["hint"] else ""
-        cli.say(clean(f"{problem['message']}{hint}"))
+        cli.report(clean(f"{problem['message']}{hint}"))
     return InvalidConfig(f"{count} settings are wrong", problems=error.problems)
 
 

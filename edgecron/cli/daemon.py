@@ -55,7 +55,7 @@ from edgecron.cli.engine_hosting import (
     stop_on_signals,
     watching_stdin,
 )
-from edgecron.cli.event_lines import as_json, logfmt, logfmt_pairs, readable
+from edgecron.cli.event_lines import as_json, logfmt, logfmt_pairs, readable, start_as_json
 from edgecron.cli.parser import ADVANCED
 from edgecron.cli.schedule_files import ScheduleFiles
 from edgecron.cli.session import Session
@@ -168,10 +168,7 @@ def run(cli: Session, args: Namespace) -> int:
         _record_rules(cli)
         if files is not None:
             files.apply(report)
-        if not is_json:
-            _say_start(cli, database, is_new=is_new)
-        elif is_new:
-            cli.say(f"created database {database}")
+        _say_start(cli, database, is_new=is_new, log=tell if is_json else None)
         # The supervisor runs by now: it inherits nothing of what is opened from here on.
         with nullcontext() if files is None else files.applying_on_hup(report) as on_hup:
             stop_on_signals(
@@ -302,26 +299,31 @@ def _has_said_stopping(cli: Session, event: Event) -> bool:
     return sys.stdout.isatty()
 
 
-def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
-    """Print one line on stderr: the database and the next fire."""
+def _say_start(
+    cli: Session, database: Path, *, is_new: bool, log: Callable[[str], None] | None
+) -> None:
+    """Print one line, the database and the next fire: on stderr, or as JSON in the log."""
     client = cli.client()
     count, *_ = client.count_schedules()
     first = next(iter(client.next_fires()), None)
     others = [state.info.pid for state in client.engines() if state.is_alive]
-    if sys.stderr.isatty():
+    if log is None and sys.stderr.isatty():
         _say_start_in_words(cli, database, is_new=is_new, count=count, first=first)
         if others:
             pids = ", ".join(map(str, others))
             cli.say(f"other engines run on this database, too, and share the work: pid {pids}")
     else:
         fields: dict[str, object] = {"ts": format_instant(client.now()), "event": "starting"}
-        fields["database"] = database
-        fields |= {"new_database": "true"} if is_new else {}
+        fields["database"] = str(database)
+        fields |= {"new_database": True} if is_new else {}
         fields |= {"pid": os.getpid(), "schedules": count}
-        fields |= {"other_engines": ",".join(map(str, others))} if others else {}
+        fields |= {"other_engines": others} if others else {}
         if first is not None:
             fields |= {"next": first.schedule, "next_run_at": format_instant(first.due_at)}
-        cli.say(logfmt_pairs(fields))
+        if log is None:
+            cli.say(logfmt_pairs(fields))
+        else:
+            log(start_as_json(fields))
     # The loop may run for months: no second connection stays open beside the engine's own.
     cli.close()
 

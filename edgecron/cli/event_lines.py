@@ -199,6 +199,13 @@ def as_json(event: Event) -> str:
     return json.dumps(shown | fields, ensure_ascii=True)
 
 
+def start_as_json(fields: Mapping[str, object]) -> str:
+    """Format the line of a starting daemon as a JSON object, with the keys of `as_json`."""
+    fields = dict(fields)
+    first = {"ts": fields.pop("ts"), "level": "info", "msg": "engine: starting"}
+    return json.dumps(first | {"component": "engine"} | fields, ensure_ascii=True)
+
+
 def _component(kind: EventKind) -> str:
     found = (name for start, name in _COMPONENTS.items() if kind.value.startswith(start))
     return next(found, "run")
@@ -232,8 +239,12 @@ def _fields(event: Event) -> dict[str, object]:
 
 
 def _quoted(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, list):
+        value = ",".join(map(str, value))
     text = clean(str(value))
     if text and not _QUOTED.search(text):
         return text

@@ -75,7 +75,7 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
         # The variables in it are nobody else's.
         write_file(file, [text.encode()])
     elif sys.stdout.isatty():
-        cli.put(text.removesuffix("\n"))
+        cli.put_data(text.removesuffix("\n"))
     else:
         # TOML is UTF-8, whatever the locale is.
         sys.stdout.flush()

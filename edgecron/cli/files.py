@@ -36,8 +36,10 @@ def read_file(file: str, *, most_bytes: int) -> bytes:
             hint=f"see its files: {list_command(Path(file))}",
         ) from None
     except (OSError, ValueError) as error:
+        is_refused = isinstance(error, PermissionError)
         raise InvalidInput(
-            f"file {file!r} can't be read: {os_words(error, is_named=True)}"
+            f"file {file!r} can't be read: {os_words(error, is_named=True)}",
+            hint=f"see its owner and mode: ls -l {quote(file)}" if is_refused else None,
         ) from None
 
 
@@ -57,6 +59,10 @@ def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) ->
         folder = os.path.dirname(file)
         if isinstance(error, FileNotFoundError) and folder and not os.path.lexists(folder):
             words, hint = "its folder does not exist", f"mkdir -p {quote(folder)}"
+        elif os.path.isdir(file):
+            words, hint = "it is a folder", f"name a file in it, such as {quote(file)}/NAME"
+        elif isinstance(error, PermissionError):
+            hint = f"see its owner and mode: ls -ld {quote(folder or '.')} {quote(file)}"
         raise InvalidInput(f"file {file!r} can't be written: {words}", hint=hint) from None
 
 

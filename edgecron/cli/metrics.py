@@ -67,7 +67,7 @@ def run(cli: Session, args: Namespace) -> int:
         parts = iter([_fetched(cli, url, accept=None, per_schedule=args.per_schedule)])
     if args.output is None:
         for part in filter(None, parts):
-            cli.put(part.decode().removesuffix("\n"))
+            cli.put_data(part.decode().removesuffix("\n"))
     else:
         write_file(args.output, parts, mode=_FILE_MODE)
     return 0

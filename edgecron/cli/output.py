@@ -83,13 +83,18 @@ class Output:
         styles: Sequence[Sequence[str | None]] | None = None,
         flexible: Sequence[int | tuple[int, int]] = (),
         title: int = 0,
+        is_data: bool = False,
     ) -> None:
-        """Print rows as aligned lines on stdout: see `screen.table`."""
+        """Print rows as aligned lines on stdout: see `screen.table`.
+
+        With `is_data`, also with --quiet.
+        """
         is_colored = self.use_color(sys.stdout)
         lines = table(
             keys, rows, is_colored=is_colored, styles=styles, flexible=flexible, title=title
         )
-        self.put("\n".join(lines))
+        put = self.put_data if is_data else self.put
+        put("\n".join(lines))
 
     def put_pairs(self, pairs: Iterable[tuple[str, str]], *, width: int, indent: str = "") -> None:
         """Print labels of `width` columns with a text beside each; texts can have several lines."""

@@ -7,6 +7,7 @@ The options come from the table in `model/options.py`. An option that is not giv
 from __future__ import annotations
 
 import os
+import resource
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -209,6 +210,25 @@ def find_secrets(args: Namespace) -> list[str]:
     """Find variables that look like secrets; the database would keep them in plain text."""
     names = [text.partition("=")[0] for text in args.env or ()]
     return [name for name in names if is_secret_name(name)]
+
+
+def find_least_niceness() -> int | None:
+    """Return the least niceness that this user's runs can have; None if there is no limit."""
+    if os.geteuid() == 0:
+        return None
+    limit = getattr(resource, "RLIMIT_NICE", None)  # of Linux only
+    allowed = 0 if limit is None else max(0, resource.getrlimit(limit)[0])
+    return min(os.getpriority(os.PRIO_PROCESS, 0), 20 - allowed)
+
+
+def niceness_warning(job: Job, *, least: int | None) -> str | None:
+    """Warn of a niceness below the `least` that is allowed; None if it is allowed."""
+    if job.nice is None or least is None or job.nice >= least:
+        return None
+    return (
+        f"nice is {job.nice}, but only root can go below {least}: each run would fail;"
+        f" give nice {least} or more, or run the engine as root"
+    )
 
 
 def find_missing_paths(args: Namespace) -> list[str]:

@@ -80,9 +80,9 @@ def _show_package(cli: Session) -> None:
         row = {"kind": "package", "path": home, "version": edgecron.__version__}
         cli.put_json([{**row, "bytes": None, "python": sys.executable}])
         return
-    cli.put(clean(f"program   {home}, version {edgecron.__version__}"))
-    cli.put(clean(f"python    {sys.executable} {sys.version.split()[0]}"))
-    cli.put("To remove it, use the tool that installed it, such as: pip uninstall edgecron")
+    cli.put_data(clean(f"program   {home}, version {edgecron.__version__}"))
+    cli.put_data(clean(f"python    {sys.executable} {sys.version.split()[0]}"))
+    cli.put_data("To remove it, use the tool that installed it, such as: pip uninstall edgecron")
 
 
 def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
@@ -92,16 +92,16 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
         cli.put_json([{**program, "licences": licences}, *map(_object, folders)])
         return 0
     if program["path"] is None:
-        cli.put(
+        cli.put_data(
             f"program   its file was removed or replaced; version {program['version']} still runs"
         )
     else:
         size = _size(program["bytes"])
-        cli.put(clean(f"program   {program['path']}, {size}, version {program['version']}"))
+        cli.put_data(clean(f"program   {program['path']}, {size}, version {program['version']}"))
     how = "installed" if bundle.is_installed else "unpacked "
     for folder in folders:
-        cli.put(clean(f"{how} {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
-    cli.put(clean(f"licences  {licences}, of all its parts"))
+        cli.put_data(clean(f"{how} {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
+    cli.put_data(clean(f"licences  {licences}, of all its parts"))
     return 0
 
 

@@ -51,6 +51,7 @@ from edgecron.cli.service_machine import (
     launchd_steps,
     lingers,
     places_of,
+    read_texts,
     scope_of,
     systemd_steps,
     wanted_service,
@@ -192,7 +193,7 @@ def _print(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         cli.put_json([{"manager": manager.value, "name": service.id, "text": text}])
     else:
-        cli.put(text.removesuffix("\n"))
+        cli.put_data(text.removesuffix("\n"))
     return 0
 
 
@@ -216,8 +217,12 @@ def _install(cli: Session, args: Namespace) -> int:
 
 
 def _uninstall(cli: Session, args: Namespace) -> int:
-    manager = _manager(args, needed=not args.dry_run)
     service = Service(program=("/",), scope=Scope(scope_of(args)), name=args.name)
+    if not args.dry_run and _is_absent(args, service):
+        if not cli.is_json:
+            cli.say(f"{service.id} is not installed")
+        return 0
+    manager = _manager(args, needed=not args.dry_run)
     if args.root is None:
         _refuse_rights(args, service.scope)
     if manager is Manager.LAUNCHD:
@@ -231,6 +236,14 @@ def _uninstall(cli: Session, args: Namespace) -> int:
         if service.scope is Scope.USER and lingers(args):
             cli.say("lingering is still enabled for you; to disable it: loginctl disable-linger")
     return 0
+
+
+def _is_absent(args: Namespace, service: Service) -> bool:
+    """Report whether no service manager is running here, and no file of the service exists."""
+    if find_manager() is not None or args.manager is not None or args.root is not None:
+        return False
+    places = places_of(args)
+    return not read_texts([places.unit(service), *places.packaged_units(service)])
 
 
 def _status(cli: Session, args: Namespace) -> int:
@@ -253,7 +266,7 @@ def _carry_out(cli: Session, args: Namespace, steps: list[Step]) -> None:
     def tell(step: Step) -> None:
         if not cli.is_json:
             for line in step_lines(step):
-                cli.put(line)
+                cli.put_data(line)
 
     if args.dry_run:
         for step in steps:

@@ -148,7 +148,7 @@ def _put(cli: Session, facts: dict[str, Any]) -> None:
 
     def line(label: str, text: str, style: str | None = None) -> None:
         shown = paint(text, style, is_on=is_colored)
-        cli.put(f"{paint(f'{label:<10}', 'dim', is_on=is_colored)}{shown}")
+        cli.put_data(f"{paint(f'{label:<10}', 'dim', is_on=is_colored)}{shown}")
 
     line("service", f"{facts['service']}, of the {facts['scope']}, by {facts['manager']}")
     if facts["file"] is None:

@@ -94,7 +94,10 @@ class Apply:
         name = step.name if step.wanted is None else step.wanted.spec.name
         own_name = None if step.schedule is None else step.schedule.name
         if name != own_name and self._store.find_schedule(name) is not None:
-            raise AlreadyExists(f"schedule {name!r} exists already")
+            raise AlreadyExists(
+                f"schedule {name!r} exists already",
+                hint=f"change it: edgecron edit {name}; or take another name",
+            )
         prepared = self._prepare(step)
         self._check_together([prepared])
         return prepared.compiled
@@ -181,7 +184,10 @@ class Apply:
         """Raise AlreadyExists if a schedule to create exists meanwhile."""
         for step in steps:
             if step.schedule is None and self._store.find_schedule(step.name) is not None:
-                raise AlreadyExists(f"schedule {step.name!r} exists already")
+                raise AlreadyExists(
+                    f"schedule {step.name!r} exists already",
+                    hint=f"change it: edgecron edit {step.name}; or take another name",
+                )
 
     def _reread(self, step: Step) -> Step:
         """Return the step with the schedule as it is now. Raises Conflict if it was changed."""

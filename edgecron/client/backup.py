@@ -172,16 +172,22 @@ def rename_to_new(partial: Path, target: Path) -> None:
     try:
         is_done = rename_new(partial, target)
     except FileExistsError:
-        raise AlreadyExists(f"{target} exists already") from None
+        raise AlreadyExists(
+            f"{target} exists already", hint="name another file, or replace it with --force"
+        ) from None
     if not is_done:
         try:
             os.link(partial, target)
         except FileExistsError:
-            raise AlreadyExists(f"{target} exists already") from None
+            raise AlreadyExists(
+                f"{target} exists already", hint="name another file, or replace it with --force"
+            ) from None
         except OSError:
             # A file system without hard links, as on memory sticks: check, then rename.
             if os.path.lexists(target):
-                raise AlreadyExists(f"{target} exists already") from None
+                raise AlreadyExists(
+                    f"{target} exists already", hint="name another file, or replace it with --force"
+                ) from None
             partial.rename(target)
         else:
             partial.unlink()

@@ -205,7 +205,8 @@ class ScheduleChanges(Engines, Schedules):
             author=self.author_of(),
         ):
             raise Conflict(
-                f"schedule {schedule.name!r} was restored by another program in the meantime"
+                f"schedule {schedule.name!r} was restored by another program in the meantime",
+                hint=f"see: edgecron show {schedule.name}",
             )
 
     def remove_unreadable(self, name: str) -> bool:

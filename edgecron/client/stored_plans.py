@@ -86,7 +86,10 @@ def step_of(stored: dict[str, Any], find: Finder) -> Step:
         return Step(action=action, name=name, schedule=schedule)
     wanted, problems = read_table(stored["to"], stored["table"], is_portable=True)
     if wanted is None:
-        raise Conflict(f"schedule {name!r} of an apply can't be read: {problems[0].message}")
+        raise Conflict(
+            f"schedule {name!r} of an apply can't be read: {problems[0].message}",
+            hint="apply the file again: edgecron apply FILE",
+        )
     limit = stored["limit"]
     wanted = replace(
         wanted, enabled=stored["enabled"], limit=None if limit is None else tuple(limit)

@@ -149,13 +149,16 @@ def _refuse_foreign(pid: int) -> None:
 
 def _listed(states: list[EngineState]) -> str:
     alive = [f"{state.info.pid} ({state.health})" for state in states if state.is_alive]
-    return f"its engines: {', '.join(alive)}" if alive else "none of its engines is running"
+    return f"its engines: {', '.join(alive)}" if alive else "see its engines: edgecron status"
 
 
 def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> None:
     # From here on the pidfd names one process: check again that it is the engine.
     if not holds_open(engine.pid, lock):
-        raise Conflict(f"pid {engine.pid} is no longer the engine; nothing was ended")
+        raise Conflict(
+            f"pid {engine.pid} is no longer the engine; nothing was ended",
+            hint="see the engines: edgecron status",
+        )
     state = find_state(
         engine,
         client.store,
@@ -164,7 +167,10 @@ def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> No
         bound_s=_LAST_CHECK_S,
     )
     if not state.is_stalled:
-        raise Conflict(f"engine pid {engine.pid} makes progress again, and was not ended")
+        raise Conflict(
+            f"engine pid {engine.pid} makes progress again, and was not ended",
+            hint="see the engines: edgecron status",
+        )
     signal.pidfd_send_signal(process, signal.SIGKILL)
     poller = select.poll()
     poller.register(process, select.POLLIN)

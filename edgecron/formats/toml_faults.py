@@ -116,10 +116,14 @@ def _explain_heading(written: str, rest: str) -> tuple[str, str | None]:
 
 def _explain_value(written: str, rest: str) -> tuple[str, str | None]:
     value = rest.partition(" #")[0].strip()
+    pair = _pair_of(written)
+    if value[:1] == "=":
+        meant = value.lstrip("= ")
+        hint = f"did you mean {pair['key']} = {meant}?" if pair else "write a single ="
+        return "= is written twice", hint
     if not value or value[:1] in "#,]}":
         return "a value is missing", 'for example: timeout = "1h"'
     meant = _WORDS.get(value.lower(), value.lower())
-    pair = _pair_of(written)
     if meant in ("true", "false"):
         hint = "write true or false" if pair is None else f"did you mean {pair['key']} = {meant}?"
         return f"{value} is not a value", hint
@@ -132,6 +136,10 @@ def _explain_rest(written: str, rest: str) -> tuple[str, str | None]:
     if written.lstrip()[:1] == "[":
         return "more text follows after a heading", "begin a new line after it"
     pair = _pair_of(written)
+    number = "" if pair is None else pair["value"].partition(" #")[0].strip()
+    if pair is not None and number.isdigit() and number[0] == "0":
+        hint = f"did you mean {pair['key']} = {int(number)}?"
+        return f"the number {number} begins with 0", hint
     if pair is not None and pair["value"][:1] not in "\"'[{":
         return "a value is neither a number nor text in quotes", _quoted(written)
     return "more text follows after a value", "begin a new line after each value"

@@ -231,9 +231,19 @@ def _check_head(scope: Scope, limits: Limits) -> None:
     """Raise Refused for a head that is too large, or that gives two lengths of its body."""
     head_bytes = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if head_bytes > limits.head_bytes:
-        raise Refused(431, "head_too_large", f"the headers are larger than {limits.head_bytes}")
+        raise Refused(
+            431,
+            "head_too_large",
+            f"the headers are larger than {limits.head_bytes} bytes",
+            hint="send fewer or shorter headers",
+        )
     if len(scope["path"]) + len(scope["query_string"]) > limits.path_bytes:
-        raise Refused(414, "path_too_long", f"the path is longer than {limits.path_bytes}")
+        raise Refused(
+            414,
+            "path_too_long",
+            f"the path is longer than {limits.path_bytes} bytes",
+            hint="send fewer or shorter parameters",
+        )
     # A proxy before us could use the other one, and take the rest for another request.
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
         raise Refused(
@@ -268,7 +278,12 @@ async def _read_body(request: Request, limits: Limits, route: Route) -> bytes:
 
 
 def _too_large(most_bytes: int) -> Refused:
-    return Refused(413, "body_too_large", f"the body is larger than {most_bytes} bytes")
+    return Refused(
+        413,
+        "body_too_large",
+        f"the body is larger than {most_bytes} bytes",
+        hint="send less in one request",
+    )
 
 
 def _api_request(request: Request, body: bytes, route: Route) -> ApiRequest:

@@ -10,7 +10,7 @@ from edgecron.client.json_forms import Shape
 from edgecron.http.document_schema import NAME
 from edgecron.http.error_answers import Refused
 from edgecron.http.messages import ApiRequest, Operation, Parameter
-from edgecron.http.schema_check import check_shape
+from edgecron.http.schema_check import check_shape, given_twice
 
 MOST_ID = 2**63 - 1
 RUN_ID: Shape = {"type": "integer", "minimum": 1, "maximum": MOST_ID}
@@ -39,7 +39,7 @@ def read_request(
     content = None
     if operation is not None:
         for name, text in words.items():
-            check_shape(path_value(text, WORDS[name]), WORDS[name], where=name)
+            check_shape(path_value(text, WORDS[name]), WORDS[name], where=name, key=name)
         given = _read_query(given, operation.query)
         _check_headers(headers, operation.headers)
         content = _read_content(body, operation)
@@ -63,15 +63,16 @@ def _read_query(given: Mapping[str, list[str]], known: Sequence[Parameter]) -> d
                 "unknown_parameter",
                 f"parameter {name[:60]!a} is unknown here",
                 hint=f"expected one of: {', '.join(by_name) or 'none'}",
+                details={"problems": [{"key": name[:60], "message": "is unknown here"}]},
             )
     read: dict[str, list[Any]] = {}
     for name, texts in given.items():
         one = by_name[name]
         if len(texts) > 1 and not one.is_repeated:
-            raise Refused(400, "wrong_shape", f"parameter {name} is given twice")
+            raise given_twice(f"parameter {name}", key=name)
         read[name] = [path_value(text, one.shape) for text in texts]
         for value in read[name]:
-            check_shape(value, one.shape, where=f"parameter {name}")
+            check_shape(value, one.shape, where=f"parameter {name}", key=name)
     return read
 
 
@@ -84,10 +85,11 @@ def path_value(text: str, shape: Shape) -> object:
 def _check_headers(headers: Sequence[tuple[str, str]], known: Sequence[Parameter]) -> None:
     for one in known:
         texts = [text for name, text in headers if name == one.name.lower()]
-        if len(texts) > 1:  # Taking one of them would ignore the other.
-            raise Refused(400, "wrong_shape", f"header {one.name} is given twice")
+        if len(texts) > 1:
+            raise given_twice(f"header {one.name}", key=one.name)
         for text in texts:
-            check_shape(path_value(text, one.shape), one.shape, where=f"header {one.name}")
+            value = path_value(text, one.shape)
+            check_shape(value, one.shape, where=f"header {one.name}", key=one.name)
 
 
 def _read_content(body: bytes, operation: Operation) -> Any:
@@ -126,4 +128,4 @@ def load_content(body: bytes) -> Any:
 
 
 def _too_deep() -> Refused:
-    return Refused(400, "not_json", "the body is nested too deeply")
+    return Refused(400, "not_json", "the body is nested too deeply", hint="send a flatter value")

@@ -69,7 +69,7 @@ def _answer(
     wait_ms = _take_wait(query) if asked.resource.pause_s is not None else 0
     content = load_content(request.body) if request.body else {}
     if asked.resource.method == "GET" and request.body:
-        raise Refused(400, "wrong_shape", "a body is not allowed here")
+        raise Refused(400, "wrong_shape", "a body is not allowed here", hint="send no body")
     arguments = read_arguments(asked, words=request.words, query=query, content=content)
     found = _find(client, asked, arguments, watch)
     answer = json_answer(answer_object(asked, found))

@@ -33,20 +33,34 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def check_shape(value: object, shape: Shape, *, where: str) -> None:
-    """Raise Refused with all problems of a value; `where` names the value."""
-    problems = [{"key": place or None, "message": text} for place, text in misfits(value, shape)]
-    if not problems:
+def check_shape(value: object, shape: Shape, *, where: str, key: str | None = None) -> None:
+    """Raise Refused with all problems of a value.
+
+    `where` names the value; `key` is its parameter or header, None for a body.
+    """
+    found = list(misfits(value, shape))
+    if not found:
         return
-    first = problems[0]
-    called = where if first["key"] is None else f"{where}: {first['key']}"
-    more = "" if len(problems) == 1 else f", and {len(problems) - 1} more"
+    place, message = found[0]
+    called = f"{where}: {place}" if place else where
+    more = "" if len(found) == 1 else f", and {len(found) - 1} more"
     raise Refused(
         400,
         "wrong_shape",
-        f"{called} {first['message']}{more}",
+        f"{called} {message}{more}",
         hint="for the expected shape: GET /api/v1/openapi.json",
-        details={"problems": problems},
+        details={"problems": [{"key": place or key, "message": text} for place, text in found]},
+    )
+
+
+def given_twice(where: str, *, key: str) -> Refused:
+    """Return the refusal of a parameter or header that is given twice: one would be ignored."""
+    return Refused(
+        400,
+        "wrong_shape",
+        f"{where} is given twice",
+        hint="give it once",
+        details={"problems": [{"key": key, "message": "is given twice"}]},
     )
 
 

@@ -159,7 +159,7 @@ def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> li
         )
     else:
         offer: Part = ((f": {engine_key} starts one", "dim"),) if engine_key else ()
-        parts.append((("○ no engine", "bad"), *offer))
+        parts.append(((f"{PROBLEM.letter} no engine", "bad"), *offer))
     if found.stalled:
         parts.append(((f"{WARNING.letter} {found.stalled} stalled", "warn"),))
     if found.gone:

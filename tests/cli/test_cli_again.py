@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from edgecron.cli.schedule_arguments import niceness_warning
+from edgecron.cli.service_machine import find_manager
+from edgecron.model.choices import JobKind
+from edgecron.model.options import Job
 from tests.support.cli import Edgecron
 from tests.support.processes import Daemon
 from tests.support.program import PROGRAM
@@ -116,3 +121,64 @@ def test_a_backup_that_is_no_file_is_told(edgecron: Edgecron, tmp_path: Path, ki
     words = "is a folder, expected a file" if kind == "folder" else "does not exist"
     assert f"'{path}' {words}" in said.err
     assert "hint: see " in said.err
+
+
+def test_a_second_daemon_names_the_first_in_its_json_log(
+    edgecron: Edgecron, database: Path
+) -> None:
+    first = Daemon(database)
+    try:
+        first.wait_for("engine_started")
+        second = subprocess.run(
+            [*PROGRAM, "daemon", "--until-eof", "--log-format", "json"],
+            env={**os.environ, "EDGECRON_DB": str(database)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        first.stop()
+
+    started = json.loads(second.stdout.splitlines()[0])
+    assert (started["event"], started["other_engines"]) == ("starting", [first.process.pid])
+    assert list(started)[:5] == ["ts", "level", "msg", "component", "event"]
+
+
+def test_a_niceness_that_only_root_can_have_is_noticed() -> None:
+    job = Job(kind=JobKind.COMMAND, argv=("true",), nice=-5)
+
+    warning = niceness_warning(job, least=0)
+
+    assert warning is not None
+    assert warning.startswith("nice is -5, but only root can go below 0: each run would fail")
+    assert niceness_warning(job, least=None) is None
+    assert niceness_warning(job, least=-5) is None
+
+
+def test_a_folder_in_place_of_a_file_is_named(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    said = edgecron("metrics", "-o", str(tmp_path))
+
+    assert "can't be written: it is a folder\n" in said.err
+    assert f"hint: name a file in it, such as {tmp_path}/NAME" in said.err
+
+
+def test_an_unknown_engine_s_hint_is_a_command(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("doctor", "--take-over", "99999999")
+
+    assert "hint: see its engines: edgecron status" in said.err
+
+
+@pytest.mark.skipif(find_manager() is not None, reason="a service manager is running here")
+def test_an_uninstall_without_service_manager_and_service_is_no_error(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    said = edgecron("service", "uninstall", "--name", "test")
+    installed = edgecron("service", "install")
+
+    assert (said.code, said.err) == (0, "edgecron-test is not installed\n")
+    assert installed.code == 1

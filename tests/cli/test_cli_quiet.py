@@ -19,7 +19,9 @@ LINES = {
     "backfill": ("backfill", "nightly", "2026-01-01", "2026-01-03", "-y"),
     "backup": ("backup", "COPY"),
     "cancel": ("cancel", "1"),
+    "config": ("config", "init", "SETTINGS"),
     "edit": ("edit", "nightly", "--cron", "0 3 * * *"),
+    "export": ("export", "-o", "EXPORTED"),
     "import": ("import", "crontab", "TABLE"),
     "pause": ("pause", "nightly"),
     "prune": ("prune", "--history-age", "1d"),
@@ -30,6 +32,9 @@ LINES = {
     "run": ("run", "idle"),
     "undo": ("undo", "gone"),
 }
+PATHS = ("FILE", "COPY", "TABLE", "BACKUP", "SETTINGS", "EXPORTED")
+# They confirm only what they do to the machine, or a warning.
+SELDOM = {"metrics", "self", "service"}
 
 
 @pytest.fixture
@@ -40,7 +45,7 @@ def files(edgecron: Edgecron, tmp_path: Path) -> dict[str, str]:
     edgecron("add", "gone", "--cron", "0 2 * * *", "--", "true")
     edgecron("rm", "gone")
     edgecron("run", "nightly")
-    found = {name: str(tmp_path / name.lower()) for name in ("FILE", "COPY", "TABLE", "BACKUP")}
+    found = {name: str(tmp_path / name.lower()) for name in PATHS}
     Path(found["FILE"]).write_text('[schedules.more]\nevery = "1h"\ncommand = ["true"]\n')
     Path(found["TABLE"]).write_text("5 4 * * * true\n")
     edgecron("backup", found["BACKUP"])
@@ -48,7 +53,26 @@ def files(edgecron: Edgecron, tmp_path: Path) -> dict[str, str]:
 
 
 def test_there_is_a_line_of_each_command_that_confirms() -> None:
-    assert LINES.keys() == CONFIRMING
+    assert LINES.keys() | SELDOM == CONFIRMING
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("config", "show"),
+        ("export",),
+        ("metrics",),
+        ("self",),
+        ("service", "print"),
+        ("service", "status"),
+    ],
+)
+def test_a_quiet_command_still_prints_what_was_asked_for(
+    edgecron: Edgecron, files: dict[str, str], words: tuple[str, ...]
+) -> None:
+    loud, quiet = edgecron(*words), edgecron("-q", *words)
+
+    assert len(loud.out.splitlines()) == len(quiet.out.splitlines()) > 0
 
 
 @pytest.mark.parametrize("command", sorted(LINES))

@@ -26,6 +26,8 @@ def fault_of(text: str) -> Fault:
         ("every = 1h  # x", "neither a number nor", 'put it in quotes: every = "1h"'),
         ("every = hello", "a text has no quotes", 'put it in quotes: every = "hello"'),
         ("every = a'b", "a text has no quotes", 'put text in quotes: timeout = "1h"'),
+        ('every == "1h"', "= is written twice", 'did you mean every = "1h"?'),
+        ("retries = 03", "the number 03 begins with 0", "did you mean retries = 3?"),
         ("every =", "a value is missing", 'for example: timeout = "1h"'),
         ("every = # none", "a value is missing", 'for example: timeout = "1h"'),
         ('every "1h"', "= is missing after a key", 'for example: timeout = "1h"'),

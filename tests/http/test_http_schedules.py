@@ -452,3 +452,36 @@ def test_no_time_and_no_zone_are_told_from_a_time_that_has_passed(
 
     assert told.status == status, told.body
     assert code is None or told.error["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ("limit=abc", "limit"),
+        ("limit=0", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("nosuch=1", "nosuch"),
+    ],
+)
+def test_a_wrong_parameter_is_named_in_the_problems(api: Api, query: str, key: str) -> None:
+    told = api.get(f"{ALL}?{query}")
+
+    assert told.status == 400
+    assert [one["key"] for one in told.error["problems"]] == [key]
+    assert told.error["hint"]
+
+
+def test_a_refusal_because_of_the_state_says_what_to_do(api: Api) -> None:
+    api.ask("PUT", ONE, NIGHTLY)
+    api.ask("PUT", f"{ALL}/follower", {"after": "backup", "command": ["true"]})
+    run = api.ask("POST", f"{ONE}/fire").json["runs"][0]["id"]
+    api.ask("POST", f"/api/v1/runs/{run}/cancel")
+
+    refused = [
+        api.ask("POST", f"/api/v1/runs/{run}/cancel"),
+        api.ask("POST", f"{ALL}/follower/reschedule", {"time": "2098-06-01 12:00"}),
+        api.ask("PUT", ONE, NIGHTLY, headers={"If-None-Match": "*"}),
+    ]
+
+    assert [told.status for told in refused] == [409, 409, 412]
+    assert all(told.error["hint"] for told in refused)

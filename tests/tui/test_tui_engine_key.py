@@ -31,7 +31,7 @@ def shown(database: Path, *, starts_at_once: bool = False) -> dict[str, object]:
 
 def test_it_runs_one_which_is_shown_as_ours_and_stops_it_after_a_question(database: Path) -> None:
     async def story(seen: Seen) -> None:
-        assert "○ no engine: S starts one" in seen.text()
+        assert "✗ no engine: S starts one" in seen.text()
         await seen.press("S")
         told = seen.told()
         await seen.until(lambda: "● 1 engine, this dashboard's" in seen.text())
@@ -39,7 +39,7 @@ def test_it_runs_one_which_is_shown_as_ours_and_stops_it_after_a_question(databa
         asked = seen.text()
         await seen.press("n", "S", "y")
         await seen.until(lambda: "the dashboard's engine stopped" in seen.told())
-        await seen.until(lambda: "○ no engine" in seen.text())
+        await seen.until(lambda: "✗ no engine" in seen.text())
 
         assert "started an engine; it stops when you leave" in told
         assert "Stop this dashboard's engine?" in asked
