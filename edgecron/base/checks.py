@@ -17,7 +17,7 @@ _NAME_RULE = "use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit,
 def check_type(
     what: str, value: object, *types: type, expected: str, hint: str | None = None
 ) -> None:
-    """Raise InvalidInput unless a program's value has one of these types. True is no number."""
+    """Raise InvalidInput unless a program's value has one of these types. True is not a number."""
     if isinstance(value, types) and (bool in types or not isinstance(value, bool)):
         return
     raise InvalidInput(f"{what} is {value!r:.60}, expected {expected}", hint=hint)

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS
@@ -192,7 +193,10 @@ def run(cli: Session, args: argparse.Namespace) -> int:
             hint="for example: edgecron completion bash; see: edgecron completion --help",
         )
     if args.shell not in _SHELLS:
-        raise UsageError(f"shell is {args.shell!r}, expected bash, zsh or fish")
+        raise UsageError(
+            f"shell is {args.shell!r}, expected bash, zsh or fish",
+            hint=f"for example: edgecron completion {suggest(args.shell, _SHELLS) or _SHELLS[0]}",
+        )
     script = read_text(f"texts/completion.{args.shell}").removesuffix("\n")
     if cli.is_json:
         cli.put_json([{"shell": args.shell, "script": script}])

@@ -166,15 +166,13 @@ def _test(cli: Session, args: Namespace) -> None:
         raise UsageError("test takes no --dry-run", hint="edgecron notify list --dry-run")
     rules = _rules(cli)
     if args.name is None:
-        raise UsageError(
-            "NAME is missing", hint=f"edgecron notify test {next(iter(rules), 'NAME')}"
-        )
+        raise UsageError("missing NAME", hint=f"edgecron notify test {next(iter(rules), 'NAME')}")
     found = rules.get(args.name)
     if found is None:
         meant = suggest(args.name, rules)
         raise NotFound(
             f"the configuration has no rule {args.name!r}",
-            hint=f"did you mean {meant}?" if meant else _HINT_FOR_RULES,
+            hint=f"did you mean {meant}?" if meant else "list the rules: edgecron notify",
         )
     from edgecron.client.notice_channels import Message, send
 

@@ -81,7 +81,7 @@ def chosen_names(cli: Session, args: Namespace) -> list[str]:
     if (bool(args.names), args.group is not None, args.all).count(True) != 1:
         raise UsageError(
             "expected one of NAME, --group and --all",
-            hint=f"such as: {cli.command(f'{cli.command_name} --group nightly')}",
+            hint=f"such as: {cli.command(f'{cli.command_name} nightly')}",
         )
     if args.names:
         names = list(dict.fromkeys(args.names))

@@ -64,6 +64,9 @@ _HABITS = {
     "history --schedule": "edgecron history NAME",
     "import --dry-run": "try it on another database first: --db /tmp/try.db",
     "list --status": "--failed",
+    "service restart": "systemctl --user restart edgecron; for the machine, without --user",
+    "service start": "edgecron service install, which also starts it",
+    "service stop": "systemctl --user stop edgecron; for the machine, without --user",
     "pause --for": '--until "in 2h"',
 }
 _CLOCK = re.compile(r"\d{1,2}:\d\d\S*", re.ASCII)

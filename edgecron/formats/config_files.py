@@ -16,7 +16,7 @@ from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
-from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Text
+from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Text, example_of
 from edgecron.formats.notify_rules import ReadRule, read_rules
 from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
 from edgecron.formats.toml_faults import explain_fault
@@ -68,7 +68,7 @@ def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
             text = setting.kind.text_of(value, written)
             setting.kind.read(text, written)
         except InvalidInput as error:
-            problems.append(_Problem(written, error.message, error.hint))
+            problems.append(_Problem(written, error.message, error.hint or example_of(setting)))
         else:
             values[key] = (text, value)
     if problems:
@@ -188,7 +188,7 @@ def _decode(path: Path, content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidConfig(f"{path}:{line}: not UTF-8") from None
+        raise InvalidConfig(f"{path}:{line}: not UTF-8", hint="save the file as UTF-8") from None
 
 
 def _parse(path: Path, content: str) -> dict[str, Any]:

@@ -407,10 +407,18 @@ def toml_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def example_of(setting: Setting) -> str:
+    """Write a hint with a value that a setting can have."""
+    return f"for example: {setting.name} = {toml_text(_sample(setting))}"
+
+
+def _sample(setting: Setting) -> Any:
+    """Return the default of a setting, else a sample, else none."""
+    return setting.default if setting.default is not None else _SAMPLES.get(setting.key, "none")
+
+
 def _line(setting: Setting) -> str:
-    value, words = setting.default, setting.help
-    if value is None:
-        value = _SAMPLES.get(setting.key, "none")
-        if value != "none":
-            words += f"; unless set: {setting.absent}"
+    value, words = _sample(setting), setting.help
+    if setting.default is None and value != "none":
+        words += f"; unless set: {setting.absent}"
     return f"# {setting.name} = {toml_text(value)}".ljust(36) + f"  # {words}"

@@ -49,6 +49,11 @@ _LIMITED_EVENTS = (NoticeEvent.LATE, NoticeEvent.SLOW)  # chosen by their limits
 _EVENT_NAMES = tuple(
     event.value for event in NoticeEvent if event not in (NoticeEvent.STARTED, *_LIMITED_EVENTS)
 )
+# Keys that people write instead.
+_OTHER_WORDS = {
+    "mail": "email", "to": "email", "url": "webhook", "hook": "webhook", "exec": "command",
+    "cmd": "command", "on": "events", "when": "events", "event": "events",
+}  # fmt: skip
 _EXAMPLE = 'for example: email = "you@example.org"'
 
 
@@ -145,14 +150,18 @@ class _RuleReader:
             return found[0]
         names = ", ".join(kind.value for kind in ChannelKind)
         words = " and ".join(kind.value for kind in found) or "no channel"
-        self._refuse("", f"notify.{self._name} has {words}, expected one of {names}", _EXAMPLE)
+        other = next((_OTHER_WORDS[key] for key in self._table if key in _OTHER_WORDS), None)
+        is_channel = not found and other in tuple(ChannelKind)
+        hint = f"did you mean {other}?" if is_channel else _EXAMPLE
+        self._refuse("", f"notify.{self._name} has {words}, expected one of {names}", hint)
         return None
 
     def _refuse_unknown(self, kind: ChannelKind) -> None:
         known = (*_COMMON, *_KEYS[kind])
         for key in self._table:
             if key not in known:
-                meant = suggest(key, known)
+                other = _OTHER_WORDS.get(key)
+                meant = other if other in known else suggest(key, known)
                 hint = f"did you mean {meant}?" if meant else f"known are: {', '.join(known)}"
                 self._refuse(key, f"unknown for the channel {kind}", hint)
 

@@ -288,12 +288,12 @@ def read_time(
     Without `now`, relative times are refused and the past is accepted. With `is_past` the person
     asks about the past: a bare `09:00` is today's, and a weekday the last one.
     """
-    if now is None:
-        try:
+    try:
+        if now is None:
             return parse_local(text, timezone=timezone)
-        except InvalidTime as error:
-            raise _about(error, what) from None
-    instant = parse_when(text, timezone=timezone, now=now, is_past=is_past)
+        instant = parse_when(text, timezone=timezone, now=now, is_past=is_past)
+    except InvalidTime as error:
+        raise _about(error, what) from None
     if instant <= now and not (is_past_ok or is_past):
         raise InvalidTime(
             f"{what} is {text!r}, that is {format_instant(instant)}, which is in the past",

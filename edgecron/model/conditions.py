@@ -31,6 +31,17 @@ _NOT = "not:"
 _KINDS = ("success", *Kind)
 
 
+def _hint_for(text: str, close: str | None) -> str:
+    """Suggest a condition for an unknown text; a bare name is probably that of a schedule."""
+    if close is not None:
+        return f"did you mean {close!r}?"
+    try:
+        check_name(text, what="schedule name")
+    except InvalidInput:
+        return _EXAMPLE
+    return f"if that is a schedule: success:{text}; or a condition such as ac-power"
+
+
 class Condition(Protocol):
     """One condition of a schedule."""
 
@@ -130,7 +141,7 @@ def _parse_plain(text: str) -> Success | MachineCondition:
         close = suggest(kind, _KINDS)
         raise InvalidInput(
             f"condition {text!a} is unknown, expected one of {', '.join(_KINDS)}",
-            hint=f"did you mean {close!r}?" if close else _EXAMPLE,
+            hint=_hint_for(text, close),
         )
     if not rest:
         raise InvalidInput(f"condition {text!a} names no schedule, expected {_FORM}", hint=_EXAMPLE)

@@ -182,3 +182,46 @@ def test_an_uninstall_without_service_manager_and_service_is_no_error(
 
     assert (said.code, said.err) == (0, "edgecron-test is not installed\n")
     assert installed.code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("history", "--since", "foo"), "error: --since: time 'foo' is not understood"),
+        (("stats", "--since", "foo"), "error: --since: time 'foo' is not understood"),
+        (("pause", "backup", "--until", "foo"), "error: --until: time 'foo' is not understood"),
+        (("pause",), "hint: such as: edgecron pause nightly"),
+        (("resume", "--now"), "hint: such as: edgecron resume nightly"),
+        (
+            ("add", "x", "--every", "1h", "--needs", "nightly", "--", "true"),
+            "hint: if that is a schedule: success:nightly",
+        ),
+        (("completion", "zhs"), "hint: for example: edgecron completion zsh"),
+        (("service", "start"), "hint: edgecron service install"),
+        (("notify", "test", "nosuch"), "hint: list the rules: edgecron notify"),
+    ],
+)
+def test_a_mistake_is_named_with_its_option_and_a_command_to_try(
+    edgecron: Edgecron, backup: str, words: tuple[str, ...], said: str
+) -> None:
+    assert said in edgecron(*words).err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("database = 5", 'for example: database = "/srv/edgecron/edgecron.db"'),
+        ('url = "foo"', 'for example: url = "http://pi:8745"'),
+        ("[retention]\nhistory_age = 5", "for example: history_age = "),
+        ("[color]\nx = 1", 'for example: color = "auto"'),
+        ('[notify.x]\non = ["failed"]\ncommand = ["true"]', "did you mean events?"),
+        ('[notify.x]\nmail = "me@example.org"', "did you mean email?"),
+    ],
+)
+def test_a_wrong_setting_has_an_example(
+    edgecron: Edgecron, tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+
+    assert f"hint: {said}" in edgecron("--config", str(file), "config", "check").err

@@ -170,7 +170,10 @@ def test_only_a_near_name_of_another_section_is_suggested(
         (("self", "foo"), "for example: edgecron self show"),
         (("help", "add", "edit"), "for example: edgecron help add"),
         (("add", "my job", *WHEN, *COMMAND), "did you mean my-job?"),
-        ((*ADD, "--needs", "backup", *COMMAND), "for example: success:nightly:8h"),
+        (
+            (*ADD, "--needs", "backup", *COMMAND),
+            "if that is a schedule: success:backup; or a condition such as ac-power",
+        ),
         ((*ADD, "--user", "no-such-user", *COMMAND), "list the users: getent passwd"),
         (("history", "--status", "failed,skipped"), "write --status failed --status skipped"),
         (("backfill", "backup", "2026-02-01", "2026-01-01"), "give the earlier time first"),

@@ -81,7 +81,7 @@ def test_a_test_of_a_broken_channel_fails_with_its_reason(edgecron: Edgecron, co
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("notify", "test"), 2, "NAME is missing"),
+        (("notify", "test"), 2, "missing NAME"),
         (("notify", "test", "opps"), 3, "the configuration has no rule 'opps'"),
         (("notify", "list", "ops"), 2, "list takes no name"),
         (("notify", "test", "ops", "--dry-run"), 2, "test takes no --dry-run"),

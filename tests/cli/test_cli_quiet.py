@@ -34,7 +34,7 @@ LINES = {
 }
 PATHS = ("FILE", "COPY", "TABLE", "BACKUP", "SETTINGS", "EXPORTED")
 # They confirm only what they do to the machine, or a warning.
-SELDOM = {"metrics", "self", "service"}
+SELDOM = {"adopt", "metrics", "self", "service"}
 
 
 @pytest.fixture

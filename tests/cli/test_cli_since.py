@@ -83,7 +83,7 @@ def test_history_takes_times_as_people_write_them(hourly: Story, edgecron: Edgec
     [
         (("--since", "now", "--until", "1h"), "--since is 'now', which is not before --until '1h'"),
         (("--since", "in 2h"), "--since is 'in 2h', that is"),
-        (("--since", "someday"), "time 'someday' is not understood"),
+        (("--since", "someday"), "--since: time 'someday' is not understood"),
     ],
 )
 def test_times_that_mean_nothing_are_refused_with_a_hint(

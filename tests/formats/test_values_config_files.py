@@ -98,7 +98,10 @@ def test_what_is_wrong_is_told_with_its_line(
 
 
 def test_what_is_not_utf_8_is_told_with_its_line(tmp_path: Path) -> None:
-    assert refusal(write(tmp_path, b"# x\n# \xff")) == f"{tmp_path}/config.toml:2: not UTF-8 (None)"
+    assert (
+        refusal(write(tmp_path, b"# x\n# \xff"))
+        == f"{tmp_path}/config.toml:2: not UTF-8 (save the file as UTF-8)"
+    )
 
 
 @pytest.mark.parametrize(
