@@ -45,7 +45,7 @@ def put_table(edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     crontab = tmp_path / "crontab"
     crontab.write_text("*/10 8-18 * * 1-5 rsync -a --delete photos/ nas:/volume1/photos/\n")
     edgecron("add", NAME, "--cron", CRON, "--group", "night:2", "--shell", "echo good")
-    for _ in range(3):
+    for _ in range(2):
         edgecron("run", NAME, "--wait")
 
     def put(*words: str, columns: int) -> tuple[str, dict[str, object]]:

@@ -26,6 +26,11 @@ def end_sharing() -> None:
     shutil.rmtree(os.environ.pop(_FOLDER))
 
 
+def shared_path(name: str) -> Path:
+    """A path that all workers of a test run know, in a folder that goes with it."""
+    return Path(os.environ[_FOLDER], name)
+
+
 def made_once(name: str, make: Callable[[], T]) -> T:
     """What `make` returns, by the first worker that needs it; the others read it, and wait.
 
@@ -33,7 +38,7 @@ def made_once(name: str, make: Callable[[], T]) -> T:
     """
     if _FOLDER not in os.environ:
         return make()
-    kept = Path(os.environ[_FOLDER], name)
+    kept = shared_path(name)
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.program import PROGRAM
+from tests.support.sharing import shared_path
 from tests.support.terminal import BOUND_S, read_until
 
 _BASH = r"""
@@ -73,7 +74,9 @@ def complete_in_zsh(script: Path, line: str, *, environment: dict[str, str]) -> 
         # A key may be pressed only when the line editor waits: each step is awaited by its mark.
         os.write(
             outer,
-            b"PS1=; unsetopt zle_bracketed_paste prompt_sp; autoload -Uz compinit; compinit -u -D;"
+            b"PS1=; unsetopt zle_bracketed_paste prompt_sp; autoload -Uz compinit;"
+            # It writes down what it found in the system's folders, which takes half a second.
+            + f" compinit -u -C -d {shared_path('zcompdump')};".encode()
             + f" source {script}; LISTMAX=1000;".encode()
             + b" looked() { print -r -- BE''GIN; zle list-choices; zle -R; print -r -- E''ND };"
             b" zle -N looked; bindkey '^I' looked; print REA''DY\n",
