@@ -37,7 +37,7 @@ ALL: tuple[Mutation, ...] = (
                 new="False",
             ),
         ),
-        hunt=Hunt(tests=(CRASHES, POLICIES), says=fails("I[67]")),
+        hunt=Hunt(tests=(CRASHES, POLICIES), says=fails("I[367]")),
         is_quick=True,
     ),
     Mutation(
