@@ -49,7 +49,6 @@ def run(cli: Session, args: Namespace) -> int:
             "tools for assistants need the mcp package, which is not installed",
             hint=hint_for_extra("mcp"),
         ) from error
-    cli.origin = "mcp"
     if sys.stdin.isatty():
         cli.say("edgecron: an assistant starts this, and asks on stdin; Ctrl-D ends it")
     serve(cli, may_change=args.allow_changes, reveals=args.reveal)

@@ -100,6 +100,7 @@ def server_of(
     cli: Session, worker: ThreadPoolExecutor, *, may_change: bool, reveals: bool = False
 ) -> Server[Any]:
     """Return a server of a session's database; the worker's thread makes its calls one by one."""
+    cli.origin = "mcp"  # of the changes that its tools make
     offered = tools(may_change=may_change)
 
     async def list_tools(_context: object, _params: object) -> ListToolsResult:
