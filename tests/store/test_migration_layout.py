@@ -49,6 +49,7 @@ LANDED = {
     "0028_watches.sql": "08d0b3f4653394f606cec50ac70471756beea7d80ba458141971dfceaa453eeb",
     "0029_notify.sql": "2fe37b73a2ac36036ba199bfa79acb602d379798acc5b6357e6006fd73558166",
     "0030_changes.sql": "b489417f02ce49d894c28bf3400419d5c96513e223cbec90c7d4ff70a1839bf5",
+    "0031_unwell_indexes.sql": "bc331825fd3e1ef06d5f5ca9fdbb037edf360ffd21ff3888cd2f9cffa90546a3",
 }
 
 

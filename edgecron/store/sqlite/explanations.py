@@ -136,7 +136,6 @@ def find_outrun(
             "executions_unwell" if schedule_id is None else "executions_unwell_by_schedule"
         }
                WHERE status = 'skipped'
-                   AND status IN ('failed', 'skipped', 'cancelled', 'interrupted')
                    {"" if schedule_id is None else "AND schedule_id = :schedule"}
                ORDER BY id DESC LIMIT {_MOST_SKIPPED}) AS r
            CROSS JOIN schedules AS s ON s.id = r.schedule_id

@@ -25,7 +25,7 @@ COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS fixes the order of the tables: with statistics, SQLite might begin with schedules and sort.
 FROM = "FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"
 _UNWELL = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.INTERRUPTED)
-_INDEXED = ((Status.QUEUED, Status.RUNNING), _UNWELL)  # the statuses that partial indexes have
+_ACTIVE = (Status.QUEUED, Status.RUNNING)
 # The runs of up to this many schedules are found schedule by schedule. Those of more schedules are
 # seldom rare.
 MOST_SEPARATE = 100
@@ -167,8 +167,9 @@ def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], di
     params: dict[str, Any] = {}
     if len(statuses) == 1:
         wheres.append(f"e.status = {_listed(statuses)}")
-        # Repeat the condition of the partial index, so that SQLite can use it.
-        wheres += [f"e.status IN ({_listed(group)})" for group in _INDEXED if statuses[0] in group]
+        if statuses[0] in _ACTIVE:
+            # Repeat the condition of the partial index, so that SQLite can use it.
+            wheres.append(f"e.status IN ({_listed(_ACTIVE)})")
     elif statuses:
         wheres.append(f"e.status IN ({_listed(statuses)})")
     for column, values in (("cause", wanted.causes), ("reason", wanted.reasons)):

@@ -50,6 +50,7 @@ SCRIPTS = (
     "0028_watches.sql",
     "0029_notify.sql",
     "0030_changes.sql",
+    "0031_unwell_indexes.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

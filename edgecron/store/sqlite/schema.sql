@@ -272,10 +272,11 @@ CREATE INDEX executions_wait_until ON executions (queue, wait_until)
 CREATE INDEX executions_active
     ON executions (status, schedule_id, scope_kind, scope_id, cause, engine_id)
     WHERE status IN ('queued', 'running');
+-- Not `IN`, which makes a table of the four words for each row that is inserted or updated.
 CREATE INDEX executions_unwell ON executions (status, id)
-    WHERE status IN ('failed', 'skipped', 'cancelled', 'interrupted');
+    WHERE status = 'failed' OR status = 'skipped' OR status = 'cancelled' OR status = 'interrupted';
 CREATE INDEX executions_unwell_by_schedule ON executions (schedule_id, status, id)
-    WHERE status IN ('failed', 'skipped', 'cancelled', 'interrupted');
+    WHERE status = 'failed' OR status = 'skipped' OR status = 'cancelled' OR status = 'interrupted';
 
 CREATE TRIGGER executions_final BEFORE UPDATE ON executions
 WHEN OLD.status NOT IN ('queued', 'running') AND (

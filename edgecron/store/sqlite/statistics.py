@@ -155,7 +155,6 @@ def find_ended(
         grown = f"""json_each(:schedules) AS w CROSS JOIN executions AS e
             WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_unwell_by_schedule
                 WHERE schedule_id = w.value AND status = 'skipped' AND id < :first
-                    AND status IN ('failed', 'skipped', 'cancelled', 'interrupted')
                 ORDER BY id DESC LIMIT {_MOST_GROWN})"""
     params = {
         "schedules": json.dumps(schedule_ids),
