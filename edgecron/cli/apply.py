@@ -3,7 +3,7 @@
     edgecron apply schedules.toml --dry-run     only show the changes
     edgecron apply schedules.toml
     edgecron apply schedules.toml --prune       also remove deleted schedules
-    edgecron apply schedules.toml --resolve     print schedules with their templates
+    edgecron apply schedules.toml --resolve     fill in the templates and print
     edgecron export | ssh board edgecron apply -
 
 Either all changes are made or none. Each table [schedules.NAME] is a schedule. Its keys are the
