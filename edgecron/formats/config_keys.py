@@ -54,7 +54,7 @@ ACTIONS: dict[str, Action] = {
     "add": Action(("a",), "add a schedule"),
     "edit": Action(("e",), "edit a schedule"),
     "delete": Action(("d", "delete"), "remove a schedule (asks first)"),
-    "undo": Action(("z",), "undo your last pause, resume, move, edit, add or removal here"),
+    "undo": Action(("z",), "undo your last pause, resume, move, edit, add or removal"),
     "changes": Action(("c",), "list the changes of a schedule: who, when, what"),
     "backfill": Action(("b",), "backfill: run past times that had no success"),
     "engine": Action(("S",), "start or stop an engine"),
