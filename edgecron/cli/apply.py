@@ -85,7 +85,9 @@ def run(cli: Session, args: Namespace) -> int:
         )
     content = read_file(args.file, most_bytes=MOST_BYTES)
     if args.resolve:
-        _put_resolved(cli, _read(cli, content))
+        document = _read(cli, content)
+        _put_notes(cli, document)
+        _put_resolved(cli, document)
         return 0
     origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
     memory = _find_memory(cli, content, origin, is_pruned=args.prune)
@@ -102,6 +104,7 @@ def run(cli: Session, args: Namespace) -> int:
     except InvalidDocument as error:
         say_problems(cli, error)
         raise
+    _put_notes(cli, document)
     _put(cli, steps, is_pruned=args.prune)
     if memory is not None:
         memory.remember(steps)
@@ -127,12 +130,17 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _read(cli: Session, content: bytes) -> Document:
-    """Read the document, and print its problems, or the notes for its author."""
+    """Read the document, or print its problems."""
     try:
         document = read_document(content, now=now(SystemClock()), is_portable=True)
     except InvalidDocument as error:
         say_problems(cli, error)
         raise
+    return document
+
+
+def _put_notes(cli: Session, document: Document) -> None:
+    """Print what the author of the document should know."""
     if not document.wanted:
         cli.say("the file has no schedules")
     for note in find_notes(document):
@@ -142,7 +150,6 @@ def _read(cli: Session, content: bytes) -> Document:
         niceness = niceness_warning(wanted.spec.job, least=least)
         if niceness is not None:
             cli.warn(f"schedule {wanted.spec.name}: {niceness}")
-    return document
 
 
 def _put_resolved(cli: Session, document: Document) -> None:

@@ -59,7 +59,7 @@ def test_a_changed_template_changes_its_schedules_and_export_has_them_resolved(
 
     said = edgecron("apply", file)
 
-    assert "~ change fetch\n    timeout: 1h -> 2h\n" in said.out
+    assert "~ change fetch\n    ~ timeout: 1h -> 2h\n" in said.out
     assert 'timeout = "2h"' in edgecron("export").out
     assert "template" not in edgecron("export").out
 
