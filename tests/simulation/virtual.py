@@ -216,6 +216,17 @@ class ControlServer:
         self.flush()
 
 
+class _Recorder(Recorder):
+    """A recorder that is also closed when its supervisor is killed, and then only once."""
+
+    _is_open = True
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            super().close()
+
+
 class VirtualSupervisor(Supervisor):
     """The real supervisor, on the virtual machine."""
 
@@ -230,7 +241,7 @@ class VirtualSupervisor(Supervisor):
         end: Any = End(socket, self._on_message)
         self._ends = [end]
         self._engine = end
-        self._recorder = Recorder(
+        self._recorder = _Recorder(
             machine.state_dir,
             key=key,
             clock=clock,
