@@ -185,12 +185,27 @@ def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> No
     database.expect_version(SCHEMA_VERSION)
 
 
+# Triggers that a migration has replaced, with exactly the text that older databases have.
+_FORMER_TRIGGERS = (
+    """CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
+WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
+BEGIN
+    UPDATE schedules SET revision = revision + 1,
+        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+        next_plan_at = iif(enabled, next_plan_at, NULL),
+        next_run_at = iif(enabled, next_run_at, NULL),
+        next_source = iif(enabled, next_source, NULL)
+    WHERE id = NEW.id;
+END""",
+)
+
+
 def refuse_planted(database: Database) -> None:
     """Raise DatabaseUnusable for a trigger that is not edgecron's: our writes would run it."""
     planted = database.rows(
         """SELECT name FROM sqlite_schema WHERE type = 'trigger'
            AND (sql IS NULL OR sql NOT IN (SELECT value FROM json_each(:ours)))""",
-        {"ours": json.dumps(OWN_TRIGGERS)},
+        {"ours": json.dumps(OWN_TRIGGERS + _FORMER_TRIGGERS)},
     )
     if planted:
         raise DatabaseUnusable(
