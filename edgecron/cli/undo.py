@@ -1,4 +1,4 @@
-"""Undo the last change of a schedule, or return to a revision.
+"""Undo changes of schedules.
 
     edgecron undo                    undo the last change of all
     edgecron undo nightly            undo the last change of nightly

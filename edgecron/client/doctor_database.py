@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from shlex import quote
 
+from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, InvalidInput, Unreadable
+from edgecron.base.machine import KernelMachine
 from edgecron.base.paths import state_dir
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
@@ -279,7 +281,7 @@ def _find_needs_in_vain(
     client: Client, *, command: Callable[[str], str]
 ) -> Iterator[tuple[str, _Trouble]]:
     """Find schedules that need what can't become true, or can't be known on this machine."""
-    machine = client.machine()
+    machine = KernelMachine(SystemClock())
     for name, needs in client.store.find_needs():
         for text in needs:
             condition = read_condition(text)

@@ -45,10 +45,6 @@ _PAGE = 25  # schedules: a slice of different ones takes about ten milliseconds
 class Outlooks(ScheduleChanges, Runs):
     """Explain when and why a schedule fires, fired or did not, without a change."""
 
-    def machine(self) -> KernelMachine:
-        """The machine of this client: its state, for conditions."""
-        return KernelMachine(self._clock)
-
     def outlook(self, name: str, *, upcoming: int = 5) -> Outlook:
         """Return what will happen next to a schedule and why, with `upcoming` fires to come.
 
@@ -65,7 +61,7 @@ class Outlooks(ScheduleChanges, Runs):
             schedule,
             most_active=_MOST_ACTIVE,
             now_ms=to_ms(now),
-            machine=look_at(self.machine(), schedule.spec.policies.needs),
+            machine=look_at(KernelMachine(self._clock), schedule.spec.policies.needs),
         )
         is_full = stored.is_group_full
         has_engine = self.has_engine(schedule.spec.queue, offer=schedule.offer)

@@ -7,7 +7,7 @@ conditions. While runs wait, the kernel reports changes of networks, power suppl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from edgecron.base.clock import Clock
@@ -91,12 +91,19 @@ class ConditionWatch:
         at_ms = min((one.at_ms for one in self._checks.values()), default=None)
         return None if at_ms is None else max(0, at_ms - self._clock.monotonic_ms())
 
-    def look(self, texts: Iterable[str] = ()) -> Mapping[MachineCondition, bool]:
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether runs waited for conditions when this was last found out."""
+        return bool(self._checks)
+
+    def look(self, texts: Sequence[str] = ()) -> Mapping[MachineCondition, bool]:
         """Look at the machine for these conditions, and return all that is known.
 
         A condition that was asked for a moment ago is looked at again. Right after the machine woke
         up, nothing is known.
         """
+        if not texts and not self._asked:
+            return NOTHING_KNOWN  # as for nearly all claims
         now_ms = self._clock.monotonic_ms()
         for condition in find_of_machine(texts):
             self._asked[condition] = now_ms

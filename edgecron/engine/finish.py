@@ -34,6 +34,7 @@ class Finished(NamedTuple):
     ended: int
     has_filled: bool
     has_replaced: bool
+    has_waits: bool  # a follow-up waits for a condition
 
 
 class Finishing:
@@ -86,7 +87,7 @@ class Finishing:
             self._claimer.start(done.batch, claimant=claimant)
         schedules = self._runners.settle(outcomes)
         rows, requeued = iter(done.ended), iter(done.requeued)
-        has_replaced = False
+        has_replaced = has_waits = False
         for outcome, schedule in zip(outcomes, schedules, strict=True):
             if Flag.GIVEN_BACK in outcome.flags:
                 again = next(requeued)
@@ -99,10 +100,11 @@ class Finishing:
                 row = next(rows)
                 self._events.report_end(outcome, schedule, row)
                 has_replaced |= row is not None and row.has_replaced
+                has_waits |= row is not None and any(one.condition for one in row.decided)
         if self._store.has_queued():
             # A place is free that another engine might wait for: a group's, or a schedule's.
             self._others.ring()
-        return Finished(len(done.ended), has_filled, has_replaced)
+        return Finished(len(done.ended), has_filled, has_replaced, has_waits)
 
     def _hold(self, outcome: Outcome, schedule: str | None) -> None:
         """Claim nothing for a while: a run could not even be journalled. Recovery requeues it."""

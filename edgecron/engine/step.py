@@ -159,6 +159,7 @@ class Engine:
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
         self._has_replaced = False  # ends may have been recorded whose follow-ups replace runs
+        self._has_waits = True  # a run might wait for a condition that is not known yet
         self._change_mark = -1
         self._is_prepared = False  # the schedules that fire next are loaded
 
@@ -223,8 +224,15 @@ class Engine:
         self._write_upkeep(
             engine_id, is_busy=ended > 0 or any(one.decided for one in batches), hold=hold
         )
-        if not self._is_draining and (has_changed or ended or batches):
+        # A recovered run can have a follow-up that waits.
+        self._has_waits |= (
+            has_changed
+            or might_have_looked
+            or any(one.condition for batch in batches for one in batch.decided)
+        )
+        if self._conditions.is_waited_for or self._has_waits:
             self._conditions.find_waits(self._claimer.open_queues())
+            self._has_waits = False
         self._notices.look(has_changed=has_changed)
         if has_changed or any(one.advanced for one in batches):
             self._is_prepared = False  # Other schedules might be next.
@@ -248,6 +256,7 @@ class Engine:
             count += done.ended
             has_filled |= done.has_filled
             self._has_replaced |= done.has_replaced
+            self._has_waits |= done.has_waits
         return count, has_filled
 
     def _follow_recovery(self, recovered: Recovered, *, has_changed: bool) -> None:
@@ -291,7 +300,7 @@ class Engine:
     def _note_unknown_commit(self) -> None:
         """After trouble: what a transaction granted or replaced is unknown, and is read again."""
         self._recovery.suspect()
-        self._has_replaced = True
+        self._has_replaced = self._has_waits = True
 
     def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()

@@ -39,9 +39,10 @@ class Progress:
                 "progress", self.fraction, int, float,
                 expected="a number from 0 to 1, or None", hint="such as 0.5",
             )  # fmt: skip
-            check_range("progress", self.fraction, 0, 1)
             # The float sum of ten tenths is not exactly 1.
-            object.__setattr__(self, "fraction", round(float(self.fraction), 4))
+            fraction = round(float(self.fraction), 4)
+            check_range("progress", fraction, 0, 1)
+            object.__setattr__(self, "fraction", fraction)
         check_type("text of progress", self.text, str, expected="text", hint="such as '3 of 12'")
         storable = self.text.encode("utf-8", "backslashreplace").decode()
         object.__setattr__(self, "text", clean(storable)[:_MOST_LETTERS])

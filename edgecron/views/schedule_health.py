@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import SENSELESS
 from edgecron.base.safetext import clean
 from edgecron.base.units import format_duration_ms, from_ms
 from edgecron.base.values import NamedTuple, dataclass, field
@@ -124,6 +125,14 @@ def choose(
     return list(chosen.values())
 
 
+def _instant(at_ms: int) -> datetime | None:
+    """Return an instant; None for one that is out of all bounds, which a person may have stored."""
+    try:
+        return from_ms(at_ms)
+    except SENSELESS:
+        return None
+
+
 def judge_failing(
     suspect: Suspect, streak: Streak, run: Execution | None, spec: ScheduleSpec | None
 ) -> Unhealthy:
@@ -135,10 +144,10 @@ def judge_failing(
         queue=suspect.queue,
         state=HealthState.FAILING,
         cause=cause,
-        since=None if since_ms is None or streak.is_at_least else from_ms(since_ms),
+        since=None if since_ms is None or streak.is_at_least else _instant(since_ms),
         count=max(1, streak.fires),
         is_at_least=streak.is_at_least,
-        last_success_at=None if last_ms is None else from_ms(last_ms),
+        last_success_at=None if last_ms is None else _instant(last_ms),
         run_id=None if run is None else run.id,
         error=None if run is None else _one_line(run.error_msg or run.error_code or ""),
         subject=subject,
@@ -161,7 +170,7 @@ def judge_overdue(one: Ranked, waits: ActiveRun | None, spec: ScheduleSpec | Non
         queue=suspect.queue,
         state=HealthState.OVERDUE,
         cause=cause,
-        since=from_ms(suspect.due_ms),
+        since=_instant(suspect.due_ms),
         run_id=suspect.waiting_id,
         subject=subject,
         others=one.others,

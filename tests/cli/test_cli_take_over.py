@@ -236,7 +236,8 @@ def test_an_engine_that_was_stopped_while_it_wrote_is_found_and_ended(
 
     found = [(one["check"], one["status"]) for one in before.json if one["status"] != "ok"]
     assert found == [("database", "warning"), ("engines", "problem")]
-    assert "locked for writing" in before.json[0]["message"]
+    [locked] = [one for one in before.json if one["check"] == "database"]
+    assert "locked for writing" in locked["message"]
     assert said.code == 0
     assert {one["status"] for one in after.json} == {"ok"}
 

@@ -22,6 +22,7 @@ from edgecron.base.errors import (
     NotFound,
     ServerUnavailable,
 )
+from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.json_forms import form_of
 from edgecron.client.resources import (
@@ -37,6 +38,7 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
+from edgecron.formats.document_values import Document
 from edgecron.model.choices import Priority, Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import RunBounds
@@ -125,6 +127,8 @@ def _is_sent(asked: ResourceTypes, name: str, value: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Document):
+        return replace(value, notes=None, templates=None)  # for its own program only
     return tuple(value) if isinstance(value, list) else value
 
 

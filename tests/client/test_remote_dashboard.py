@@ -13,7 +13,7 @@ from edgecron.client.remote_connection import Connector
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.http.serving import HttpService, UnixPlace
 from tests.support.specs import make_spec
-from tests.tui.pilot import ZONE, CountingDashboard, Seen
+from tests.tui.pilot import ZONE, CountingDashboard, Seen, run
 
 Story = Callable[[Seen, HttpService], Awaitable[None]]
 
@@ -36,7 +36,7 @@ def watch(story: Story, folder: Path) -> None:
 
     service.start()
     try:
-        asyncio.run(show())
+        run(show())
     finally:
         service.close()
 

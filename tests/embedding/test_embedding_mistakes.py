@@ -169,7 +169,7 @@ def run_now(s: Any) -> Any:
             lambda s: wrong(context)().progress("x"),
             "progress is 'x', expected a number from 0 to 1",
         ),
-        (lambda s: wrong(context)().progress(5), "progress is 5, expected 0 to 1"),
+        (lambda s: wrong(context)().progress(5), "progress is 5.0, expected 0 to 1"),
         (lambda s: wrong(context)().progress(0.5, 5), "text of progress is 5, expected text"),
     ],
 )

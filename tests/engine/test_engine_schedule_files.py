@@ -46,11 +46,12 @@ def test_the_files_are_applied_before_the_engine_starts(
     daemon.wait_for("engine_started")
 
     events = [(line["event"], line.get("schedule")) for line in daemon.lines]
-    assert events[:5] == [
+    assert events[:6] == [
         ("schedule_created", "hourly"),
         ("schedules_applied", None),
         ("schedule_created", "follower"),
         ("schedules_applied", None),
+        ("starting", None),
         ("engine_started", None),
     ]
     assert daemon.lines[1]["file"] == str(file)

@@ -177,7 +177,7 @@ def test_all_that_match_are_marked_also_those_that_are_not_seen(
         assert "▌100 marked" in seen.text()
         await seen.press("p", "enter")
 
-        assert seen.told() == "paused 100 schedules"
+        assert seen.told() == "paused 100 schedules; z undoes it"
 
     watch(story, tmp_path / "many.db", clock)
 

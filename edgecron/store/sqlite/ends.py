@@ -28,7 +28,6 @@ from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, Finish
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up
 from edgecron.store.sqlite.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
-from edgecron.store.sqlite.needs import is_any_waiting
 from edgecron.store.sqlite.queue import fill
 from edgecron.store.sqlite.schedules import find_state
 
@@ -278,7 +277,7 @@ def _write_ends(database: Database, ends: Sequence[_End], now_ms: int) -> list[E
     unfollowed = _find_unfollowed(database, [outcome for outcome, _ in ends])
     for is_simple, group in groupby(ends, key=lambda end: _is_simple(end[0], unfollowed)):
         # Checked for each group: followers of the group before might wait for a success.
-        if is_simple and not is_any_waiting(database):
+        if is_simple and not _is_any_waiting(database):
             written += _finish_simple(database, list(group), now_ms)
         else:
             written += [_finish_one(database, outcome, output, now_ms) for outcome, output in group]
@@ -419,3 +418,9 @@ def _path_of(value_ms: int, steps_ms: Sequence[int]) -> str:
 
 def _error_of(outcome: Outcome) -> str:
     return outcome.error_msg or outcome.reason or outcome.status
+
+
+def _is_any_waiting(database: Database) -> bool:
+    """Whether any row waits for a condition."""
+    row = database.row("SELECT 1 FROM executions WHERE waiting_for IS NOT NULL LIMIT 1")
+    return row is not None

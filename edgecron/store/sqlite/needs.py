@@ -135,12 +135,6 @@ def wake_waiting(database: Database, queues: Sequence[str], texts: Sequence[str]
     return count
 
 
-def is_any_waiting(database: Database) -> bool:
-    """Whether any row waits for a condition."""
-    row = database.row("SELECT 1 FROM executions WHERE waiting_for IS NOT NULL LIMIT 1")
-    return row is not None
-
-
 def wake_schedule(database: Database, schedule_id: int) -> int:
     """Wake the waiting rows of a schedule, whose conditions were changed."""
     return database.change(
