@@ -19,6 +19,7 @@ from edgecron.engine.runners import Runners
 from edgecron.model.choices import Reason, Status, WaitsFor
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
+from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Timing
 from edgecron.planning.times import load_timing
@@ -181,6 +182,7 @@ class Claimer:
     def claimant(self, specs: Iterable[ScheduleSpec] = ()) -> Claimant:
         """The engine as it claims now, with its limits and the facts that these schedules need."""
         needs = [text for spec in specs for text in spec.policies.needs]
+        has_asked = bool(self._conditions.asked)
         return Claimant(
             engine_id=self._registration.get_id(),
             supervisor_id=self._runners.supervisor_id,
@@ -190,7 +192,7 @@ class Claimer:
             max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._settings.only,
             offers=self._registration.offers,
-            machine=self._conditions.look(needs),
+            machine=self._conditions.look(needs) if needs or has_asked else NOTHING_KNOWN,
         )
 
     def _reserve(self) -> int:

@@ -64,7 +64,9 @@ class _Check(NamedTuple):
 class ConditionWatch:
     """Know which conditions of the machine hold, and which of them runs wait for.
 
-    `machine` answers None for what it can't tell; a run then waits until its deadline.
+    `machine` answers None for what it can't tell; a run then waits until its deadline. `checks` has
+    the conditions that runs wait for, and `asked` those that claims asked for. While both are
+    empty, as in nearly all engines, an engine need not call this at all.
     """
 
     def __init__(
@@ -74,10 +76,10 @@ class ConditionWatch:
         self._clock = clock
         self._machine = machine
         self._reports = reports
-        self._asked: dict[MachineCondition, int] = {}  # when it was last of interest (monotonic)
+        self.asked: dict[MachineCondition, int] = {}  # when it was last of interest (monotonic)
         self._known: dict[MachineCondition, bool] = {}
         self._known_at_ms: dict[MachineCondition, int] = {}  # monotonic
-        self._checks: dict[str, _Check] = {}  # of the conditions that runs wait for
+        self.checks: dict[str, _Check] = {}  # of the conditions that runs wait for
         self._fd: int | None = None
         self._settled_at_ms: int | None = None  # monotonic, if the machine has just woken up
 
@@ -88,13 +90,8 @@ class ConditionWatch:
     @property
     def wake_ms(self) -> int | None:
         """How long until the next check; None if no run waits."""
-        at_ms = min((one.at_ms for one in self._checks.values()), default=None)
+        at_ms = min((one.at_ms for one in self.checks.values()), default=None)
         return None if at_ms is None else max(0, at_ms - self._clock.monotonic_ms())
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether runs waited for conditions when this was last found out."""
-        return bool(self._checks)
 
     def look(self, texts: Sequence[str] = ()) -> Mapping[MachineCondition, bool]:
         """Look at the machine for these conditions, and return all that is known.
@@ -102,16 +99,14 @@ class ConditionWatch:
         A condition that was asked for a moment ago is looked at again. Right after the machine woke
         up, nothing is known.
         """
-        if not texts and not self._asked:
-            return NOTHING_KNOWN  # as for nearly all claims
         now_ms = self._clock.monotonic_ms()
         for condition in find_of_machine(texts):
-            self._asked[condition] = now_ms
-        if not self._asked or self._machine is None or self._is_settling(now_ms):
+            self.asked[condition] = now_ms
+        if not self.asked or self._machine is None or self._is_settling(now_ms):
             return NOTHING_KNOWN
-        for condition, asked_ms in list(self._asked.items()):
+        for condition, asked_ms in list(self.asked.items()):
             if asked_ms < now_ms - _ASKED_MS:
-                del self._asked[condition]
+                del self.asked[condition]
                 self._known.pop(condition, None)
             elif self._known_at_ms.get(condition, now_ms - _FRESH_MS) <= now_ms - _FRESH_MS:
                 self._known.pop(condition, None)
@@ -124,13 +119,13 @@ class ConditionWatch:
     def wake_runs(self, queues: Sequence[str]) -> bool:
         """Wake the runs whose condition holds now; whether there were any."""
         now_ms = self._clock.monotonic_ms()
-        due = [text for text, one in self._checks.items() if one.at_ms <= now_ms]
+        due = [text for text, one in self.checks.items() if one.at_ms <= now_ms]
         if not due:
             return False
         self.look(due)
         for text in due:
-            pause_ms = self._checks[text].pause_ms
-            self._checks[text] = _Check(now_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS))
+            pause_ms = self.checks[text].pause_ms
+            self.checks[text] = _Check(now_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS))
         met = [text for text in due if read_condition(text).is_met(self)]
         return bool(met) and self._store.wake_waiting(queues, met) > 0
 
@@ -138,7 +133,7 @@ class ConditionWatch:
         """Find the conditions that runs wait for. Without any, do not listen to the machine."""
         now_ms = self._clock.monotonic_ms()
         texts = self._store.find_waited(queues)
-        self._checks = {text: self._checks.get(text) or self._first(text, now_ms) for text in texts}
+        self.checks = {text: self.checks.get(text) or self._first(text, now_ms) for text in texts}
         kinds = {one.kind for one in find_of_machine(texts)}
         if not kinds & _REPORTED:
             self.close()
@@ -171,7 +166,7 @@ class ConditionWatch:
 
     def _check_all(self, at_ms: int) -> None:
         at_ms = max(at_ms, self._settled_at_ms or 0)
-        self._checks = {text: _Check(at_ms, _FIRST_PAUSE_MS) for text in self._checks}
+        self.checks = {text: _Check(at_ms, _FIRST_PAUSE_MS) for text in self.checks}
 
     def _first(self, text: str, now_ms: int) -> _Check:
         """When a new wait is checked: now, unless this pass has looked at the machine for it."""

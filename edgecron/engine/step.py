@@ -217,8 +217,9 @@ class Engine:
             has_news = ended > 0 or might_have_looked or has_changed
             self._supervision.keep(engine_id, has_news=has_news)
         if self._may_claim():
-            has_woken = self._conditions.wake_runs(self._claimer.open_queues())
-            has_filled = has_filled and not recovered.has_queued and not has_woken
+            has_filled = has_filled and not recovered.has_queued
+            if self._conditions.checks:
+                has_filled &= not self._conditions.wake_runs(self._claimer.open_queues())
             self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
         self._write_upkeep(
@@ -230,7 +231,7 @@ class Engine:
             or might_have_looked
             or any(one.condition for batch in batches for one in batch.decided)
         )
-        if self._conditions.is_waited_for or self._has_waits:
+        if self._conditions.checks or self._has_waits:
             self._conditions.find_waits(self._claimer.open_queues())
             self._has_waits = False
         self._notices.look(has_changed=has_changed)
@@ -317,7 +318,7 @@ class Engine:
             self._clock_watch.wake_ms,
             self._pruning.wake_ms,
             self._notices.wake_ms,
-            self._conditions.wake_ms,
+            self._conditions.wake_ms if self._conditions.checks else None,
             self._progress.wake_ms,
             self._claimer.wait_ms(),
         )

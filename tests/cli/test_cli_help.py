@@ -33,7 +33,7 @@ def test_help_of_a_command_is_the_same_however_it_is_asked_for(
 VERBS = {
     "Add", "Cancel", "Change", "Copy", "Create", "Explain", "Find", "Import", "Install", "List",
     "Move", "Open", "Pause", "Print", "Remove", "Replace", "Restore", "Resume", "Run", "Serve",
-    "Show", "Write",
+    "Show", "Undo", "Write",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from edgecron.store.contract import Claimant
 from edgecron.store.sqlite import retention
 from edgecron.store.sqlite.explanations import find_deciding, find_revision
 from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
-from edgecron.store.sqlite.needs import wake_for_success, wake_schedule
+from edgecron.store.sqlite.limits import wake_for_success, wake_schedule
 from edgecron.store.sqlite.overlap_replace import replace_oldest
 from edgecron.store.sqlite.queue_order import Blocked
 from edgecron.store.sqlite.statistics import find_ended, find_output_sizes

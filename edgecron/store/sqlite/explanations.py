@@ -14,8 +14,7 @@ from edgecron.model.schedule import Schedule
 from edgecron.planning.overlap import Occupancy
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.history import COLUMNS, FROM
-from edgecron.store.sqlite.limits import RunCounts
-from edgecron.store.sqlite.needs import Needs
+from edgecron.store.sqlite.limits import Needs, RunCounts
 from edgecron.store.sqlite.revisions import columns_of
 from edgecron.store.sqlite.rows import execution_of
 

@@ -11,9 +11,8 @@ from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import Admission, running_limit
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.limits import RunCounts, ScopeKey
+from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey, deadline_ms
 from edgecron.store.sqlite.max_runs import give_back_unmet
-from edgecron.store.sqlite.needs import Needs, deadline_ms
 from edgecron.store.sqlite.overlap_replace import (
     count_late,
     keep_turn,

@@ -1,16 +1,23 @@
-"""Count active runs against the limits of engine, group and overlap.
+"""Count active runs against the limits of engine, group and overlap, and check conditions.
 
 A transaction counts active runs once and keeps the counts up to date itself.
+
+A queued row waits for a condition until its deadline. The transaction in which a schedule succeeds
+wakes the rows that wait for that success. The engine wakes those that wait for anything else, and
+each is checked again right before it starts.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 
-from edgecron.model.choices import Cause
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
+from edgecron.model.choices import Cause, Reason, Status, WaitsFor
+from edgecron.model.conditions import Condition, find_unmet
+from edgecron.model.machine_conditions import MachineCondition
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.overlap import (
@@ -21,8 +28,9 @@ from edgecron.planning.overlap import (
     late_limit,
     running_limit,
 )
-from edgecron.store.contract import Claimant
+from edgecron.store.contract import Claimant, Decided, QueuedRow
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.rows import needs_of
 
 ScopeKey = tuple[int, str, str]
 
@@ -243,3 +251,205 @@ def _count_group_places(database: Database) -> dict[str, int]:
            FROM groups AS g WHERE g.max_running IS NOT NULL"""
     )
     return {name: most - running for name, most, running in rows}
+
+
+# A person has decided, and the first attempt had its conditions met.
+_NEED_NOTHING = frozenset({Cause.MANUAL, Cause.RETRY})
+_MOST_EXPIRED = 250  # rows that one transaction gives up; the next takes more
+
+
+class Needs:
+    """The `Facts` of conditions in a transaction; each fact is read once.
+
+    `machine` says which conditions of the machine hold, as far as the caller has looked.
+    """
+
+    def __init__(
+        self, database: Database, *, now_ms: int, machine: Mapping[MachineCondition, bool]
+    ) -> None:
+        self._database = database
+        self._now_ms = now_ms
+        self._machine = machine
+        self._successes: dict[str, int | None] = {}
+
+    @property
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def last_success_ms(self, schedule: str) -> int | None:
+        if schedule not in self._successes:
+            self._successes[schedule] = find_last_success_ms(self._database, schedule)
+        return self._successes[schedule]
+
+    def holds(self, condition: MachineCondition) -> bool | None:
+        return self._machine.get(condition)
+
+    def find_unmet(self, needs: tuple[str, ...], cause: Cause) -> Condition | None:
+        """Return the first condition that is not met, or None."""
+        if not needs or cause in _NEED_NOTHING:
+            return None
+        return find_unmet(needs, self)
+
+
+def deadline_ms(due_ms: int, needs_deadline_s: float) -> int:
+    """Return until when a fire waits for its conditions."""
+    return due_ms + _bounded_ms(needs_deadline_s)
+
+
+def _bounded_ms(deadline_s: float) -> int:
+    """Return the milliseconds of a stored deadline, at most MAX_DURATION_MS."""
+    return round(min(deadline_s * 1000, MAX_DURATION_MS))
+
+
+def wait_for_condition(
+    database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int
+) -> Decided:
+    """Let a row wait for a condition that is not met."""
+    found = database.returning(
+        """UPDATE executions SET waiting_for = :text, wait_until = :until
+           WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
+           RETURNING schedule_id, revision, plan_at, cause, attempt""",
+        {"id": row.execution_id, "text": unmet.text, "until": until_ms},
+    )
+    assert found is not None
+    return Decided(
+        execution_id=row.execution_id,
+        schedule_id=found[0],
+        revision=found[1],
+        plan_ms=found[2],
+        status=Status.QUEUED,
+        cause=Cause(found[3]),
+        attempt=found[4],
+        waits_for=WaitsFor.CONDITION,
+        condition=unmet.text,
+        wait_until_ms=until_ms,
+    )
+
+
+def wake_for_success(database: Database, schedule: str) -> int:
+    """Wake the rows that wait for a success of a schedule; how many."""
+    return database.change(
+        """UPDATE executions SET waiting_for = NULL, wait_until = NULL
+           WHERE waiting_for = :ever OR (waiting_for > :from AND waiting_for < :to)""",
+        # No name has a colon, and ';' is the character after it.
+        {
+            "ever": f"success:{schedule}",
+            "from": f"success:{schedule}:",
+            "to": f"success:{schedule};",
+        },
+    )
+
+
+def find_waited(database: Database, queues: Sequence[str]) -> list[str]:
+    """The conditions that rows of these queues wait for, except successes.
+
+    A success wakes rows by itself: see `wake_for_success`.
+    """
+    return [
+        text
+        for queue in queues
+        for (text,) in database.rows(
+            """SELECT DISTINCT waiting_for FROM executions INDEXED BY executions_queued
+               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NOT NULL
+                   AND waiting_for NOT GLOB 'success:*'""",
+            {"queue": queue},
+        )
+    ]
+
+
+def wake_waiting(database: Database, queues: Sequence[str], texts: Sequence[str]) -> int:
+    """Wake the rows of these queues that wait for one of these conditions; how many."""
+    count = 0
+    with database.transaction():
+        for queue in queues:
+            for text in texts:
+                count += database.change(
+                    """UPDATE executions SET waiting_for = NULL, wait_until = NULL
+                       WHERE status = 'queued' AND queue = :queue AND waiting_for = :text""",
+                    {"queue": queue, "text": text},
+                )
+    return count
+
+
+def wake_schedule(database: Database, schedule_id: int) -> int:
+    """Wake the waiting rows of a schedule, whose conditions were changed."""
+    return database.change(
+        """UPDATE executions INDEXED BY executions_active
+           SET waiting_for = NULL, wait_until = NULL
+           WHERE schedule_id = :id AND status IN ('queued', 'running')
+               AND waiting_for IS NOT NULL""",
+        {"id": schedule_id},
+    )
+
+
+def is_any_expired(database: Database, queue: str, *, now_ms: int) -> bool:
+    """Whether a row of a queue has waited for a condition until its deadline."""
+    return (
+        database.row(
+            "SELECT 1 FROM executions WHERE queue = :queue AND wait_until <= :now LIMIT 1",
+            {"queue": queue, "now": now_ms},
+        )
+        is not None
+    )
+
+
+def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decided]:
+    """Skip rows that have waited until their deadline; wake those whose conditions are met."""
+    rows = database.rows(
+        """SELECT e.id, e.cause, s.needs, s.needs_deadline_s
+           FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.queue = :queue AND e.wait_until <= :now
+           ORDER BY e.wait_until LIMIT :limit""",
+        {"queue": queue, "now": needs.now_ms, "limit": _MOST_EXPIRED},
+    )
+    decided = []
+    for execution_id, cause, texts, deadline_s in rows:
+        unmet = needs.find_unmet(needs_of(texts), Cause(cause))
+        if unmet is None:
+            database.change(
+                """UPDATE executions SET waiting_for = NULL, wait_until = NULL
+                   WHERE id = :id AND status = 'queued'""",
+                {"id": execution_id},
+            )
+        else:
+            decided.append(give_up(database, execution_id, unmet, deadline_s, now_ms=needs.now_ms))
+    return decided
+
+
+def give_up(
+    database: Database, execution_id: int, unmet: Condition, deadline_s: float, *, now_ms: int
+) -> Decided:
+    """Skip a row whose condition was not met before its deadline."""
+    within = format_duration_ms(_bounded_ms(deadline_s))
+    message = f"needed {unmet.words()}, which was not true within {within}"
+    found = database.returning(
+        """UPDATE executions SET status = 'skipped', reason = 'condition', error_msg = :message,
+               waiting_for = NULL, wait_until = NULL, finished_at = :now
+           WHERE id = :id AND status = 'queued'
+           RETURNING schedule_id, revision, plan_at, cause, attempt""",
+        {"id": execution_id, "message": message, "now": now_ms},
+    )
+    assert found is not None
+    database.change(
+        "UPDATE schedules SET skipped_count = skipped_count + 1 WHERE id = :id", {"id": found[0]}
+    )
+    return Decided(
+        execution_id=execution_id,
+        schedule_id=found[0],
+        revision=found[1],
+        plan_ms=found[2],
+        status=Status.SKIPPED,
+        reason=Reason.CONDITION,
+        cause=Cause(found[3]),
+        attempt=found[4],
+        error_msg=message,
+    )
+
+
+def find_last_success_ms(database: Database, schedule: str) -> int | None:
+    """When the newest success of a schedule ended; None: there is none, or no such schedule."""
+    row = database.row(
+        "SELECT last_success_at FROM schedules WHERE name = :name AND deleted_at IS NULL",
+        {"name": schedule},
+    )
+    return None if row is None else row[0]

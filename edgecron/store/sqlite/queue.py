@@ -24,16 +24,17 @@ from edgecron.store.contract import (
 )
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
-from edgecron.store.sqlite.limits import RunCounts, has_place
-from edgecron.store.sqlite.max_runs import give_back_unmet
-from edgecron.store.sqlite.needs import (
+from edgecron.store.sqlite.limits import (
     Needs,
+    RunCounts,
     deadline_ms,
     give_up,
     give_up_expired,
+    has_place,
     is_any_expired,
     wait_for_condition,
 )
+from edgecron.store.sqlite.max_runs import give_back_unmet
 from edgecron.store.sqlite.overlap_replace import ask_for_place
 from edgecron.store.sqlite.queue_order import (
     Blocked,

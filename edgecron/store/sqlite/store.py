@@ -18,7 +18,6 @@ from edgecron.store.sqlite import (
     explanations,
     limits,
     manual_runs,
-    needs,
     notices,
     queue,
     retention,
@@ -130,9 +129,9 @@ class SqliteStore(ReadingStore):
     claim_due = claims.claim_due
     claim_boot = claims.claim_boot
     claim_queued = queue.claim_queued
-    find_waited = needs.find_waited
-    find_last_success_ms = needs.find_last_success_ms
-    wake_waiting = needs.wake_waiting
+    find_waited = limits.find_waited
+    find_last_success_ms = limits.find_last_success_ms
+    wake_waiting = limits.wake_waiting
     has_queued = queue.has_queued
     mark_broken = revisions.mark_broken
 
