@@ -152,7 +152,9 @@ class _Scanner:
         seen = set()
         for spool in _SPOOLS:
             for path in self.files.list_below(spool):
-                if path.is_file() and path.name not in seen:
+                # cron reads no hidden files, and an interrupted write leaves one.
+                is_hidden = path.name.startswith(".")
+                if path.is_file() and not is_hidden and path.name not in seen:
                     seen.add(path.name)
                     self._read_spool(path)
         me = user_name()

@@ -36,6 +36,7 @@ def test_all_crontabs_are_read(machine: Machine, scan: Any) -> None:
     machine.write("etc/cron.d/tools", f"CRON_TZ=Asia/Tokyo\n\n5 4 * * * {user_name()} /opt/tool\n")
     machine.write("etc/cron.d/tools.dpkg-old", "5 4 * * * root /opt/old\n")
     machine.write(f"var/spool/cron/crontabs/{user_name()}", "@reboot /opt/up\n1 1 1 1 1 x%y\n")
+    machine.write("var/spool/cron/crontabs/.edgecron-0", "@reboot /opt/half-written\n")
 
     jobs = scan()
 
