@@ -364,7 +364,7 @@ def test_times_are_read_back_with_the_next_ones_and_what_is_wrong_with_them(scen
         shown = " ".join(line[92:].strip() for line in seen.lines())
         assert "✗ hour is '25', expected 0-23" in shown
         assert "✗ at is 'yesterday', that is" in shown
-        assert "✗ time 'noon'" in shown
+        assert "✗ at: time 'noon'" in shown
         assert "✓ at 00:00 every day" in shown
         await fill(seen, when="after nobody")
         await seen.press("ctrl+s")
