@@ -69,7 +69,7 @@ class KernelMachine:
         return None
 
     def idle_ms(self) -> int | None:
-        """For how long nobody has typed at a terminal: no terminal was read from since."""
+        """Return the time since a terminal was last read from; None if there is no terminal."""
         typed_ns = [
             self._root.joinpath(folder, name).stat().st_atime_ns
             for folder in ("dev/pts", "dev")

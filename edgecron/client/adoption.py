@@ -245,7 +245,7 @@ def undo(client: Client, book: Book, name: str) -> Adoption:
     try:
         _give_back(client, book, adoption, source)
     except (EdgecronError, OSError):
-        # If the source could not be restored, edgecron goes on to run the schedule.
+        # If the source could not be restored, edgecron continues to run the schedule.
         with suppress(EdgecronError, OSError):
             if adoption.phase is Phase.ADOPTED and schedule is not None:
                 _finish(client, book, adoption, source, schedule=schedule)

@@ -106,7 +106,7 @@ def _state_of(rows: Sequence[ChangeRow]) -> dict[str, list[object]]:
 
 
 class _RollBack(Exception):
-    """Nothing of a plan is written."""
+    """Roll back a planned undo."""
 
 
 class Undoing:

@@ -25,7 +25,7 @@ _LONGEST_PAUSE_MS = 60_000
 _SETTLE_MS = 10_000
 _REPORTED = frozenset(
     {Kind.ONLINE, Kind.NETWORK, Kind.AC_POWER, Kind.BATTERY, Kind.MOUNTED}
-)  # the kernel reports their changes, where it can
+)  # Linux reports changes of these
 
 
 class Reports(Protocol):

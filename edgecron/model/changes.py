@@ -33,7 +33,7 @@ class Author(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A field whose value changed; None is no value, or the default."""
+    """A field whose value changed. A value of None means unset, or the default."""
 
     field: str
     old: object
@@ -67,9 +67,8 @@ class Undo:
     """An undo, planned or done: what it changes, and the next times without it and with it.
 
     `seen` is the revision of the schedule that it starts from, `made` the one that it makes.
-    `undone` is the change that it
-    reverts; None if it returns to the definition of `revision`. `is_removed`: the schedule does
-    not exist afterwards.
+    `undone` is the change that it reverts; None if it returns to the definition of `revision`.
+    `is_removed`: the schedule does not exist afterwards.
     """
 
     schedule: str
