@@ -78,7 +78,7 @@ def read_text(name: str) -> str:
 def fill_text(name: str, /, **values: str | None) -> str:
     """Return the text of `texts/NAME` with each `@key@` replaced by its value.
 
-    A line with a key whose value is None is skipped.
+    If the value of a key is None, lines with this key are skipped.
     """
     missing = {key for key, value in values.items() if value is None}
     lines = read_text(f"texts/{name}").splitlines(keepends=True)

@@ -111,7 +111,7 @@ class NoticeSender:
         self._zone = load_zone("local")
 
     def run(self) -> int:
-        """Send due notices until none is due soon; return the number of messages."""
+        """Send due notices until no further one is due soon. Return how many messages were sent."""
         sent = 0
         while True:
             self.apply_rules()

@@ -62,7 +62,7 @@ class OpenDatabase:
         self.author = Author(origin)  # of the changes that this client makes
 
     def author_of(self, origin: str | None = None) -> Author:
-        """Return the author of a change. `origin` says from where it came (default: as `author`).
+        """Return the author of a change. `origin` replaces the origin of `author`, if given.
 
         A server's clients send their own origin, but the change came over HTTP.
         """

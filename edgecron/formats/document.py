@@ -371,7 +371,7 @@ def _with(job: Job, name: str, value: object) -> Job:
 
 
 def suggest_key(key: str) -> str | None:
-    """Return the key of a schedule that was probably meant; None if none is similar."""
+    """Return the known key that is most similar; None if no key is similar."""
     return _OTHER_WORDS.get(key) or suggest(key, OPTIONS)
 
 
