@@ -30,8 +30,8 @@ from edgecron import __version__
 from edgecron.base.errors import Conflict, Unreadable
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.values import replace
-from edgecron.formats.document import read_table
 from edgecron.formats.document_plan import Action, Step, compare_one
+from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_writing import spec_table
 
 if TYPE_CHECKING:

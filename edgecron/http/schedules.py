@@ -15,8 +15,8 @@ from edgecron.client.json_forms import INSTANT, Shape
 from edgecron.client.record_forms import schedule_fields
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
-from edgecron.formats.document import read_table
 from edgecron.formats.document_plan import Action, Step, compare_one
+from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_values import Wanted, refuse
 from edgecron.formats.option_texts import read_time, rename_former
 from edgecron.http.answer_objects import document_of, listed_schedule, schedule_answer, shown_runs

@@ -13,7 +13,7 @@ import pytest
 
 import edgecron as package
 from edgecron.base.errors import InvalidInput
-from edgecron.formats.document import read_table
+from edgecron.formats.document_schedule import read_table
 from edgecron.formats.option_texts import check_user, read_user
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job

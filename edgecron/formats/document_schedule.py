@@ -1,0 +1,209 @@
+"""Read one schedule of a document: a table of TOML or of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from edgecron.base.checks import check_name
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import dataclass, field, replace
+from edgecron.formats import option_texts as values
+from edgecron.formats.document_keys import (
+    hint_for_unknown,
+    read_argv,
+    read_boolean,
+    read_group,
+    read_job_value,
+    read_line,
+    read_list,
+    read_max_runs,
+    read_policy,
+    read_scopes,
+    read_text,
+    read_time_text,
+    read_timezone,
+)
+from edgecron.formats.document_values import Problem, Wanted
+from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
+from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
+from edgecron.model.options import (
+    FORMER_NAMES,
+    JOB_OPTIONS,
+    NONE,
+    OPTIONS,
+    POLICIES,
+    Job,
+    Policies,
+)
+from edgecron.model.schedule import ScheduleSpec
+
+NO_TIME = "it has no time to run at"
+NO_COMMAND = "the command is missing, expected one of command and shell"
+_T = TypeVar("_T")
+_A_COMMAND = 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
+
+
+def read_table(
+    name: str,
+    table: Mapping[str, Any],
+    *,
+    now: datetime | None = None,
+    known: Collection[str] = (),
+    is_portable: bool = False,
+) -> tuple[Wanted | None, list[Problem]]:
+    """Read a table; return None and the problems if something is wrong.
+
+    With `is_portable` times can lie in the past. So can those of `known`, the trigger texts that
+    the schedule already has.
+    """
+    reading = _Reading(name=name, table=table, now=now, known=known, is_portable=is_portable)
+    return reading.read(), reading.problems
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reading:
+    """Reads the keys of one schedule, and notes each problem before it reads the next key."""
+
+    name: str
+    table: Mapping[str, Any]
+    now: datetime | None
+    known: Collection[str]
+    is_portable: bool
+    is_fast_ok: bool = False
+    notes: tuple[str, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+
+    def read(self) -> Wanted | None:
+        """Read the schedule; None if there are problems."""
+        self._try(None, partial(check_name, self.name, what="schedule name"))
+        renamed = self._try(None, partial(values.rename_former, self.table))
+        if renamed is not None:
+            self.table, self.notes = renamed
+        for key in self.table:
+            if key not in OPTIONS and (renamed or key not in FORMER_NAMES):
+                self._note(key, f"key {key!a} is unknown", hint_for_unknown(key))
+        timezone = self._take("timezone", read_timezone, LOCAL)
+        self.is_fast_ok = self._take("allow_fast", read_boolean, False)
+        group, limit = self._take("group", read_group, (None, None))
+        parts: dict[str, Any] = {
+            "triggers": tuple(self._triggers(timezone)),
+            "policies": self._policies(),
+            "job": self._job(),
+            "timezone": timezone,
+            "group": group,
+            "description": self._take("description", read_text, None),
+            "queue": self._take("queue", read_text, COMMAND_QUEUE),
+            "scopes": self._take("scope", read_scopes, (GLOBAL_SCOPE,)),
+            "max_runs": self._take("max_runs", read_max_runs, None),
+        }
+        for key in ("from", "until"):
+            parts[f"{key}_at"] = self._take(key, partial(self._time, key, timezone), None)
+        enabled = self._take("enabled", read_boolean, None)
+        if self.problems:
+            return None
+        spec = self._try(None, lambda: ScheduleSpec(name=self.name, **parts))
+        if spec is None:
+            return None
+        return Wanted(
+            spec=spec,
+            enabled=enabled,
+            limit=limit,
+            is_portable=self.is_portable,
+            notes=self.notes,
+        )
+
+    def _take(self, key: str, read: Callable[[Any], object], default: object) -> Any:
+        """Read a key's value; the default if it is missing or can't be read."""
+        if key not in self.table:
+            return default
+        found = self._try(key, lambda: (read(self.table[key]),))
+        return default if found is None else found[0]
+
+    def _try(self, key: str | None, read: Callable[[], _T]) -> _T | None:
+        try:
+            return read()
+        except InvalidInput as error:
+            is_named = key is None or key in error.message
+            self._note(key, error.message if is_named else f"{key}: {error.message}", error.hint)
+            return None
+
+    def _note(self, key: str | None, message: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(schedule=self.name, key=key, message=message, hint=hint))
+
+    def _triggers(self, timezone: str | None) -> Iterator[str]:
+        given = [key for key in TRIGGERS if key in self.table and self.table[key] != []]
+        if given == ["on_boot"] and self.table["on_boot"] is False:
+            given = []
+        if not given:
+            self._note(None, NO_TIME, "give cron, every, at, on_boot or after")
+        for key in given:
+            if key == "on_boot":
+                if self._take(key, read_boolean, False):
+                    yield "on boot"
+                continue
+            for value in self._take(key, read_list, []):
+                text = self._try(key, partial(self._trigger, key, value, timezone))
+                if text is not None:
+                    yield text
+
+    def _trigger(self, key: str, value: object, timezone: str | None) -> str:
+        text = read_time_text(value) if key == "at" else read_text(value)
+        is_known = f"{key} {text}" in self.known
+        trigger = values.read_trigger(
+            key,
+            text,
+            what=key,
+            name=self.name,
+            timezone=timezone,
+            now=None if is_known else self.now,
+            is_past_ok=self.is_portable,
+            is_fast_ok=is_known or self.is_fast_ok,
+        )
+        return trigger.text
+
+    def _time(self, key: str, timezone: str | None, value: object) -> datetime | None:
+        text = read_time_text(value)
+        if text == NONE:
+            return None
+        return values.read_time(text, what=key, timezone=timezone, now=self.now, is_past_ok=True)
+
+    def _policies(self) -> Policies:
+        changes: dict[str, Any] = {}
+        for option in POLICIES:
+            changes[option.field or ""] = self._take(
+                option.name, partial(read_policy, option), option.default_value
+            )
+        policies = self._try(None, lambda: Policies(**changes)) or Policies()
+        self._try("retry_delay", partial(values.check_retry_delays, policies, str))
+        return policies
+
+    def _job(self) -> Job | None:
+        given = [key for key in JOBS if key in self.table]
+        if not given:
+            self._note(None, NO_COMMAND, _A_COMMAND)
+            return None
+        if len(given) > 1:
+            what = f"{' and '.join(given)} are given, expected one of command and shell"
+            self._note(given[-1], what, _A_COMMAND)
+            return None
+        [key] = given
+        argv = self._take(key, read_argv if key == JobKind.COMMAND else read_line, None)
+        job = None
+        if argv is not None and not "".join(argv[:1]).strip():
+            self._note(key, f"{key}: the command is missing", _A_COMMAND)
+        elif argv is not None:
+            job = self._try(key, lambda: Job(kind=JOBS[key], argv=argv))
+        for option in JOB_OPTIONS:
+            value = self._take(option.name, partial(read_job_value, option), None)
+            if value is not None and job is not None:
+                changed = self._try(option.name, partial(_with, job, option.name, value))
+                job = changed or job
+        return job
+
+
+def _with(job: Job, name: str, value: object) -> Job:
+    changes: dict[str, Any] = {name: value}
+    return values.check_user(replace(job, **changes))
