@@ -16,11 +16,11 @@ from edgecron.store.contract import Claimant
 from edgecron.store.sqlite import retention
 from edgecron.store.sqlite.explanations import find_deciding, find_revision
 from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
-from edgecron.store.sqlite.limits import wake_for_success, wake_schedule
 from edgecron.store.sqlite.overlap_replace import replace_oldest
 from edgecron.store.sqlite.queue_order import Blocked
 from edgecron.store.sqlite.statistics import find_ended, find_output_sizes
 from edgecron.store.sqlite.store import SqliteStore, open_store
+from edgecron.store.sqlite.waiting_rows import wake_for_success, wake_schedule
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.offering import come

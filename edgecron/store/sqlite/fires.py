@@ -11,7 +11,7 @@ from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import Admission, running_limit
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey, deadline_ms
+from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey
 from edgecron.store.sqlite.max_runs import give_back_unmet
 from edgecron.store.sqlite.overlap_replace import (
     count_late,
@@ -21,6 +21,7 @@ from edgecron.store.sqlite.overlap_replace import (
     take_over_catch_up,
 )
 from edgecron.store.sqlite.row_batches import RowBatch, missed_fire, shape_of
+from edgecron.store.sqlite.waiting_rows import deadline_ms
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
 

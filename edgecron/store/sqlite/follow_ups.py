@@ -20,10 +20,11 @@ from edgecron.planning.retry import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.fires import FireWriter
-from edgecron.store.sqlite.limits import RunCounts, wake_for_success
+from edgecron.store.sqlite.limits import RunCounts
 from edgecron.store.sqlite.max_runs import count_planned
 from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
 from edgecron.store.sqlite.rows import spec_of
+from edgecron.store.sqlite.waiting_rows import wake_for_success
 
 # The WHAT of `after NAME:WHAT` that each end matches.
 _ENDS = {

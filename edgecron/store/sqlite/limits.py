@@ -1,10 +1,6 @@
-"""Count active runs against the limits of engine, group and overlap, and check conditions.
+"""Judge in a transaction whether a run can start: by the active runs, and by its conditions.
 
 A transaction counts active runs once and keeps the counts up to date itself.
-
-A queued row waits for a condition until its deadline. The transaction in which a schedule succeeds
-wakes the rows that wait for that success. The engine wakes those that wait for anything else, and
-each is checked again right before it starts.
 """
 
 from __future__ import annotations
@@ -14,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 
-from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
-from edgecron.model.choices import Cause, Reason, Status, WaitsFor
+from edgecron.model.choices import Cause
 from edgecron.model.conditions import Condition, find_unmet
 from edgecron.model.machine_conditions import MachineCondition
 from edgecron.model.schedule import ScheduleSpec
@@ -28,9 +23,8 @@ from edgecron.planning.overlap import (
     late_limit,
     running_limit,
 )
-from edgecron.store.contract import Claimant, Decided, QueuedRow
+from edgecron.store.contract import Claimant
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import needs_of
 
 ScopeKey = tuple[int, str, str]
 
@@ -255,7 +249,6 @@ def _count_group_places(database: Database) -> dict[str, int]:
 
 # A person has decided, and the first attempt had its conditions met.
 _NEED_NOTHING = frozenset({Cause.MANUAL, Cause.RETRY})
-_MOST_EXPIRED = 250  # rows that one transaction gives up; the next takes more
 
 
 class Needs:
@@ -289,161 +282,6 @@ class Needs:
         if not needs or cause in _NEED_NOTHING:
             return None
         return find_unmet(needs, self)
-
-
-def deadline_ms(due_ms: int, needs_deadline_s: float) -> int:
-    """Return until when a fire waits for its conditions."""
-    return due_ms + _bounded_ms(needs_deadline_s)
-
-
-def _bounded_ms(deadline_s: float) -> int:
-    """Return the milliseconds of a stored deadline, at most MAX_DURATION_MS."""
-    return round(min(deadline_s * 1000, MAX_DURATION_MS))
-
-
-def wait_for_condition(
-    database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int
-) -> Decided:
-    """Let a row wait for a condition that is not met."""
-    found = database.returning(
-        """UPDATE executions SET waiting_for = :text, wait_until = :until
-           WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
-           RETURNING schedule_id, revision, plan_at, cause, attempt""",
-        {"id": row.execution_id, "text": unmet.text, "until": until_ms},
-    )
-    assert found is not None
-    return Decided(
-        execution_id=row.execution_id,
-        schedule_id=found[0],
-        revision=found[1],
-        plan_ms=found[2],
-        status=Status.QUEUED,
-        cause=Cause(found[3]),
-        attempt=found[4],
-        waits_for=WaitsFor.CONDITION,
-        condition=unmet.text,
-        wait_until_ms=until_ms,
-    )
-
-
-def wake_for_success(database: Database, schedule: str) -> int:
-    """Wake the rows that wait for a success of a schedule; how many."""
-    return database.change(
-        """UPDATE executions SET waiting_for = NULL, wait_until = NULL
-           WHERE waiting_for = :ever OR (waiting_for > :from AND waiting_for < :to)""",
-        # No name has a colon, and ';' is the character after it.
-        {
-            "ever": f"success:{schedule}",
-            "from": f"success:{schedule}:",
-            "to": f"success:{schedule};",
-        },
-    )
-
-
-def find_waited(database: Database, queues: Sequence[str]) -> list[str]:
-    """The conditions that rows of these queues wait for, except successes.
-
-    A success wakes rows by itself: see `wake_for_success`.
-    """
-    return [
-        text
-        for queue in queues
-        for (text,) in database.rows(
-            """SELECT DISTINCT waiting_for FROM executions INDEXED BY executions_queued
-               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NOT NULL
-                   AND waiting_for NOT GLOB 'success:*'""",
-            {"queue": queue},
-        )
-    ]
-
-
-def wake_waiting(database: Database, queues: Sequence[str], texts: Sequence[str]) -> int:
-    """Wake the rows of these queues that wait for one of these conditions; how many."""
-    count = 0
-    with database.transaction():
-        for queue in queues:
-            for text in texts:
-                count += database.change(
-                    """UPDATE executions SET waiting_for = NULL, wait_until = NULL
-                       WHERE status = 'queued' AND queue = :queue AND waiting_for = :text""",
-                    {"queue": queue, "text": text},
-                )
-    return count
-
-
-def wake_schedule(database: Database, schedule_id: int) -> int:
-    """Wake the waiting rows of a schedule, whose conditions were changed."""
-    return database.change(
-        """UPDATE executions INDEXED BY executions_active
-           SET waiting_for = NULL, wait_until = NULL
-           WHERE schedule_id = :id AND status IN ('queued', 'running')
-               AND waiting_for IS NOT NULL""",
-        {"id": schedule_id},
-    )
-
-
-def is_any_expired(database: Database, queue: str, *, now_ms: int) -> bool:
-    """Whether a row of a queue has waited for a condition until its deadline."""
-    return (
-        database.row(
-            "SELECT 1 FROM executions WHERE queue = :queue AND wait_until <= :now LIMIT 1",
-            {"queue": queue, "now": now_ms},
-        )
-        is not None
-    )
-
-
-def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decided]:
-    """Skip rows that have waited until their deadline; wake those whose conditions are met."""
-    rows = database.rows(
-        """SELECT e.id, e.cause, s.needs, s.needs_deadline_s
-           FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
-           WHERE e.queue = :queue AND e.wait_until <= :now
-           ORDER BY e.wait_until LIMIT :limit""",
-        {"queue": queue, "now": needs.now_ms, "limit": _MOST_EXPIRED},
-    )
-    decided = []
-    for execution_id, cause, texts, deadline_s in rows:
-        unmet = needs.find_unmet(needs_of(texts), Cause(cause))
-        if unmet is None:
-            database.change(
-                """UPDATE executions SET waiting_for = NULL, wait_until = NULL
-                   WHERE id = :id AND status = 'queued'""",
-                {"id": execution_id},
-            )
-        else:
-            decided.append(give_up(database, execution_id, unmet, deadline_s, now_ms=needs.now_ms))
-    return decided
-
-
-def give_up(
-    database: Database, execution_id: int, unmet: Condition, deadline_s: float, *, now_ms: int
-) -> Decided:
-    """Skip a row whose condition was not met before its deadline."""
-    within = format_duration_ms(_bounded_ms(deadline_s))
-    message = f"needed {unmet.words()}, which was not true within {within}"
-    found = database.returning(
-        """UPDATE executions SET status = 'skipped', reason = 'condition', error_msg = :message,
-               waiting_for = NULL, wait_until = NULL, finished_at = :now
-           WHERE id = :id AND status = 'queued'
-           RETURNING schedule_id, revision, plan_at, cause, attempt""",
-        {"id": execution_id, "message": message, "now": now_ms},
-    )
-    assert found is not None
-    database.change(
-        "UPDATE schedules SET skipped_count = skipped_count + 1 WHERE id = :id", {"id": found[0]}
-    )
-    return Decided(
-        execution_id=execution_id,
-        schedule_id=found[0],
-        revision=found[1],
-        plan_ms=found[2],
-        status=Status.SKIPPED,
-        reason=Reason.CONDITION,
-        cause=Cause(found[3]),
-        attempt=found[4],
-        error_msg=message,
-    )
 
 
 def find_last_success_ms(database: Database, schedule: str) -> int | None:

@@ -24,16 +24,7 @@ from edgecron.store.contract import (
 )
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
-from edgecron.store.sqlite.limits import (
-    Needs,
-    RunCounts,
-    deadline_ms,
-    give_up,
-    give_up_expired,
-    has_place,
-    is_any_expired,
-    wait_for_condition,
-)
+from edgecron.store.sqlite.limits import Needs, RunCounts, has_place
 from edgecron.store.sqlite.max_runs import give_back_unmet
 from edgecron.store.sqlite.overlap_replace import ask_for_place
 from edgecron.store.sqlite.queue_order import (
@@ -42,6 +33,12 @@ from edgecron.store.sqlite.queue_order import (
     find_next_late,
     has_waiting,
     walk_queued,
+)
+from edgecron.store.sqlite.waiting_rows import (
+    deadline_ms,
+    give_up,
+    give_up_expired,
+    wait_for_condition,
 )
 
 # These run in sequence, were started manually, or have begun before: they replace no run.
@@ -95,7 +92,15 @@ def has_queued(database: Database) -> bool:
 
 
 def _has_expired(database: Database, claimant: Claimant, now_ms: int) -> bool:
-    return any(is_any_expired(database, queue, now_ms=now_ms) for queue in claimant.queues)
+    """Whether a row of these queues has waited for a condition until its deadline."""
+    return any(
+        database.row(
+            "SELECT 1 FROM executions WHERE queue = :queue AND wait_until <= :now LIMIT 1",
+            {"queue": queue, "now": now_ms},
+        )
+        is not None
+        for queue in claimant.queues
+    )
 
 
 class _Filler:

@@ -16,11 +16,11 @@ from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.sqlite.change_log import State, write_change
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.limits import wake_schedule
 from edgecron.store.sqlite.manual_runs import cancel_removed
 from edgecron.store.sqlite.revisions import write_revision
 from edgecron.store.sqlite.row_batches import record_missed
 from edgecron.store.sqlite.rows import spec_columns
+from edgecron.store.sqlite.waiting_rows import wake_schedule
 
 if TYPE_CHECKING:
     from edgecron.planning.times import CompiledSpec

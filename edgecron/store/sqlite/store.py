@@ -24,6 +24,7 @@ from edgecron.store.sqlite import (
     revisions,
     schedule_changes,
     statistics,
+    waiting_rows,
 )
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.reading_store import ReadingStore, open_as
@@ -129,9 +130,9 @@ class SqliteStore(ReadingStore):
     claim_due = claims.claim_due
     claim_boot = claims.claim_boot
     claim_queued = queue.claim_queued
-    find_waited = limits.find_waited
+    find_waited = waiting_rows.find_waited
     find_last_success_ms = limits.find_last_success_ms
-    wake_waiting = limits.wake_waiting
+    wake_waiting = waiting_rows.wake_waiting
     has_queued = queue.has_queued
     mark_broken = revisions.mark_broken
 
