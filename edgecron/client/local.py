@@ -98,7 +98,7 @@ class Client(Outlooks, Backfills):
 
         If no schedule has this name, those of the newest removed one. Raises NotFound.
         """
-        from edgecron.client.undo import ChangeLog
+        from edgecron.client.change_log import ChangeLog
 
         return ChangeLog(self).find(name, before=before, limit=limit)
 
