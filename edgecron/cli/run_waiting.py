@@ -43,7 +43,7 @@ class Waiter:
 
     def __init__(self, cli: Session, schedule: Schedule, *, printer: Printer | None) -> None:
         if cli.remote_url() is None:
-            import edgecron.client.follow  # noqa: F401 - before the run begins, which prints at once
+            import edgecron.client.following  # noqa: F401 - before the run begins, which prints at once
         self._cli = cli
         self._schedule = schedule
         self._printer = printer

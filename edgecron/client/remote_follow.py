@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
-    from edgecron.client.follow import BegunRuns, Piece
+    from edgecron.client.following import BegunRuns, Piece
     from edgecron.client.remote_connection import ServerConnection
     from edgecron.client.resource_functions import Begun, Printed
     from edgecron.model.run import Execution
@@ -44,7 +44,7 @@ class ChangeWatch:
 
 
 class RemoteFollower:
-    """The output of a run from a position on, each byte once: a Follower."""
+    """The output of a run on another machine: a Follower."""
 
     def __init__(
         self, ask: _Ask, connection: ServerConnection, execution_id: int, *, position: int
@@ -124,7 +124,7 @@ class RemoteFollower:
 
 
 class RemoteLaterRuns:
-    """The runs of a schedule that begin from now on, and the active ones, except a known one."""
+    """The runs of a schedule on another machine: LaterRuns."""
 
     is_due_for_check = True  # each wait is long
 

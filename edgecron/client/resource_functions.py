@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import check_range
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.client.follow import BegunRuns, LaterRuns
+from edgecron.client.following import BegunRuns, LocalLaterRuns
 from edgecron.model.choices import Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import Choice
@@ -259,7 +259,7 @@ class Begun(NamedTuple):
 
 def await_begun(client: Client, *, told: BegunRuns) -> Begun | None:
     """The first run that begins after a cursor, and the cursor behind it."""
-    later = LaterRuns(client.store, told)
+    later = LocalLaterRuns(client.store, told)
     found = later.find_next()
     return None if found is None else Begun(found, later.told)
 

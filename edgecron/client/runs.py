@@ -21,7 +21,7 @@ from edgecron.store.sqlite.explanations import find_late
 from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 
 if TYPE_CHECKING:
-    from edgecron.client.follow import BegunRuns, Follower, LaterRuns
+    from edgecron.client.following import BegunRuns, LocalFollower, LocalLaterRuns
     from edgecron.model.claim import Output, OutputChunk
     from edgecron.model.listing import (
         RunBounds,
@@ -142,15 +142,15 @@ class Runs(Engines, Schedules):
             return None
         return found[0].spec if found else None
 
-    def later_runs(self, name: str, *, known: Execution | None) -> LaterRuns:
+    def later_runs(self, name: str, *, known: Execution | None) -> LocalLaterRuns:
         """Open the runs of a schedule that begin from now on, except a known one."""
-        from edgecron.client.follow import LaterRuns
+        from edgecron.client.following import LocalLaterRuns
 
-        return LaterRuns(self.store, self.begun_runs(name, known=known))
+        return LocalLaterRuns(self.store, self.begun_runs(name, known=known))
 
     def begun_runs(self, name: str, *, known: Execution | None) -> BegunRuns:
         """Return the position from which `later_runs` starts."""
-        from edgecron.client.follow import begun_runs
+        from edgecron.client.following import begun_runs
 
         known_id = None if known is None else known.id
         return begun_runs(self.store, self.past_id(name), known_id=known_id)
@@ -164,11 +164,11 @@ class Runs(Engines, Schedules):
         with self.follower(execution.id) as follower:
             return [chunk for _, chunk in follower.read_kept(execution)]
 
-    def follower(self, execution_id: int, *, position: int = 0) -> Follower:
+    def follower(self, execution_id: int, *, position: int = 0) -> LocalFollower:
         """Open the output of a run, live, from a position in bytes. Close it when done."""
-        from edgecron.client.follow import Follower
+        from edgecron.client.following import LocalFollower
 
-        return Follower(self.store, execution_id, position=position)
+        return LocalFollower(self.store, execution_id, position=position)
 
     def late_places(self) -> LatePlaces:
         """Return which late runs hold the places for late runs, and how many wait for one."""

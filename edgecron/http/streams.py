@@ -36,7 +36,7 @@ from edgecron.model.run import Execution
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.client.follow import Follower, Piece
+    from edgecron.client.following import LocalFollower, Piece
 
 
 EVENTS = "text/event-stream"
@@ -102,7 +102,7 @@ class RunStream:
         self._told: Status | None = None
         self._has_ended = False
         self._client: Client | None = None
-        self._follower: Follower | None = None
+        self._follower: LocalFollower | None = None
         self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._lock = threading.Lock()
         self._is_woken = False
@@ -169,7 +169,7 @@ class RunStream:
             follower.wait([self._ended], until_s=due_s if run.status is Status.QUEUED else 0.0)
         return None
 
-    def _events(self, client: Client, follower: Follower, run: Execution) -> Iterator[bytes]:
+    def _events(self, client: Client, follower: LocalFollower, run: Execution) -> Iterator[bytes]:
         """Yield what is new of a run."""
         is_active = run.status in ACTIVE
         if is_active and run.status is not self._told:

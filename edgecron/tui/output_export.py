@@ -24,7 +24,7 @@ from edgecron.base.paths import resolve_path
 from edgecron.base.safetext import clean
 from edgecron.client import Client as LocalClient
 from edgecron.client.backup import partial_file, put_in_place, refuse_own
-from edgecron.client.follow import Piece
+from edgecron.client.following import Piece
 from edgecron.client.protocol import Client
 from edgecron.tui.action_screen import ActionScreen
 from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Field, Lines, ShowCheck

@@ -10,8 +10,7 @@ from functools import partial
 
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.values import NamedTuple
-from edgecron.client.follow import Piece
-from edgecron.client.following import Follower
+from edgecron.client.following import Follower, Piece
 from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution

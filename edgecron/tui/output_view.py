@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
-from edgecron.client.follow import Piece
+from edgecron.client.following import Piece
 from edgecron.model.claim import Stream
 from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgecron.client import Client
-from edgecron.client.follow import Piece
+from edgecron.client.following import Piece
 from edgecron.model.choices import ACTIVE, Status
 
 

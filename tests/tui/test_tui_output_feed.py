@@ -11,7 +11,7 @@ import pytest
 
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.client import Client
-from edgecron.client.follow import Piece
+from edgecron.client.following import Piece
 from edgecron.model.choices import Status
 from edgecron.model.claim import Stream
 from edgecron.tui.output_feed import OutputEnd, OutputFeed
