@@ -131,6 +131,13 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
         is_line = len(job.argv) == 1 and " " in job.argv[0].strip()
         shell = f"; a line for the shell is given with --shell {quote(job.argv[0])}"
         cli.warn(missing + (shell if is_line else ""))
+    if any((args.argv, args.shell, args.env, args.env_from_shell)):
+        from edgecron.client.job_environment import find_gap_ahead  # It loads the supervisor.
+
+        gap = find_gap_ahead(cli.local_client(), job)
+        if gap is not None:
+            name = getattr(args, "new_name", None) or args.name
+            cli.warn(f"{gap.words}; fix it: {cli.command(gap.fix(name))}")
 
 
 def warn_of_jitter(cli: Session, schedule: Schedule) -> None:

@@ -36,6 +36,12 @@ COMMANDS: dict[str, Command] = {
         "list_", "List schedules, their next and last runs", "Schedules", "show, next, stats"
     ),
     "show": Command("show", "Show one schedule or one run", "Schedules", "why, history, list"),
+    "env": Command(
+        "env_",
+        "Show and compare the environment of a job",
+        "Schedules",
+        "show, run; topics environment, secrets",
+    ),
     "pause": Command("pause", "Pause schedules", "Schedules", "resume, reschedule"),
     "resume": Command("resume", "Resume paused schedules", "Schedules", "pause, run"),
     "reschedule": Command(
@@ -133,7 +139,7 @@ COMMANDS: dict[str, Command] = {
 }
 # They work with the database of this machine only.
 LOCAL_COMMANDS = frozenset({
-    "adopt", "backup", "daemon", "demo", "doctor", "notices", "notify", "prune", "restore",
+    "adopt", "backup", "daemon", "demo", "doctor", "env", "notices", "notify", "prune", "restore",
     "service",
 })  # fmt: skip
 # They use no database.

@@ -23,6 +23,7 @@ from edgecron.base.errors import Unreadable, UsageError
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import Session
+from edgecron.cli.why import find_gap_here
 from edgecron.formats.option_texts import (
     read_choice,
     read_count,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
 
 _MOST = 10_000
+_MOST_GAPS = 3  # schedules for which `history` looks for a program that was not found
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -122,6 +124,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(execution_object(execution) for execution in executions)
     elif executions:
         _put_by_schedule(cli, client, executions, name=args.name)
+        _say_gaps(cli, executions)
         if has_older:
             cli.say(f"older runs: --before {executions[-1].id}")
         elif args.name is not None and not statuses and not causes and not has_times:
@@ -135,6 +138,15 @@ def run(cli: Session, args: Namespace) -> int:
         say_empty(cli)
     warn_of_unreadable(cli, "run", [str(run_id) for run_id in unreadable])
     return 0
+
+
+def _say_gaps(cli: Session, executions: list[Execution]) -> None:
+    """Say how to fix schedules whose newest failure shown did not find a program."""
+    failed = {run.schedule: run for run in reversed(executions) if run.status is Status.FAILED}
+    for run in list(failed.values())[:_MOST_GAPS]:
+        gap = find_gap_here(cli, run)
+        if gap is not None:
+            cli.say(f"{gap.words}; fix it: {cli.command(gap.fix(run.schedule))}")
 
 
 def say_removed(cli: Session, client: Client, name: str) -> None:

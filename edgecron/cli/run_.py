@@ -3,6 +3,7 @@
     edgecron run nightly
     edgecron run nightly --wait && echo done
     edgecron run count --wait --result      print its JSON result
+    edgecron run sync --wait --as-scheduled
     edgecron run sync --payload '{"host": "plc2"}'
 
 The next planned run does not change. With --wait, edgecron prints the output as it comes and exits
@@ -11,7 +12,12 @@ exits with 125 if the run was skipped, cancelled or interrupted, or was ended bu
 If the run is retried, edgecron follows each attempt and takes the last exit code. With --json, it
 prints the last attempt as `history --json` does, without the output.
 
-If no engine is running, or all are stalled, this command runs the job itself. Ctrl-C then ends the
+If an engine runs the job, the job gets the same environment, user, folder and stdin as a scheduled
+run; only the variables about the run differ, such as EDGECRON_CAUSE. `edgecron env show NAME` lists
+them. --as-scheduled demands this: without a running engine, --wait then refuses to run the job.
+
+If no engine is running, or all are stalled, this command runs the job itself, with the variables of
+this shell in place of the engine's. Ctrl-C then ends the
 job; a second Ctrl-C leaves that to its supervisor. If an engine runs the job, Ctrl-C only ends the
 wait. The job also continues if the reader of the output goes away; the exit code is then 125.
 
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
 
 LIVES_LONG = True
-USAGE = "NAME [--payload JSON] [--wait [--result]]"
+USAGE = "NAME [--payload JSON] [--as-scheduled] [--wait [--result]]"
 _MOST_TOLD = 10  # runs of which `run` says why each was skipped
 
 
@@ -52,6 +58,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--wait", action="store_true", help="show the output; exit with the exit code of the job"
     )
     parser.add_argument("--result", action="store_true", help="print the JSON result of the run")
+    parser.add_argument(
+        "--as-scheduled",
+        action="store_true",
+        help="let only an engine run it, with the environment of a scheduled run",
+    )
     parser.add_argument(
         "--payload", metavar="JSON", help="give this JSON value to the run, as EDGECRON_PAYLOAD"
     )
@@ -65,13 +76,13 @@ def run(cli: Session, args: Namespace) -> int:
     cli.is_patient = args.wait
     cli.client(must_exist=True)
     if args.wait:
-        return _run_and_wait(cli, args.name, payload=args.payload, result=args.result)
+        return _run_and_wait(cli, args)
     executions = fire_now(cli, args.name, payload=args.payload)
     _put(cli, executions)
     return tell_fired(cli, executions)
 
 
-def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool) -> int:
+def _run_and_wait(cli: Session, args: Namespace) -> int:
     """Fire a schedule and follow its run in each scope, one after the other.
 
     Returns the exit code.
@@ -79,15 +90,16 @@ def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool)
     from edgecron.cli.run_waiting import (
         Waiter,
         refuse_absent_program,
-        refuse_without_engine_elsewhere,
+        refuse_without_engine,
     )
 
-    schedule = cli.client().schedule(name)
+    result = args.result
+    schedule = cli.client().schedule(args.name)
     refuse_absent_program(cli, schedule)
-    refuse_without_engine_elsewhere(cli, schedule)
+    refuse_without_engine(cli, schedule, is_as_scheduled=args.as_scheduled)
     printer = None if cli.is_json or result else Printer(cli, is_split=True)
-    waiter = Waiter(cli, schedule, printer=printer)
-    executions = fire_now(cli, name, payload=payload)
+    waiter = Waiter(cli, schedule, printer=printer, is_as_scheduled=args.as_scheduled)
+    executions = fire_now(cli, args.name, payload=args.payload)
     ended: list[Execution] = []
     codes: list[int] = []
     try:

@@ -41,12 +41,21 @@ class Waiter:
     Why a run waits is printed on stderr, once for each reason.
     """
 
-    def __init__(self, cli: Session, schedule: Schedule, *, printer: Printer | None) -> None:
+    def __init__(
+        self,
+        cli: Session,
+        schedule: Schedule,
+        *,
+        printer: Printer | None,
+        is_as_scheduled: bool = False,
+    ) -> None:
+        """With `is_as_scheduled`, a run that no engine takes is cancelled, and not run here."""
         if cli.remote_url() is None:
             import edgecron.client.following  # noqa: F401 - before the run begins, which prints at once
         self._cli = cli
         self._schedule = schedule
         self._printer = printer
+        self._is_as_scheduled = is_as_scheduled
         self._checks = 0
         self._said_waits_for: WaitsFor | None = None
         self._said_abandoned: str | None = None
@@ -166,7 +175,7 @@ class Waiter:
             # The program was running when the run was queued.
             refuse_absent_program(self._cli, self._schedule)
         try:
-            refuse_without_engine_elsewhere(self._cli, self._schedule)
+            refuse_without_engine(self._cli, self._schedule, is_as_scheduled=self._is_as_scheduled)
             return self._drive_new_host(execution_id)
         except EdgecronError:
             with suppress(EdgecronError):  # Report the first error.
@@ -271,16 +280,25 @@ def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
     )
 
 
-def refuse_without_engine_elsewhere(cli: Session, schedule: Schedule) -> None:
-    """Raise NotSupported if the server's machine has no engine: the run can't run here."""
+def refuse_without_engine(cli: Session, schedule: Schedule, *, is_as_scheduled: bool) -> None:
+    """Raise NotSupported if only an engine can run a schedule, and none is running.
+
+    That is so on the machine of a server, and for a run as scheduled.
+    """
     url = cli.remote_url()
-    if url is not None and not _has_engine(cli, schedule):
+    if (url is None and not is_as_scheduled) or _has_engine(cli, schedule):
+        return
+    daemon = cli.command("daemon")
+    if url is not None:
         raise NotSupported(
             f"no engine is running on the machine of {url}, "
             " and this command can't start a run there",
-            hint=f"start one: {cli.command('daemon')}; "
-            " without --wait, the run starts with the engine",
+            hint=f"start one: {daemon}; without --wait, the run starts with the engine",
         )
+    raise NotSupported(
+        "no engine is running, and --as-scheduled needs the environment of an engine",
+        hint=f"start one: {daemon}; without --wait, the run starts with the engine",
+    )
 
 
 def _has_engine(cli: Session, schedule: Schedule) -> bool:

@@ -36,6 +36,8 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import parse_trigger
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgecron.triggers import Trigger
 
 
@@ -62,6 +64,14 @@ def add_schedule_arguments(parser: ArgumentParser) -> None:
                 metavar=option.metavar or "|".join(option.choices),
                 help=option.words.replace("%", "%%"),
             )
+            if option.type is OptionType.VARIABLES:
+                section.add_argument(
+                    "--env-from-shell",
+                    action="extend",
+                    nargs="+",
+                    metavar="NAME",
+                    help="set variables of the job to their present values in this shell",
+                )
 
 
 def argument_of(option: Option) -> str:
@@ -202,13 +212,19 @@ def read_job(args: Namespace, before: Job | None) -> Job:
         if text is not None and option.type is not OptionType.VARIABLES:
             changes[option.name] = None if text == NONE else _read(option, text)
     env = _read_env(args.env, dict(before.env) if before is not None else {})
+    given = {text.partition("=")[0] for text in args.env or ()}
+    env |= {
+        name: value
+        for name, value in _read_shell(args.env_from_shell or ()).items()
+        if name not in given
+    }
     job = Job(kind=kind, argv=argv) if before is None else before
     return check_user(replace(job, kind=kind, argv=argv, env=env, **changes))
 
 
 def find_secrets(args: Namespace) -> list[str]:
     """Find variables that look like secrets; the database would keep them in plain text."""
-    names = [text.partition("=")[0] for text in args.env or ()]
+    names = [text.partition("=")[0] for text in args.env or ()] + (args.env_from_shell or [])
     return [name for name in names if is_secret_name(name)]
 
 
@@ -258,6 +274,21 @@ def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
         check_variable(key, what="--env")
         env[key] = value
     return env
+
+
+def _read_shell(names: Sequence[str]) -> dict[str, str]:
+    """Return variables of the calling shell. Raises UsageError if it lacks some of them."""
+    for name in names:
+        check_variable(name, what="--env-from-shell")
+    unset = [name for name in dict.fromkeys(names) if name not in os.environ]
+    if unset:
+        named = " and ".join(unset)
+        are = "is" if len(unset) == 1 else "are"
+        raise UsageError(
+            f"--env-from-shell names {named}, which {are} not set in this shell",
+            hint=f"export {' '.join(unset)} first, or give the value: --env {unset[0]}=VALUE",
+        )
+    return {name: os.environ[name] for name in names}
 
 
 def _read(option: Option, text: str) -> Any:

@@ -25,6 +25,7 @@ from edgecron.cli.screen import wrapped
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
 from edgecron.formats.option_texts import read_run_number, read_time
+from edgecron.model.choices import Status
 from edgecron.model.listing import Idle
 from edgecron.triggers import clock_change_notes, parse_when
 from edgecron.views.explanation import Verdict
@@ -34,10 +35,12 @@ from edgecron.views.run_words import run_sentence
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from edgecron.client.job_environment import PathGap
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.views.explanation import Explanation
 
+_FIX = "Fix it: "
 _MOST_RUNS = 5  # of one time that are explained one by one
 _MOST_OF_A_DAY = 10
 _DAY = re.compile(
@@ -85,25 +88,23 @@ def _find_day(cli: Session, client: Client, name: str, begin: datetime) -> list[
 
 def _put_day(cli: Session, client: Client, name: str, runs: list[Execution]) -> None:
     shown = runs[:_MOST_OF_A_DAY][::-1]
-    sentences = [
-        run_sentence(run, zone=cli.zone(), now=client.now(), spec=client.spec_of(run))
-        for run in shown
-    ]
+    answers = [_run_sentences(cli, client, run) for run in shown]
     if cli.is_json:
-        cli.put_json(_run_object(run, words) for run, words in zip(shown, sentences, strict=True))
+        cli.put_json(_run_object(run, said) for run, said in zip(shown, answers, strict=True))
         return
+    sentences = [sentence for said in answers for sentence in said]
     if len(runs) > len(shown):
         history = cli.command(f"history {name}")
         sentences.insert(0, f"These are the last {len(shown)} of the day; earlier ones: {history}.")
     _put_sentences(cli, sentences)
 
 
-def _run_object(run: Execution, sentence: str) -> dict[str, Any]:
+def _run_object(run: Execution, sentences: list[str]) -> dict[str, Any]:
     return {
         "schedule": run.schedule,
         "at": None,
         "verdict": "recorded",
-        "answer": sentence,
+        "answer": " ".join(sentences),
         "runs": [execution_object(run)],
         "outlook": None,
     }
@@ -113,7 +114,7 @@ def _why_now(cli: Session, client: Client, name: str) -> int:
     now, zone = client.now(), cli.zone()
     outlook = client.outlook(name, upcoming=1)
     last = client.history(name, limit=1)
-    sentences = [run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)) for run in last]
+    sentences = [sentence for run in last for sentence in _run_sentences(cli, client, run)]
     if not last:
         sentences = ["It has not run yet, and no time was skipped."]
     ahead = prospect_sentences(cli, outlook, zone=zone, now=now)
@@ -145,12 +146,30 @@ def _why_run(cli: Session, client: Client, text: str, *, of: str | None = None) 
             f"run {run.id} belongs to schedule {run.schedule!r}",
             hint=f"edgecron why {run.id}",
         )
-    sentence = run_sentence(run, zone=cli.zone(), now=client.now(), spec=client.spec_of(run))
+    sentences = _run_sentences(cli, client, run)
     if cli.is_json:
-        cli.put_json([_run_object(run, sentence)])
+        cli.put_json([_run_object(run, sentences)])
     else:
-        _put_sentences(cli, [sentence])
+        _put_sentences(cli, sentences)
     return 0
+
+
+def _run_sentences(cli: Session, client: Client, run: Execution) -> list[str]:
+    """Explain a run, and how to fix it if it did not find a program that this shell finds."""
+    sentence = run_sentence(run, zone=cli.zone(), now=client.now(), spec=client.spec_of(run))
+    gap = find_gap_here(cli, run)
+    if gap is None:
+        return [sentence]
+    return [f"{sentence} {gap.words}.", f"{_FIX}{cli.command(gap.fix(run.schedule))}"]
+
+
+def find_gap_here(cli: Session, run: Execution) -> PathGap | None:
+    """Find the program that a failed run did not find and this shell does; None for --url."""
+    if run.status is not Status.FAILED or cli.remote_url() is not None:
+        return None
+    from edgecron.client.job_environment import find_gap_of_run  # It loads the supervisor.
+
+    return find_gap_of_run(cli.local_client(), run)
 
 
 def _put(cli: Session, client: Client, found: Explanation, sentences: list[str]) -> None:
@@ -176,14 +195,15 @@ def _put(cli: Session, client: Client, found: Explanation, sentences: list[str])
 
 def _put_sentences(cli: Session, sentences: list[str]) -> None:
     for sentence in sentences:
-        cli.put(wrapped(sentence))
+        # A command line must stay on one line, to be copied.
+        cli.put(sentence if sentence.startswith(_FIX) else wrapped(sentence))
 
 
 def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
     now, zone = client.now(), cli.zone()
     if found.verdict is Verdict.RECORDED:
         shown: tuple[Execution, ...] = found.runs[-_MOST_RUNS:]
-        lines = [run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)) for run in shown]
+        lines = [sentence for run in shown for sentence in _run_sentences(cli, client, run)]
         more = len(found.runs) - len(shown)
         if more > 0:
             history = cli.command(f"history {found.schedule.name}")

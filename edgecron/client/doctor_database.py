@@ -13,9 +13,11 @@ from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
+from edgecron.client.job_environment import find_gap_of_run
 from edgecron.client.notice_process import NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
+from edgecron.model.choices import HealthCause
 from edgecron.model.conditions import find_of_machine, look_at, read_condition
 from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
 from edgecron.model.schedule import Schedule
@@ -30,6 +32,7 @@ from edgecron.store.sqlite.damage import (
 )
 from edgecron.store.sqlite.notices import find_broken_rules, find_rules_in_vain
 from edgecron.views.health_words import advise, health_words, left_out_words
+from edgecron.views.schedule_health import Unhealthy
 
 _LOCK_WAIT_S = 2.0  # engines hold the lock for less
 _MIB = 1 << 20
@@ -214,12 +217,22 @@ def check_health(client: Client, *, command: Callable[[str], str]) -> list[Findi
         warning(
             "health",
             health_words(one, now=now),
-            hint="\n".join(advise(one, command=command)),
+            hint=_advice(client, one, command=command),
         )
         for one in health.worst
     ]
     found += [warning("health", words) for words in left_out_words(health, command=command)]
     return found or [well("health", "no schedule is failing or overdue")]
+
+
+def _advice(client: Client, one: Unhealthy, *, command: Callable[[str], str]) -> str:
+    """Return what to do about a schedule, a step per line."""
+    is_missing = one.cause in (HealthCause.COMMAND_MISSING, HealthCause.SHELL_COMMAND_MISSING)
+    if is_missing and one.run_id is not None:
+        gap = find_gap_of_run(client, client.execution(one.run_id))
+        if gap is not None:
+            return f"{gap.words}; fix it: {command(gap.fix(one.schedule))}"
+    return "\n".join(advise(one, command=command))
 
 
 def _check_pending_apply(client: Client, *, command: Callable[[str], str]) -> list[Finding]:

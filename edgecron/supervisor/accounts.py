@@ -46,9 +46,12 @@ class Account:
         return self.groups is None
 
 
-def own_account(environ: Mapping[str, str]) -> Account:
-    """Return the engine's own user, who can be missing in the user database."""
-    uid = os.geteuid()
+def own_account(environ: Mapping[str, str], *, uid: int | None = None) -> Account:
+    """Return the engine's own user, who can be missing in the user database.
+
+    `environ` is the engine's environment, `uid` its user; None: this process is the engine.
+    """
+    uid = os.geteuid() if uid is None else uid
     try:
         entry = pwd.getpwuid(uid)
         name, home = entry.pw_name, entry.pw_dir

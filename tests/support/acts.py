@@ -23,6 +23,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "undo": ("undo", "gone"),
     "list": ("list",),
     "show": ("show", "evil"),
+    "env": ("env", "show", "evil", "--reveal"),
     "pause": ("pause", "evil"),
     "resume": ("resume", "evil"),
     "reschedule": ("reschedule", "evil", "in 20m"),

@@ -84,7 +84,7 @@ OTHER_TOPICS = {
     "interrupted": "retries", "expression": "syntax", "duration": "syntax", "durations": "syntax",
     "needs": "conditions", "condition": "conditions", "battery": "conditions",
     "network": "conditions", "laptop": "conditions", "groups": "policies", "job": "jobs",
-    "command": "jobs", "commands": "jobs", "result": "jobs", "env": "environment",
+    "command": "jobs", "commands": "jobs", "result": "jobs",
     "variables": "environment", "path": "environment",
     "crash": "recovery", "power": "recovery", "corrupt": "damage", "damaged": "damage",
     "copy": "damage",
