@@ -74,7 +74,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    limit = read_count(args.limit, what="-n", least=0, most=_MOST)
+    limit = read_count(args.limit, what="-n", most=_MOST)
     timezone = "local" if args.tz is None else args.tz
     at = now(SystemClock())
     start = at
@@ -124,7 +124,7 @@ def _read(
         times.append(found)
         after = found
     notes = _kind_notes(trigger, name=args.name, is_anchored=anchor is not None)
-    if limit and not times and trigger.kind is TriggerKind.AT:
+    if not times and trigger.kind is TriggerKind.AT:
         notes.append("that is in the past: it never fires")
     changes = clock_change_notes(trigger, to_ms(start), to_ms(start) + _NOTES_AHEAD_MS)
     notes += [f"{change.date}: {change.text}" for change in changes[:_MOST_NOTES]]

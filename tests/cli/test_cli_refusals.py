@@ -89,6 +89,7 @@ COMMAND = ("--", "true")
         (("logs", "backup", "--stream", "stdin"), "--stream"),
         (("history", "--status", "great"), "--status is 'great'"),
         (("history", "-n", "0"), "-n is '0'"),
+        (("check", "@daily", "-n", "0"), "-n is '0', expected a whole number from 1 to 10000"),
         (("next", "-n", "many"), "-n is 'many'"),
         (("rm",), "NAME"),
         (("list", "--", "x"), "no words after --"),
