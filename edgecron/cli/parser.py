@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection
+from shlex import join
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -166,6 +167,10 @@ class Parser(argparse.ArgumentParser):
         shown = [one for one in actions if one.dest != "help" and one.help != argparse.SUPPRESS]
         return " ".join(map(_usage_word, sorted(shown, key=lambda one: bool(one.option_strings))))
 
+    def has_option(self, word: str) -> bool:
+        """Return whether a word of a command line is an option of this command."""
+        return word.partition("=")[0] in self._option_string_actions
+
     def parse_all(self, argv: list[str]) -> argparse.Namespace:
         """Parse all of argv. Raises UsageError, with a suggestion for an unknown option."""
         self._argv = argv = self._join_negative(argv)
@@ -236,6 +241,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
     if command not in COMMANDS:
         from edgecron.cli.suggestions import refuse_command  # Only for errors.
 
+        _refuse_option_before_command(rest)
         refuse_command(command, global_options=GLOBALS)
     session.command_name = command
     _refuse_unused(command, given)
@@ -249,6 +255,20 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
         )
     args.argv = after
     return module, args
+
+
+def _refuse_option_before_command(words: list[str]) -> None:
+    """Raise UsageError if an option of a command stands before the command."""
+    option = words[0]
+    command = next((word for word in words if word in COMMANDS), None)
+    if command is None or not parser_of(command)[1].has_option(option):
+        return
+    others = list(words)
+    others.remove(command)
+    raise UsageError(
+        f"{option} stands before the command, expected after it",
+        hint=join(["edgecron", command, *others]),
+    )
 
 
 def _usage_word(action: argparse.Action) -> str:
