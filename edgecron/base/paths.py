@@ -14,6 +14,7 @@ from edgecron.base.errors import DatabaseUnusable, InvalidInput, NotFound
 DATABASE_NAME = "edgecron.db"
 CONFIG_NAME = "config.toml"
 _STATE_SUFFIX = ".state"
+_ADOPTIONS_SUFFIX = ".adopted.json"
 _MAC_FOLDER = "Library/Application Support"
 
 
@@ -92,6 +93,11 @@ def user_config_path(
 def state_dir(database: Path) -> Path:
     """Return the folder beside a database that holds journals, FIFOs and locks."""
     return database.with_name(database.name + _STATE_SUFFIX)
+
+
+def adoptions_path(database: Path) -> Path:
+    """Return the file beside a database that records which schedules were adopted."""
+    return database.with_name(database.name + _ADOPTIONS_SUFFIX)
 
 
 def is_root() -> bool:

@@ -152,7 +152,7 @@ def _list(cli: Session, book: Book) -> None:
         return
     cli.put_table(
         ("name", "status", "origin", "source"),
-        [(one.name, one.phase.value, one.place.origin.value, _source(one)) for one in adoptions],
+        [(one.name, one.phase.value, one.place.origin.value, one.place.words) for one in adoptions],
         styles=[("bold", None, "dim", "dim")] * len(adoptions),
     )
     from edgecron.client.adoption import Phase
@@ -163,11 +163,6 @@ def _list(cli: Session, book: Book) -> None:
                 f"the move of {one.name} was interrupted; to complete it:"
                 f" {cli.command(one.completion)}"
             )
-
-
-def _source(adoption: Adoption) -> str:
-    place = adoption.place
-    return place.source if place.line is None else f"{place.source}:{place.line}"
 
 
 def _adoption_object(adoption: Adoption) -> dict[str, object]:
@@ -184,4 +179,4 @@ def _adoption_object(adoption: Adoption) -> dict[str, object]:
 
 def _put_returned(cli: Session, adoption: Adoption) -> None:
     if not cli.is_json:
-        cli.put(f"gave {adoption.name} back to {adoption.place.origin}: {_source(adoption)}")
+        cli.put(f"gave {adoption.name} back to {adoption.place.origin}: {adoption.place.words}")

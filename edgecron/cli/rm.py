@@ -12,12 +12,17 @@ On a terminal, edgecron asks first if other schedules follow or need a removed o
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Unreadable
+from edgecron.base.paths import adoptions_path, is_there
 from edgecron.cli.pause import need_all
 from edgecron.cli.session import Session
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.schedule_words import reverting_words
+
+if TYPE_CHECKING:
+    from edgecron.model.schedule import Schedule
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,6 +50,7 @@ def run(cli: Session, args: Namespace) -> int:
             cli.warn(
                 f"these schedules follow or need {schedule.name}, and now wait in vain: {left}"
             )
+        _warn_of_original(cli, schedule)
     if cli.is_json:
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0
@@ -56,6 +62,21 @@ def run(cli: Session, args: Namespace) -> int:
         if reverting is not None:
             cli.say(f"note: {reverting}")
     return 0
+
+
+def _warn_of_original(cli: Session, schedule: Schedule) -> None:
+    """Warn that nothing runs a removed schedule that was moved from another program."""
+    if cli.remote_url() is not None or not is_there(adoptions_path(cli.database_path())):
+        return
+    from edgecron.client.adoption import Book, Phase  # Rarely needed, and slow to load.
+
+    adoption = Book(cli.database_path()).find_of(schedule.id)
+    if adoption is not None and adoption.phase is Phase.ADOPTED:
+        back = cli.command(f"adopt --undo {adoption.name}")
+        cli.warn(
+            f"nothing runs {schedule.name} now: its original in {adoption.place.words} stays off;"
+            f" to give it back: {back}"
+        )
 
 
 def _agrees(cli: Session, names: list[str]) -> bool:

@@ -25,7 +25,7 @@ from edgecron.base.errors import (
     os_words,
 )
 from edgecron.base.files import write_whole
-from edgecron.base.paths import make_folders
+from edgecron.base.paths import adoptions_path, make_folders
 from edgecron.base.values import dataclass, replace
 from edgecron.client.adoption_sources import Place, Source, open_source
 from edgecron.client.machine_jobs import MachineJob, Origin
@@ -38,7 +38,6 @@ from edgecron.model.choices import Status
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 
 ORIGIN = "adopt"
-_BOOK_SUFFIX = ".adopted.json"
 
 
 class Phase(StrEnum):
@@ -47,6 +46,7 @@ class Phase(StrEnum):
     ADOPTING = "adopting"
     ADOPTED = "adopted"
     RETURNING = "returning"
+    RETURNED = "returned"  # its schedule must not be restored: its source runs it again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Book:
     """The moves of one database. Only within `opened` can they be changed."""
 
     def __init__(self, database: Path) -> None:
-        self._path = database.with_name(database.name + _BOOK_SUFFIX)
+        self._path = adoptions_path(database)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -98,7 +98,17 @@ class Book:
             os.close(descriptor)
 
     def read(self) -> dict[str, Adoption]:
-        """Return all moves by the name of their schedule. Raises InvalidFile."""
+        """Return the moves that were not given back, by the name of their schedule.
+
+        Raises InvalidFile.
+        """
+        return {name: one for name, one in self._read().items() if one.phase is not Phase.RETURNED}
+
+    def find_of(self, schedule_id: int) -> Adoption | None:
+        """Return the move of a schedule, also if it was given back. Raises InvalidFile."""
+        return next((one for one in self._read().values() if one.schedule_id == schedule_id), None)
+
+    def _read(self) -> dict[str, Adoption]:
         try:
             content = self._path.read_bytes()
         except FileNotFoundError:
@@ -114,11 +124,11 @@ class Book:
 
     def put(self, adoption: Adoption) -> None:
         """Record a move, instead of its earlier record. Raises EdgecronError."""
-        self._write({**self.read(), adoption.name: adoption})
+        self._write({**self._read(), adoption.name: adoption})
 
     def forget(self, name: str) -> None:
         """Remove the record of a move."""
-        self._write({key: one for key, one in self.read().items() if key != name})
+        self._write({key: one for key, one in self._read().items() if key != name})
 
     def _write(self, adoptions: dict[str, Adoption]) -> None:
         text = json.dumps([_to_object(one) for one in adoptions.values()], indent=1)
@@ -273,14 +283,30 @@ def _finish(
 
 def _give_back(client: Client, book: Book, adoption: Adoption, source: Source) -> None:
     """Pause the schedule, restore the source, then remove the schedule."""
-    book.put(replace(adoption, phase=Phase.RETURNING))
     schedule = _find_schedule(client, adoption)
+    if schedule is not None:
+        adoption = replace(adoption, schedule_id=schedule.id)
+    book.put(replace(adoption, phase=Phase.RETURNING))
     if schedule is not None:
         client.pause(schedule.name)
     source.restore()
     if schedule is not None:
         client.remove(schedule.name)
-    book.forget(adoption.name)
+    if adoption.schedule_id is None:
+        book.forget(adoption.name)
+    else:
+        book.put(replace(adoption, phase=Phase.RETURNED))
+
+
+def refuse_returned(database: Path, schedule: Schedule) -> None:
+    """Raise Conflict if a removed schedule was given back: its source would run it, too."""
+    adoption = Book(database).find_of(schedule.id)
+    if adoption is not None and adoption.phase in (Phase.RETURNING, Phase.RETURNED):
+        raise Conflict(
+            f"schedule {schedule.name!r} can't be restored: it was given back to"
+            f" {adoption.place.origin}, which runs it now",
+            hint="to move it again, find its name: edgecron scan",
+        )
 
 
 def _find_schedule(client: Client, adoption: Adoption) -> Schedule | None:

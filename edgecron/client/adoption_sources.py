@@ -41,6 +41,11 @@ class Place:
     line: int | None
     raw: str | None
 
+    @property
+    def words(self) -> str:
+        """Return the source, with the number of its line if it is one of a crontab."""
+        return self.source if self.line is None else f"{self.source}:{self.line}"
+
 
 class Source(Protocol):
     """A schedule at the program that has it."""

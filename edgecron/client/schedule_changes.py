@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware, check_aware_or_none, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
+from edgecron.base.paths import adoptions_path, is_there
 from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import replace
 from edgecron.client.opening import TRIES, Engines
@@ -194,6 +195,10 @@ class ScheduleChanges(Engines, Schedules):
                 f"schedule {schedule.name!r} can't be restored: its definition was forgotten",
                 hint="make it again with: edgecron add",
             )
+        if is_there(adoptions_path(self.store.path)):
+            from edgecron.client.adoption import refuse_returned  # Rarely needed, slow to load.
+
+            refuse_returned(self.store.path, schedule)
         before = replace(schedule, enabled=state == "enabled")
         timing = timing_of_stored(self.store, before)
         retiming = retime(self.store, before, timing, now_ms=now_ms, reason=Reason.REMOVED)

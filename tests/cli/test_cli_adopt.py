@@ -148,6 +148,59 @@ def test_a_renamed_schedule_is_given_back_too(
     assert crontab.read_text() == CRONTAB
 
 
+def test_rm_of_an_adopted_schedule_says_that_the_original_stays_off(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    adopt("copy")
+
+    said = edgecron("rm", "copy")
+
+    assert said.code == 0
+    assert (
+        f"warning: nothing runs copy now: its original in crontab of {user_name()}:3 stays off;"
+        " to give it back: edgecron adopt --undo copy\n"
+    ) in said.err
+    assert crontab.read_text() == MOVED
+    assert edgecron("undo", "copy").code == 0
+    assert is_on(edgecron, "copy")
+
+
+def test_rm_of_other_schedules_says_nothing_of_originals(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    adopt("copy")
+    edgecron("add", "other", "--every", "1h", "--", "true")
+
+    assert "original" not in edgecron("rm", "other").err
+
+
+@pytest.mark.parametrize("is_removed_first", [True, False], ids=["rm first", "given back"])
+def test_a_schedule_that_was_given_back_is_not_restored(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path, is_removed_first: bool
+) -> None:
+    adopt("copy")
+    if is_removed_first:
+        edgecron("rm", "copy")
+    assert adopt("--undo", "copy").code == 0
+
+    for words in (("undo", "copy"), ("undo", "copy", "--dry-run"), ("undo", "copy", "1")):
+        said = edgecron(*words)
+
+        assert said.code == 1, words
+        assert (
+            "error: schedule 'copy' can't be restored: it was given back to cron, which runs it now"
+        ) in said.err
+        assert "hint: to move it again, find its name: edgecron scan" in said.err
+    assert schedules(edgecron) == {}
+    assert crontab.read_text() == CRONTAB
+
+    assert adopt("copy").code == 0
+    assert is_on(edgecron, "copy")
+    edgecron("rm", "copy")
+    assert edgecron("undo", "copy").code == 0
+    assert is_on(edgecron, "copy")
+
+
 def test_lines_above_the_moved_one_can_change(adopt: Adopt, crontab: Path) -> None:
     adopt("copy")
     crontab.write_text(f"# new\n{MOVED}")
