@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.checks import check_type
+from edgecron.base.checks import check_type, suggest
 from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
@@ -80,7 +80,18 @@ OPTION_NAMES = frozenset(
     and option.type is not OptionType.TRIGGERS
     and option.name not in ("on_boot", "queue")
 )
+# The other parameters of these methods.
+_JOB_ONLY, _ADD_ONLY = ("name", "payload", "process"), ("name", "command", "shell")
 COMMAND_OPTION_NAMES = OPTION_NAMES | {option.name for option in JOB_OPTIONS}
+
+
+def check_names(name: str, options: Mapping[str, object], *, known: Set[str]) -> None:
+    """Raise InvalidInput for an option that a declaration can't have."""
+    try:
+        for key in rename_former(options)[0]:
+            _check_name(key, known)
+    except InvalidInput as error:
+        raise _about(name, error) from None
 
 
 def read_options(
@@ -98,10 +109,11 @@ def read_options(
     InvalidInput with the first problem.
     """
     check_when(triggers)
+    check_names(name, options, known=known)
     options, notes = rename_former(options)
     try:
         for key, value in options.items():
-            _check_option(key, value, known)
+            _check_option(key, value)
     except UnknownTimezone:
         raise
     except InvalidInput as error:
@@ -178,23 +190,28 @@ _TYPES: dict[OptionType, tuple[tuple[type, ...], str]] = {
 _EXAMPLES = {"env": "{'LANG': 'C'}", "allow_fast": "True", "enabled": "False"}  # unlike TOML's
 
 
-def _check_option(key: str, value: object, known: Set[str]) -> None:
-    """Raise InvalidInput for an option that the call does not take, or of a wrong type."""
+def _check_name(key: str, known: Set[str]) -> None:
+    """Raise InvalidInput for an option that the call does not take."""
     if key not in known and key in COMMAND_OPTION_NAMES:
         raise InvalidInput(
             f"option {key!r} is only for commands",
             hint=f"for a command: scheduler.add(..., command=['ls'], {key}={_example(key)})",
         )
     if key not in known:
+        call, others = ("add", _ADD_ONLY) if "env" in known else ("job", _JOB_ONLY)
         meant = suggest_key(key)
         meant = _NAMES.get(meant or "", meant)
-        call = "add" if "env" in known else "job"
+        meant = meant if meant in known else suggest(key, {*known, *others})
         raise InvalidInput(
             f"option {key!r} is unknown",
             hint=f"did you mean {meant}?"
-            if meant in known
+            if meant
             else f"help(Scheduler.{call}) shows what it takes",
         )
+
+
+def _check_option(key: str, value: object) -> None:
+    """Raise InvalidInput for an option of a wrong type."""
     option = OPTIONS[_KEYS.get(key, key)]
     if value is None:
         return

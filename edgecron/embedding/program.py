@@ -23,6 +23,7 @@ from edgecron.embedding.declarations import (
 from edgecron.embedding.declared_options import (
     COMMAND_OPTION_NAMES,
     OPTION_NAMES,
+    check_names,
     check_when,
     command_keys,
     payload_text,
@@ -188,8 +189,9 @@ class Program:
         where: str,
     ) -> Entry[None]:
         check_name(name, what="schedule name")
-        keys = command_keys(name, command, shell)
         given = dict(options)
+        check_names(name, given, known=COMMAND_OPTION_NAMES)  # A misspelt `command`, too.
+        keys = command_keys(name, command, shell)
         keys |= payload_text(given.pop("payload", None), name=name)
         wanted = read_options(
             name, when, keys, given, known=COMMAND_OPTION_NAMES, timezone=self.timezone

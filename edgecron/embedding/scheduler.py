@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 from weakref import WeakSet
 
-from edgecron.base.checks import check_range, check_seconds, check_type
+from edgecron.base.checks import check_range, check_seconds, check_type, suggest
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.paths import is_there
@@ -84,7 +84,13 @@ class Scheduler(Program):
         retention: Retention | None = None,
         clock: Clock | None = None,
         busy_wait: float = 30.0,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            wrong = next(iter(unknown))
+            close = suggest(wrong, signature(Scheduler).parameters.keys() - {"unknown"})
+            hint = f"did you mean {close}?" if close else "help(Scheduler) shows what it takes"
+            raise InvalidInput(f"Scheduler has no parameter {wrong!r}", hint=hint)
         super().__init__(
             database,
             name=name,

@@ -60,6 +60,16 @@ def test_a_wrong_option_of_a_scheduler_is_named(
     assert said in said_by(caught)
 
 
+def test_a_misspelt_parameter_of_a_scheduler_is_named_with_the_right_one() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        wrong(Scheduler)("app.db", timezon="UTC")
+
+    assert said_by(caught) == ("Scheduler has no parameter 'timezon' [did you mean timezone?]")
+    with pytest.raises(InvalidInput, match="Scheduler has no parameter 'x'") as caught:
+        wrong(Scheduler)("app.db", x=1)
+    assert said_by(caught).endswith("[help(Scheduler) shows what it takes]")
+
+
 def test_a_database_is_a_path() -> None:
     with pytest.raises(InvalidInput, match="database is 5, expected a path or None") as caught:
         Scheduler(5)  # type: ignore[arg-type]
@@ -123,6 +133,14 @@ def run_now(s: Any) -> Any:
         (add(timezone=UTC), "timezone is datetime.timezone.utc, expected a name"),
         (add(foo=1), "option 'foo' is unknown [help(Scheduler.add) shows"),
         (add(retry=1), "option 'retry' is unknown [did you mean retries?]"),
+        (
+            lambda s: s.add("a", "@daily", comand=["ls"]),
+            "schedule 'a': option 'comand' is unknown [did you mean command?]",
+        ),
+        (lambda s: s.add("a", "@daily", shel="ls"), "'shel' is unknown [did you mean shell?]"),
+        (job(proces=True), "option 'proces' is unknown [did you mean process?]"),
+        (job(paylod=5), "option 'paylod' is unknown [did you mean payload?]"),
+        (job(comand=["ls"]), "option 'comand' is unknown [help(Scheduler.job) shows"),
         (add(tz="UTC"), "option 'tz' is unknown [did you mean timezone?]"),
         (job(env={"A": "1"}), "option 'env' is only for commands"),
         (job(command=["ls"]), "option 'command' is unknown"),
