@@ -19,7 +19,7 @@ from edgecron.cli.session import Session
 from edgecron.formats import option_texts as values
 from edgecron.formats.config_values import option_defaults
 from edgecron.formats.document_writing import trigger_key
-from edgecron.formats.option_texts import check_user, check_variable, is_secret_name
+from edgecron.formats.option_texts import check_for_function, check_variable, is_secret_name
 from edgecron.model.choices import JobKind
 from edgecron.model.options import (
     FORMER_NAMES,
@@ -219,7 +219,11 @@ def read_job(args: Namespace, before: Job | None) -> Job:
         if name not in given
     }
     job = Job(kind=kind, argv=argv) if before is None else before
-    return check_user(replace(job, kind=kind, argv=argv, env=env, **changes))
+    job = replace(job, kind=kind, argv=argv, env=env, **changes)
+    for option in JOB_OPTIONS:
+        if getattr(args, option.name) is not None:
+            check_for_function(job, option.name, what=option.option)
+    return job
 
 
 def find_secrets(args: Namespace) -> list[str]:

@@ -29,6 +29,7 @@ from edgecron.formats.document_keys import (
 from edgecron.formats.document_values import Problem, Wanted
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
+from edgecron.model.engine import find_program
 from edgecron.model.options import (
     FORMER_NAMES,
     JOB_OPTIONS,
@@ -43,6 +44,7 @@ from edgecron.model.schedule import ScheduleSpec
 NO_TIME = "it has no time to run at"
 NO_COMMAND = "the command is missing, expected one of command and shell"
 _T = TypeVar("_T")
+_A_QUEUE = 'such as: queue = "py:app"'
 _A_COMMAND = 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
 
 
@@ -95,7 +97,7 @@ class _Reading:
             "timezone": timezone,
             "group": group,
             "description": self._take("description", read_text, None),
-            "queue": self._take("queue", read_text, COMMAND_QUEUE),
+            "queue": self._queue(),
             "scopes": self._take("scope", read_scopes, (GLOBAL_SCOPE,)),
             "max_runs": self._take("max_runs", read_max_runs, None),
         }
@@ -122,12 +124,25 @@ class _Reading:
         found = self._try(key, lambda: (read(self.table[key]),))
         return default if found is None else found[0]
 
+    def _queue(self) -> str:
+        queue: str = self._take("queue", read_text, COMMAND_QUEUE)
+        is_of_program = bool(find_program(queue))
+        if "callable" in self.table and not is_of_program:
+            key = "queue" if "queue" in self.table else "callable"
+            what = f"queue is {queue!r}" if key == "queue" else "queue is missing"
+            self._note(key, f"{what}, expected that of the program with the callable", _A_QUEUE)
+        elif queue != COMMAND_QUEUE and not is_of_program:
+            what = f"queue is {queue!r}, which no engine serves"
+            self._note("queue", what, "remove queue: only callables of a program need one")
+        return queue
+
     def _try(self, key: str | None, read: Callable[[], _T]) -> _T | None:
         try:
             return read()
         except InvalidInput as error:
             is_named = key is None or key in error.message
-            self._note(key, error.message if is_named else f"{key}: {error.message}", error.hint)
+            message = error.message if is_named else f"{key}: {error.message}"
+            self._note(key, message, error.hint or _example_of(key))
             return None
 
     def _note(self, key: str | None, message: str, hint: str | None = None) -> None:
@@ -204,6 +219,11 @@ class _Reading:
         return job
 
 
+def _example_of(key: str | None) -> str | None:
+    option = OPTIONS.get(key or "")
+    return None if option is None else f"such as: {option.name} = {option.example}"
+
+
 def _with(job: Job, name: str, value: object) -> Job:
     changes: dict[str, Any] = {name: value}
-    return values.check_user(replace(job, **changes))
+    return values.check_for_function(replace(job, **changes), name, what=name)

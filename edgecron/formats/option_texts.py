@@ -377,12 +377,13 @@ def read_user(name: str, what: str) -> str:
     return name
 
 
-def check_user(job: Job) -> Job:
-    """Return the job. Raises InvalidInput for a function with a user."""
-    if job.kind is JobKind.CALLABLE and job.user is not None:
+def check_for_function(job: Job, name: str, *, what: str) -> Job:
+    """Return the job. Raises InvalidInput if it is a function and this option has no effect."""
+    is_given = getattr(job, name) not in (None, {})
+    if job.kind is JobKind.CALLABLE and is_given and name != "payload":
         raise InvalidInput(
-            f"user is {job.user!r}, but a function runs as the user of its program",
-            hint="run that program as this user, or make the job a command",
+            f"{what} is only for commands, and the job is a function of a program",
+            hint=f"remove {what}, or make the job a command",
         )
     return job
 

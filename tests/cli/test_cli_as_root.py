@@ -14,9 +14,7 @@ import pytest
 import edgecron as package
 from edgecron.base.errors import InvalidInput
 from edgecron.formats.document_schedule import read_table
-from edgecron.formats.option_texts import check_user, read_user
-from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.formats.option_texts import read_user
 from tests.support.accounts import as_root
 from tests.support.cli import Edgecron
 
@@ -117,10 +115,8 @@ def test_a_function_runs_as_its_program_does_and_as_nobody_else() -> None:
 
     assert wanted is None
     assert [problem.message for problem in problems] == [
-        f"user is {name!r}, but a function runs as the user of its program"
+        "user is only for commands, and the job is a function of a program"
     ]
-    command = Job(kind=JobKind.COMMAND, argv=("id",), user=name)
-    assert check_user(command) is command
 
 
 def test_nothing_of_edgecron_is_set_user_id() -> None:

@@ -185,7 +185,15 @@ enabled = "yes"
         ('retry_delay = "2h"', "retry_delay is 2h", "give retry_max_delay too"),
         ('command = ["a"]', "command and shell are given", None),
         ("timeout = true", "timeout: the value is true", None),
-        ("retries = true", "retries: the value is true, expected text in quotes or a number", None),
+        (
+            "retries = true",
+            "retries: the value is true, expected text in quotes or a number",
+            "such as: retries = 3",
+        ),
+        ("timeout = [1]", "timeout: the value is an array", 'such as: timeout = "1h"'),
+        ("description = { a = 1 }", "the value is a table", 'such as: description = "nightly'),
+        ('queue = "x"', "queue is 'x', which no engine serves", "remove queue: only callables"),
+        ('queue = "py:"', "queue is 'py:', which no engine serves", None),
         ("every = false", "every: the value is false", None),
         ("ok_codes = [256]", "ok_codes is '256'", None),
         ('at = "tomorrow 09:00"', "not understood", "2026-11-20T08:00:00Z"),
@@ -211,6 +219,35 @@ def test_a_wrong_value_is_told_with_what_was_expected(
 
     assert message in found["message"]
     assert hint is None or hint in found["hint"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("", "queue is missing, expected that of the program with the callable", "queue = "),
+        ('queue = "command"', "queue is 'command', expected that of the program", "queue = "),
+        ('queue = "py:app"\nenv.A = "1"', "env is only for commands", "remove env, or make"),
+        ('queue = "py:app"\ncwd = "/srv"', "cwd is only for commands", "remove cwd"),
+        ('queue = "py:app"\nstdin = "yes"', "stdin is only for commands", "remove stdin"),
+        ('queue = "py:app"\nenv_file = "/e"', "env_file is only for commands", "remove env_file"),
+    ],
+)
+def test_a_callable_has_the_queue_of_its_program_and_nothing_of_a_command(
+    line: str, message: str, hint: str
+) -> None:
+    text = f'[schedules.x]\ncron = "@daily"\ncallable = "report"\n{line}\n'
+
+    [found] = problems_of(text)
+
+    assert message in found["message"]
+    assert hint in found["hint"]
+    assert found["line"] == (4 if line else 3) + line.count("\n")
+
+
+def test_a_callable_can_have_a_payload() -> None:
+    text = "[schedules.x]\ncron = '@daily'\ncallable = 'report'\nqueue = 'py:app'\npayload = '3'"
+
+    assert read_document(text.encode()).wanted[0].spec.job.payload == "3"
 
 
 @pytest.mark.parametrize("when", ["every = []", "on_boot = false", "at = []\nafter = []"])

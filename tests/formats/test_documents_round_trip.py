@@ -119,6 +119,8 @@ def test_each_key_that_an_editor_is_shown_can_be_taken_as_it_stands() -> None:
         base = {"cron": '"0 0 * * *"', "command": '["true"]'}
         if key in ("shell", "callable"):
             del base["command"]
+        if key == "callable":
+            base["queue"] = OPTIONS["queue"].example
         if key == "allow_fast":
             base["every"] = '"250ms"'  # The permission is written only where it is needed.
         if key == "user":

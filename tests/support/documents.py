@@ -40,18 +40,26 @@ COUNTS = st.integers(1, 1000)
 VARIABLES = st.sampled_from(["PATH", "LANG", "MY-VAR", "with space", "ä", "API_TOKEN"])
 SCOPES = st.sampled_from([GLOBAL_SCOPE, ("device", "pump-3"), ("device", "a:b"), ("tenant", "ä")])
 
-JOBS = st.builds(
+PAYLOADS = st.none() | st.sampled_from(["{}", '{"a": [1, "\\n"]}', "null"])
+
+CALLABLES = st.builds(
+    lambda name, payload: Job(kind=JobKind.CALLABLE, argv=(name,), payload=payload),
+    name=LINES,
+    payload=PAYLOADS,
+)
+COMMANDS = st.builds(
     lambda kind, argv, **rest: Job(
         kind=kind, argv=tuple(argv) if kind is JobKind.COMMAND else tuple(argv[:1]), **rest
     ),
-    kind=st.sampled_from(list(JobKind)),
+    kind=st.sampled_from([JobKind.COMMAND, JobKind.SHELL]),
     argv=st.tuples(LINES, TEXTS, TEXTS).map(list),
-    payload=st.none() | st.sampled_from(["{}", '{"a": [1, "\\n"]}', "null"]),
+    payload=PAYLOADS,
     stdin=st.none() | TEXTS,
     env=st.dictionaries(VARIABLES, TEXTS, max_size=3),
     env_file=st.none() | st.sampled_from(["/etc/a b.env", "~/x", "rel/ative"]),
     cwd=st.none() | st.sampled_from(["/srv", "~", "C:\\odd"]),
 )
+JOBS = CALLABLES | COMMANDS
 POLICIES = st.builds(
     Policies,
     catch_up=st.sampled_from(list(CatchUp)),
@@ -75,12 +83,12 @@ POLICIES = st.builds(
     notify=st.sampled_from([(), ("off",), ("mail",), ("mail", "chat.2")]),
 )
 SPECS = st.builds(
-    ScheduleSpec,
+    lambda jobs, **rest: ScheduleSpec(job=jobs[0], queue=jobs[1], **rest),
     name=NAMES,
     triggers=TRIGGERS.map(tuple),
-    job=JOBS,
+    jobs=st.tuples(CALLABLES, st.just("py:app"))
+    | st.tuples(COMMANDS, st.sampled_from(["command", "py:app"])),
     timezone=st.sampled_from([None, "UTC", "local", "Europe/Berlin"]),
-    queue=st.sampled_from(["command", "py:app"]),
     group=st.none() | st.just("disk"),
     description=st.none() | WORDS | st.just("two\nlines\tand a tab"),
     policies=POLICIES,
