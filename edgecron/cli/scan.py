@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import NotFound
-from edgecron.base.units import from_ms
 from edgecron.cli.session import Session
 from edgecron.views.phrases import count_words
-from edgecron.views.times import distance, local_time, near_time
+from edgecron.views.times import distance, local_time
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.client.machine_files import Failure
-    from edgecron.client.machine_jobs import MachineJob, Scan
+    from edgecron.client.machine_jobs import MachineJob
+    from edgecron.client.machine_timeline import MachineTimeline, TimedJob
 
 _MOST_PILE_UPS = 5
 
@@ -41,21 +40,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     # No other command needs what reads units and crontabs.
-    from edgecron.client.machine_files import find_failures, is_this_system
-    from edgecron.client.machine_jobs import scan_machine
-    from edgecron.client.machine_timeline import job_object, next_time
+    from edgecron.client.machine_timeline import job_object, read_timeline
 
-    root = read_root(args.root)
-    found, at = scan_machine(root), now(SystemClock())
-    failures = find_failures() if is_this_system(root) else {}
-    jobs = [job for job in found.jobs if job.is_enabled or args.all]
-    times = {job.name: next_time(job, at) for job in jobs}
-    jobs.sort(key=lambda job: (times[job.name] is None, times[job.name] or at))
+    root, at = read_root(args.root), now(SystemClock())
+    found = read_timeline(root, at)
+    jobs = [one for one in found.jobs if one.job.is_enabled or args.all]
     if cli.is_json:
-        cli.put_json(job_object(job, at, _failure_of(job, failures)) for job in jobs)
+        cli.put_json(job_object(one) for one in jobs)
     elif jobs:
-        _put_table(cli, jobs, times, at)
-        _put_findings(cli, jobs, failures, at)
+        _put_table(cli, jobs, at)
+        _put_findings(cli, found, jobs, at)
     for sentence in found.unread:
         cli.warn(f"not read: {sentence}")
     _say_more(cli, found, jobs)
@@ -70,19 +64,18 @@ def read_root(given: str) -> Path:
     return root.absolute()
 
 
-def _put_table(
-    cli: Session, jobs: list[MachineJob], times: dict[str, datetime | None], at: datetime
-) -> None:
+def _put_table(cli: Session, jobs: list[TimedJob], at: datetime) -> None:
     rows = [
         (
-            local_time(times[job.name], zone=cli.zone(), absent=_absent(job)),
-            "" if (due := times[job.name]) is None else distance(due, at),
+            local_time(one.next_at, zone=cli.zone(), absent=_absent(job)),
+            "" if one.next_at is None else distance(one.next_at, at),
             job.name,
             "yes" if job.spec is not None else "no",
             job.source if job.line is None else f"{job.source}:{job.line}",
             job.command,
         )
-        for job in jobs
+        for one in jobs
+        for job in (one.job,)
     ]
     cli.put_table(
         ("next_run_at", "from_now", "name", "can_adopt", "source", "job"),
@@ -101,19 +94,15 @@ def _absent(job: MachineJob) -> str:
 
 
 def _put_findings(
-    cli: Session, jobs: list[MachineJob], failures: dict[str, Failure], at: datetime
+    cli: Session, found: MachineTimeline, timed: list[TimedJob], at: datetime
 ) -> None:
-    from edgecron.client.machine_timeline import find_pile_ups
+    from edgecron.client.machine_timeline import failure_words, pile_up_words
 
-    pile_ups = find_pile_ups(jobs, at)
+    jobs = [one.job for one in timed]
     _put_section(
         cli,
         "many start in the same minute:",
-        [
-            f"{near_time(one.at, zone=cli.zone(), now=at)}: {', '.join(one.names)}"
-            + (f" ({one.count} times in 7 days)" if one.count > 1 else "")
-            for one in pile_ups[:_MOST_PILE_UPS]
-        ],
+        [pile_up_words(one, zone=cli.zone(), now=at) for one in found.pile_ups[:_MOST_PILE_UPS]],
     )
     missed = [job.name for job in jobs if job.is_enabled and job.is_caught_up is False]
     _put_section(
@@ -121,15 +110,13 @@ def _put_findings(
         "not run later if the machine sleeps or is off at their time:",
         [", ".join(missed)] if missed else [],
     )
-    failed = [(job, _failure_of(job, failures)) for job in jobs]
     _put_section(
         cli,
         "failed in the last 7 days, says the journal:",
         [
-            f"{job.name}: {count_words(one.count, 'time')},"
-            f" last at {near_time(from_ms(one.last_at_us // 1000), zone=cli.zone(), now=at)}"
-            for job, one in failed
-            if one is not None
+            f"{one.job.name}: {failure_words(one.failure, zone=cli.zone(), now=at)}"
+            for one in timed
+            if one.failure is not None
         ],
     )
     _put_section(
@@ -152,21 +139,19 @@ def _put_section(cli: Session, heading: str, lines: list[str]) -> None:
             cli.put(f"  {line}")
 
 
-def _failure_of(job: MachineJob, failures: dict[str, Failure]) -> Failure | None:
-    return failures.get(f"{job.source.removesuffix('.timer')}.service")
-
-
-def _say_more(cli: Session, found: Scan, jobs: list[MachineJob]) -> None:
+def _say_more(cli: Session, found: MachineTimeline, jobs: list[TimedJob]) -> None:
     """Report timers that are off, and how to move a job."""
     count = len(found.jobs) - len(jobs)
     if count:
         verb = "is" if count == 1 else "are"
         cli.say(f"{count_words(count, 'timer')} {verb} off; to list: edgecron scan --all")
-    if found.moved:
-        verb = "was" if len(found.moved) == 1 else "were"
-        cli.say(f"{count_words(len(found.moved), 'job')} {verb} moved to edgecron")
+    if found.moved_count:
+        verb = "was" if found.moved_count == 1 else "were"
+        cli.say(f"{count_words(found.moved_count, 'job')} {verb} moved to edgecron")
     if not jobs:
         cli.say("no other schedules were found")
-    able = next((job.name for job in jobs if job.spec is not None and job.is_enabled), None)
+    able = next(
+        (one.job.name for one in jobs if one.job.spec is not None and one.job.is_enabled), None
+    )
     if able is not None and not cli.is_json:
         cli.say(f"to move one to edgecron: edgecron adopt {able}")

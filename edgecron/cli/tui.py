@@ -25,6 +25,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
@@ -170,6 +171,7 @@ def _dashboard(
         engine_call=EngineCall(cli.database_path(), cli.config_path, starts_engine)
         if is_here
         else None,
+        machine_root=Path("/") if is_here else None,
     )
 
 

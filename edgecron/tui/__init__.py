@@ -12,6 +12,7 @@
     list_view.py list_model.py filter_line.py   lists: the window and what it asks of a source,
                         parts of lines, their filter
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
+    machine_screen.py   the machine's other schedules, read-only
     timeline.py week.py   the next hours as a bar; how busy the coming week is
     status.py           status line, banner, details of the line under the cursor
 

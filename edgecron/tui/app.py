@@ -105,7 +105,8 @@ class Dashboard(DatabaseApp):
 
     `opened`, `writing` and `driver_class` are as in DatabaseApp. `engine_call` says how the
     dashboard can start an engine (None: it can't). `defaults` returns the option values of a new
-    schedule; a database thread calls it.
+    schedule; a database thread calls it. `machine_root` is the root folder of the database's
+    machine (None: another machine).
     """
 
     TITLE = "edgecron"
@@ -128,6 +129,7 @@ class Dashboard(DatabaseApp):
         writing: Callable[[bool], Client] | None = None,
         engine_call: EngineCall | None = None,
         defaults: Callable[[], Mapping[str, object]] = dict,
+        machine_root: Path | None = None,
     ) -> None:
         appearance = appearance or Appearance()
         super().__init__(
@@ -140,6 +142,7 @@ class Dashboard(DatabaseApp):
         )
         self.labels = appearance.labels
         self.defaults = defaults
+        self.machine_root = machine_root
         self.engine_call = engine_call
         self._engine: OwnEngine | None = None
         self._home = HomeScreen()

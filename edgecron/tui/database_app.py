@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import TypeVar
 
 from textual.driver import Driver
@@ -45,13 +46,15 @@ class DatabaseApp(TypedAheadApp):
 
     `labels` are the keys of each action as people read them. `progress` is shown instead of the key
     line while it is not empty. `defaults` returns the option values of a new schedule. `changed`
-    are the changes that the last action of this dashboard made.
+    are the changes that the last action of this dashboard made. `machine_root` is the root folder
+    of the database's machine; None if that is another machine.
     """
 
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
     defaults: Callable[[], Mapping[str, object]] = dict
     changed: tuple[Made, ...] = ()
+    machine_root: Path | None = None
     _is_leaving = False
 
     def __init__(

@@ -51,7 +51,7 @@ class HomeScreen(EditScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "schedules", "upcoming", "runs", "sort", "filter", "back"
+        "schedules", "upcoming", "runs", "scan", "sort", "filter", "back"
     )
 
     def __init__(self) -> None:
@@ -180,6 +180,20 @@ class HomeScreen(EditScreen[None]):
 
     def action_runs(self) -> None:
         self._focus_list("runs")
+
+    def action_scan(self) -> None:
+        root = self.app.machine_root
+        if root is None:
+            self.app.show_notice(
+                "the list of other schedules works only on their own machine:"
+                " run edgecron tui or edgecron scan there",
+                severity="warning",
+            )
+            return
+        # Loaded when needed: it imports the formats of crontabs and units.
+        from edgecron.tui.machine_screen import MachineScreen
+
+        self.app.push_screen(MachineScreen(root))
 
     def _focus_list(self, name: str) -> None:
         # Immediately: the next key is meant for it.

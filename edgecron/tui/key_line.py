@@ -49,6 +49,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("reschedule", "move"),
         ("undo", "undo"),
     ),
+    "machine": (("back", "back"), ("open", "all facts")),
     "run": (
         ("back", "back"),
         ("filter", "search"),

@@ -1,0 +1,312 @@
+"""The machine's other schedules: what cron, systemd and launchd run when. Read-only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+from math import inf
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+from textual.content import Content
+from textual.timer import Timer
+
+from edgecron.base.errors import EdgecronError
+from edgecron.base.safetext import clean
+from edgecron.client.machine_timeline import (
+    MachineTimeline,
+    TimedJob,
+    failure_words,
+    find_starts,
+    pile_up_words,
+    read_timeline,
+)
+from edgecron.triggers import parse_trigger
+from edgecron.triggers.words import describe
+from edgecron.tui.bindings import bindings
+from edgecron.tui.dialogs import Overlay
+from edgecron.tui.facts import Fact, Facts, Row, ScrolledLines, Title
+from edgecron.tui.key_line import KeyLine
+from edgecron.tui.list_model import Column, Line, Span, pace_of
+from edgecron.tui.list_view import LineView, Source
+from edgecron.tui.queries import QueryScreen
+from edgecron.tui.text_line import TextLine, whole_parts
+from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
+from edgecron.views.phrases import count_words
+from edgecron.views.times import distance, full_time, near_time
+
+_LONGEST_S = 60.0
+_MOST_PILE_UPS = 2  # of a job
+_READ_AGAIN = timedelta(minutes=1)
+_COLUMNS = (
+    Column("IN", 10, 11),
+    Column("TIME", 12, 12, drop=2),
+    Column("NAME", 12, 28, share=2),
+    Column("ADOPT", 5, 5),
+    Column("SOURCE", 20, 40, share=2, drop=1),
+    Column("JOB", 20, 80, share=3, drop=3),
+)
+
+
+class _JobSource(Source):
+    """The jobs of a machine as lines of a list."""
+
+    def __init__(self, *, zone: tzinfo) -> None:
+        self._zone = zone
+        self.jobs: Sequence[TimedJob] = ()
+        self.now: datetime | None = None
+
+    def show(self, jobs: Sequence[TimedJob], *, now: datetime) -> None:
+        """Show these jobs."""
+        self.jobs, self.now = jobs, now
+        self.keys = [hash((one.job.source, one.job.line, one.job.name)) for one in jobs]
+
+    def line(self, index: int) -> Line | None:
+        one, job, now = self.jobs[index], self.jobs[index].job, self.now
+        if one.next_at is None or now is None:
+            head: tuple[Span, ...] = ((_rhythm(one), "dim"),)
+            time = ""
+        else:
+            head = ((distance(one.next_at, now), "accent"),)
+            time = near_time(one.next_at, zone=self._zone, now=now)
+        can_adopt = ("yes", "good") if job.spec is not None else ("no", "warn")
+        name_style = "bad" if one.failure is not None else "bold" if job.is_enabled else "dim"
+        return Line(
+            key=self.keys[index],
+            cells=(
+                head,
+                ((time, ""),),
+                ((clean(job.name), name_style),),
+                (can_adopt,),
+                ((clean(_source_words(one)), "dim"),),
+                ((clean(job.command), "dim"),),
+            ),
+        )
+
+    def nearest_s(self, first: int, last: int) -> float:
+        now = self.now
+        times = [one.next_at for one in self.jobs[first:last]]
+        if now is None:
+            return inf
+        return min((abs((at - now).total_seconds()) for at in times if at is not None), default=inf)
+
+
+def _rhythm(one: TimedJob) -> str:
+    """Say in a word why a job has no next time."""
+    if not one.job.is_enabled:
+        return "off"
+    first = next(iter(one.job.triggers), "")
+    return "at boot" if first == "on boot" else "-"
+
+
+def _source_words(one: TimedJob) -> str:
+    job = one.job
+    return job.source if job.line is None else f"{job.source}:{job.line}"
+
+
+def job_rows(one: TimedJob, found: MachineTimeline, *, zone: tzinfo, now: datetime) -> list[Row]:
+    """Return the facts of a job: whether it can be adopted first, then its times."""
+    job = one.job
+    rows: list[Row] = [Title(clean(job.name))]
+    if job.spec is not None:
+        rows.append(Fact("to adopt", f"edgecron adopt {job.name}", "good"))
+    else:
+        rows.append(Fact("can't adopt", job.reason or "", "warn"))
+    if not job.is_enabled:
+        rows.append(Fact("off", "its program does not start it by time"))
+    if one.next_at is not None:
+        at = full_time(one.next_at, job.timezone, zone=zone)
+        rows.append(Fact("next", f"{at}   {distance(one.next_at, now)}"))
+    for number, text in enumerate(job.triggers):
+        words = describe(parse_trigger(text, job.timezone, job.name))
+        rows.append(Fact("" if number else "when", f"{text}   {words}"))
+    rows += [Fact("job", job.command), Fact("source", f"{_source_words(one)} ({job.origin})")]
+    if job.is_enabled and job.is_caught_up is not None:
+        words = "the job runs later" if job.is_caught_up else "the job is not run later"
+        rows.append(Fact("asleep or off", words, "" if job.is_caught_up else "warn"))
+    if one.failure is not None:
+        rows.append(Fact("failed", failure_words(one.failure, zone=zone, now=now), "bad"))
+    rows += [Fact("to know", note, "warn") for note in job.notes]
+    rows += [
+        Fact("same minute", pile_up_words(pile_up, zone=zone, now=now), "warn")
+        for pile_up in [one for one in found.pile_ups if job.name in one.names][:_MOST_PILE_UPS]
+    ]
+    return rows
+
+
+def summary_parts(found: MachineTimeline) -> list[list[Span]]:
+    """Say how many jobs there are, and how many of them edgecron can adopt."""
+    enabled = [one.job for one in found.jobs if one.job.is_enabled]
+    able = sum(1 for job in enabled if job.spec is not None)
+    off = len(found.jobs) - len(enabled)
+    missed = sum(1 for job in enabled if job.is_caught_up is False)
+    parts: list[list[Span]] = [[(f"{count_words(len(enabled), 'job')}, {able} can be adopted", "")]]
+    if found.unread:
+        parts.append([(f"{count_words(len(found.unread), 'file')} not read", "warn")])
+    for count, words in (
+        (off, "off"),
+        (missed, "not run later if the machine sleeps"),
+        (found.moved_count, "moved to edgecron"),
+    ):
+        if count:
+            parts.append([(f"{count} {words}", "")])
+    return parts
+
+
+class MachineJobDetail(Overlay[None]):
+    """Show all facts of a job, to scroll. Escape leaves it."""
+
+    DEFAULT_CSS = """
+    MachineJobDetail { align: center middle; }
+    MachineJobDetail #box {
+        width: 100; max-width: 98%; height: auto; padding: 0 1;
+        border: round $border; border-title-color: $primary; background: $surface;
+        border-subtitle-color: $muted;
+    }
+    MachineJobDetail ScrolledLines {
+        height: auto; scrollbar-size-vertical: 1; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings("open")
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            box.border_subtitle = Content("esc back")
+            with ScrolledLines():
+                yield Facts(id="detail-facts")
+
+    def on_mount(self) -> None:
+        self.query_one(Facts).show_rows(self._rows)
+        self.query_one(ScrolledLines).focus()
+
+    def on_resize(self) -> None:
+        self.query_one(ScrolledLines).styles.max_height = max(3, self.size.height - 4)
+
+    def action_open(self) -> None:
+        self.action_leave()
+
+
+class MachineScreen(QueryScreen[None]):
+    """The other schedules of a machine, whose files lie below a root folder."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
+    DEFAULT_CSS = """
+    MachineScreen #parts { height: 1fr; }
+    MachineScreen #machine-facts { height: 9; margin-top: 1; }
+    MachineScreen #machine-bar { margin-top: 1; display: none; }
+    MachineScreen.-low #machine-facts { display: none; }
+    MachineScreen.-tall #machine-bar { display: block; }
+    MachineScreen.-wide #parts { layout: grid; grid-size: 2 1; grid-columns: 5fr 3fr; }
+    MachineScreen.-wide #machine-facts { height: 1fr; margin: 0 0 0 1; }
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-middle"), (30, "-tall")]
+        self._root = root
+        self._found: MachineTimeline | None = None
+        self._read_at: datetime | None = None
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        self._source = _JobSource(zone=self.app.zone)
+        yield TextLine(id="top")
+        with Container(id="parts"):
+            yield LineView(
+                self._source, _COLUMNS, id="machine", empty="no other schedules were found"
+            )
+            yield Facts(id="machine-facts")
+        yield UpcomingBar(id="machine-bar")
+        yield TextLine(id="status")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#top", TextLine).show(
+            [(" edgecron ", "bold"), (" other schedules of this machine", "dim")],
+            right=[("read-only", "dim"), (" ", "")],
+        )
+        self.query_one("#keys", KeyLine).show_place("machine")
+        self.query_one("#status", TextLine).show([(" reading crontabs and units ...", "dim")])
+        self.query_one(LineView).focus()
+        self._read()
+
+    def _read(self) -> None:
+        self._read_at = self.app.now()
+        self.run_worker(self._scan(), exclusive=True)
+
+    async def _scan(self) -> None:
+        # Not on a database thread: the journal can take seconds.
+        try:
+            found = await asyncio.to_thread(read_timeline, self._root, self.app.now())
+        except EdgecronError as error:
+            self.app.show_error(error)
+            return
+        self._found = found
+        starts = find_starts([one.job for one in found.jobs], self.app.now())
+        self.query_one(UpcomingBar).show_fires(
+            UpcomingFires(starts), now=self.app.now(), zone=self.app.zone
+        )
+        self._source.show(found.jobs, now=self.app.now())
+        self.query_one(LineView).source_changed()
+        line = self.query_one("#status", TextLine)
+        line.show([(" ", ""), *whole_parts(summary_parts(found), line.size.width - 2)])
+        self._show_facts()
+        self._tick()
+
+    def _tick(self) -> None:
+        """Redraw distances, and again when their words change; read again what has passed."""
+        if self._found is None or self._read_at is None or not self.is_current:
+            return
+        now = self._source.now = self.app.now()
+        first = next((one.next_at for one in self._found.jobs if one.next_at is not None), None)
+        if first is not None and first <= now and now - self._read_at >= _READ_AGAIN:
+            self._read()
+        pace_s = min(_LONGEST_S, pace_of(self._source.nearest_s(0, 1)))
+        pace_s = min(pace_s, self.query_one(LineView).tick())
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(pace_s, self._tick)
+
+    def on_screen_resume(self) -> None:
+        self._tick()
+
+    def _rows(self) -> list[Row]:
+        """Return the facts of the job under the cursor, then those of the machine."""
+        found, view = self._found, self.query_one(LineView)
+        if found is None or not found.jobs:
+            return []
+        zone, now = self.app.zone, self.app.now()
+        rows = job_rows(found.jobs[view.cursor], found, zone=zone, now=now)
+        if found.pile_ups or found.unread:
+            rows.append(Title("This machine"))
+        rows += [
+            Fact("" if number else "same minute", pile_up_words(one, zone=zone, now=now))
+            for number, one in enumerate(found.pile_ups)
+        ]
+        rows += [
+            Fact("" if number else "not read", text, "warn")
+            for number, text in enumerate(found.unread)
+        ]
+        return rows
+
+    def _show_facts(self) -> None:
+        self.query_one("#machine-facts", Facts).show_rows(self._rows())
+
+    def on_line_view_moved(self) -> None:
+        self._show_facts()
+
+    def on_line_view_opened(self) -> None:
+        if self.app.screen is self and (rows := self._rows()):
+            self.app.push_screen(MachineJobDetail(rows))
+
+    def action_back(self) -> None:
+        self.dismiss(None)
