@@ -104,7 +104,7 @@ def _find_jobs(cli: Session, book: Book, names: Sequence[str], root: Path) -> di
     Raises NotFound, and NotSupported with the reason.
     """
     from edgecron.base.checks import suggest
-    from edgecron.client.machine_jobs import scan_machine
+    from edgecron.client.machine_scan import scan_machine
 
     begun = book.read()
     found = {job.name: job for job in scan_machine(root).jobs}

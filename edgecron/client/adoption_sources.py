@@ -1,13 +1,14 @@
 """Disable a schedule at the program that has it, keeping the original, and give it back.
 
-Each of these acts is one atomic change of a file, or one call of systemctl. Doing it twice is
-harmless, and `is_active` reports what is true now.
+Each of these acts is an atomic change of a file, or changes links and calls systemctl. Doing it
+twice is harmless, and `is_active` reports what is true now.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -19,12 +20,9 @@ from edgecron.client.machine_files import ask_program, is_this_system
 from edgecron.client.machine_jobs import (
     MOVED_SUFFIX,
     OWN_CRONTAB,
-    SYSTEM_UNITS,
-    USER_UNITS,
     Origin,
-    spool_path,
-    user_units,
 )
+from edgecron.client.machine_scan import spool_path
 from edgecron.formats.crontab_identity import comment_out
 from edgecron.formats.crontab_lines import MOVED_PREFIX
 
@@ -185,64 +183,95 @@ class Script:
 
 
 class Timer:
-    """A timer of systemd, which is disabled and stopped."""
+    """A timer of systemd, which loses the links that enable it and is stopped.
+
+    `systemctl disable` would also disable other units that its Also= names.
+    """
 
     def __init__(self, place: Place) -> None:
         self._name = place.source
         self._root = Path(place.root)
         self._is_user = place.origin is Origin.USER_TIMER
-        if shutil.which("systemctl") is None:
-            raise NotSupported(f"{self._name} can't be moved: systemctl is not installed")
-        if is_this_system(self._root) and not Path("/run/systemd/system").exists():
+        self._is_here = is_this_system(self._root)
+        links = json.loads(place.raw or "{}")
+        self._links = {self._root / path.lstrip("/"): str(target) for path, target in links.items()}
+        if self._is_here and not Path("/run/systemd/system").exists():
             raise NotSupported(f"{self._name} can't be moved: systemd does not run here")
 
     def is_active(self) -> bool:
         """Return whether systemd starts the timer at boot, or has started it now."""
-        if is_this_system(self._root) and self._ask("is-active", "--quiet", self._name):
+        if self._is_here and self._ask("is-active", "--quiet", self._name):
             return True
-        folders = USER_UNITS if self._is_user else SYSTEM_UNITS
-        places = [self._root / folder for folder in folders]
-        if self._is_user and is_this_system(self._root):
-            places.append(user_units())
-        return any(
-            os.path.lexists(link / self._name)
-            for folder in places
-            for kind in ("wants", "requires")
-            for link in folder.glob(f"*.{kind}")
-        )
+        if self._present():
+            return True
+        for link, target in self._links.items():
+            # A target is absolute below the root, or relative to its link.
+            file = self._root / target.lstrip("/") if target[:1] == "/" else link.parent / target
+            if not os.path.lexists(file):
+                raise NotFound(f"{file} does not exist any more")
+        return False
 
     def disable(self) -> None:
-        self._change("disable")
+        for link in self._present():
+            try:
+                link.unlink(missing_ok=True)
+            except OSError as error:
+                raise _refused(link, error) from error
+        if self._is_here:
+            self._change("daemon-reload")
+            self._change("stop", self._name)
         if self.is_active():
             raise EdgecronError(
-                f"systemctl disable {self._name} left the timer on",
+                f"systemctl stop {self._name} left the timer on",
                 hint=f"see why: systemctl status {self._name}",
             )
 
     def restore(self) -> None:
         # Of a persistent timer, systemd would catch up times that edgecron has run.
-        stamp = self._root / "var/lib/systemd/timers" / f"stamp-{self._name}"
-        if not self._is_user and stamp.exists():
+        stamp = self._stamps() / f"stamp-{self._name}"
+        if stamp.exists():
             try:
                 os.utime(stamp)
             except OSError as error:
                 raise _refused(stamp, error) from error
-        if not self.is_active():
-            self._change("enable")
+        for link, target in self._links.items():
+            try:
+                link.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                with suppress(FileExistsError):
+                    link.symlink_to(target)
+            except OSError as error:
+                raise _refused(link, error) from error
+        if self._is_here:
+            self._change("daemon-reload")
+            self._change("start", self._name)
 
-    def _change(self, verb: str) -> None:
-        now = ("--now",) if is_this_system(self._root) else (f"--root={self._root}",)
-        if not self._ask(verb, *now, self._name):
-            raise EdgecronError(
-                f"systemctl {verb} {self._name} failed",
-                hint=f"see why: systemctl {verb} {self._name}",
-            )
+    def _present(self) -> list[Path]:
+        """Find the links that enable the timer now, also new ones."""
+        folders = dict.fromkeys(link.parent.parent for link in self._links)
+        return [
+            link
+            for folder in folders
+            for kind in ("wants", "requires")
+            for linked in folder.glob(f"*.{kind}")
+            if os.path.lexists(link := linked / self._name)
+        ]
+
+    def _stamps(self) -> Path:
+        if not self._is_user:
+            return self._root / "var/lib/systemd/timers"
+        own = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+        return Path(own) / "systemd/timers"
+
+    def _change(self, *words: str) -> None:
+        if not self._ask(*words):
+            called = " ".join(("systemctl", *self._scope(), *words))
+            raise EdgecronError(f"{called} failed", hint=f"see why: {called}")
 
     def _ask(self, *words: str) -> bool:
-        scope = ("--user",) if self._is_user else ()
-        if self._is_user and not is_this_system(self._root):
-            scope = ("--global",)
-        return ask_program("systemctl", *scope, *words, bound_s=_SYSTEMCTL_S) is not None
+        return ask_program("systemctl", *self._scope(), *words, bound_s=_SYSTEMCTL_S) is not None
+
+    def _scope(self) -> tuple[str, ...]:
+        return ("--user",) if self._is_user else ()
 
 
 def _refused(path: Path, error: OSError) -> EdgecronError:

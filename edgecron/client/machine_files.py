@@ -1,16 +1,14 @@
-"""Read the files of a system below a root folder, its units, and what its journal recorded."""
+"""Read the files of a system below a root folder, and what its journal recorded."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from edgecron.base.errors import EdgecronError, os_words
 from edgecron.base.values import dataclass, field
-from edgecron.formats.systemd_units import Unit, UnitName, read_unit, read_unit_name
 
 MOST_BYTES = 1024 * 1024  # of a crontab or unit; a larger file is named and not read
 _ASK_S = 10.0
@@ -77,70 +75,6 @@ class MachineFiles:
         """Read a unit file; None if it is not there or can't be read."""
         content = self.read(path)
         return None if content is None else content.decode("utf-8", "replace")
-
-
-@dataclass(slots=True, kw_only=True)
-class Units:
-    """Unit files of one service manager.
-
-    `folders` are in the order of their priority. `enabled` has the names that .wants folders hold.
-    """
-
-    files: MachineFiles
-    folders: list[Path]
-    enabled: set[str] = field(default_factory=set)
-
-    def timers(self) -> Iterator[UnitName]:
-        """Yield each timer once, by name; instances of templates only if they are enabled."""
-        found: set[str] = set()
-        is_linked: set[str] = set()
-        seen: set[str] = set()
-        for folder in self.folders:
-            real = os.path.realpath(folder)  # /lib is /usr/lib on most systems.
-            if real in seen:
-                continue
-            seen.add(real)
-            for path in self.files.list_folder(folder):
-                if path.suffix == ".timer":
-                    found.add(path.name)
-                elif path.suffix in (".wants", ".requires"):
-                    is_linked |= {one.name for one in self.files.list_folder(path)}
-        self.enabled |= is_linked
-        wanted = found | {name for name in is_linked if name.endswith(".timer")}
-        for full in sorted(wanted):
-            name = read_unit_name(full)
-            if not name.is_template:
-                yield name
-
-    def load(self, name: UnitName) -> Unit | None:
-        """Read a unit with its drop-ins; None if it is missing or masked."""
-        names = [name.full] if name.template is None else [name.full, name.template]
-        path = next((one for one in self._places(names) if os.path.lexists(one)), None)
-        if path is None or os.path.realpath(path) == "/dev/null":
-            return None
-        text = self.files.read_text(path)
-        if not text:
-            return None  # An empty file masks a unit.
-        drop_ins: dict[str, Path] = {}
-        for folder in self._drop_in_folders(names):
-            for one in self.files.list_folder(folder):
-                if one.suffix == ".conf":
-                    drop_ins.setdefault(one.name, one)
-        texts = (self.files.read_text(drop_ins[key]) for key in sorted(drop_ins))
-        return read_unit([text, *(one for one in texts if one)])
-
-    def _places(self, names: Iterable[str]) -> Iterator[Path]:
-        for one in names:
-            for folder in self.folders:
-                yield folder / one
-
-    def _drop_in_folders(self, names: list[str]) -> Iterator[Path]:
-        kind = names[0].rpartition(".")[2]
-        stem = names[0].removesuffix(f".{kind}")
-        dashes = [f"{stem[: at + 1]}.{kind}" for at, letter in enumerate(stem) if letter == "-"]
-        for one in (*names, *reversed(dashes), kind):
-            for folder in self.folders:
-                yield folder / f"{one}.d"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from typing import Any
 from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass
 from edgecron.client.machine_files import Failure, find_failures, is_this_system
-from edgecron.client.machine_jobs import MachineJob, scan_machine
+from edgecron.client.machine_jobs import MachineJob
+from edgecron.client.machine_scan import scan_machine
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.several import Triggers, combine
@@ -67,7 +68,7 @@ def read_timeline(root: Path, now: datetime) -> MachineTimeline:
         TimedJob(
             job=job,
             next_at=next_time(job, now),
-            failure=failures.get(f"{job.source.removesuffix('.timer')}.service"),
+            failure=failures.get(job.service or ""),
         )
         for job in found.jobs
     ]

@@ -16,9 +16,9 @@ import pytest
 
 from edgecron.base.paths import user_name
 from edgecron.cli import run
+from tests.support.accounts import as_root
 from tests.support.cli import Edgecron
 from tests.support.machines import Machine
-from tests.support.tools import need_tools
 
 CRONTAB = "PATH=/usr/bin:/bin\n# copies\n30 2 * * * /opt/copy all\n*/5 * * * * /opt/probe\n"
 MOVED = CRONTAB.replace("30 2", "# moved to edgecron: 30 2")
@@ -95,24 +95,45 @@ def test_a_script_of_a_folder_moves_and_comes_back(
     assert not moved.exists()
 
 
-@pytest.mark.root
+@as_root
 def test_a_timer_moves_and_comes_back(edgecron: Edgecron, adopt: Adopt, machine: Machine) -> None:
-    need_tools("systemctl")
-    machine.add_timer("copy", DAILY)
-    link = machine.root / "etc/systemd/system/timers.target.wants/copy.timer"
+    machine.add_timer("copy", f"{DAILY}Also=other.timer\n")
+    machine.add_timer("other")
+    folder = machine.root / "etc/systemd/system"
+    links = [folder / "timers.target.wants/copy.timer", folder / "all.target.requires/copy.timer"]
+    links[1].parent.mkdir()
+    links[1].symlink_to("../../../../usr/lib/systemd/system/copy.timer")
+    targets = [os.readlink(link) for link in links]
     stamp = machine.write("var/lib/systemd/timers/stamp-copy.timer", "")
     os.utime(stamp, (1, 1))
 
     said = adopt("copy")
     assert said.code == 0, said.err
-    assert not os.path.lexists(link)
+    assert not any(os.path.lexists(link) for link in links)
+    # `systemctl disable` would have disabled it, too.
+    assert os.path.lexists(links[0].with_name("other.timer"))
     assert schedules(edgecron)["copy"]["catch_up"] == "once"
 
     assert adopt("--undo", "copy").code == 0
-    assert os.path.lexists(link)
+    assert [os.readlink(link) for link in links] == targets
     # systemd must not catch up what edgecron has run.
     assert stamp.stat().st_mtime > 1
     assert schedules(edgecron) == {}
+
+
+@as_root
+def test_a_timer_that_was_removed_meanwhile_stays_adopted(
+    edgecron: Edgecron, adopt: Adopt, machine: Machine
+) -> None:
+    machine.add_timer("copy", DAILY)
+    adopt("copy")
+    (machine.root / "usr/lib/systemd/system/copy.timer").unlink()
+
+    said = adopt("--undo", "copy")
+
+    assert said.code == 3
+    assert "copy.timer does not exist any more" in said.err
+    assert is_on(edgecron, "copy")
 
 
 def test_what_was_adopted_is_listed(adopt: Adopt, crontab: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from croniter import croniter
@@ -22,6 +22,8 @@ from tests.support.tools import need_tools
 pytestmark = pytest.mark.root
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COUNT = 25
+OWNER = (0, 5005)  # no group of this machine
+OLD_NS = 1_700_000_000_123_456_789
 
 
 def install(machine: Machine, package: str) -> None:
@@ -29,24 +31,46 @@ def install(machine: Machine, package: str) -> None:
     wanted = [package, "cron", "anacron"] if package in SCRIPTS else [package]
     for one in wanted:
         for path, text in CRONTABS.get(one, {}).items():
-            machine.write(path, text)
+            file = machine.write(path, text, mode=0o640)
+            os.chown(file, *OWNER)
     for path in SCRIPTS.get(package, ()):
-        machine.write(f"etc/cron.{path}", "#!/bin/sh\n", mode=0o755)
+        file = machine.write(f"etc/cron.{path}", "#!/bin/sh\n", mode=0o755)
+        os.chown(file, *OWNER)
+        file.chmod(0o6755)  # chown takes both away.
+        os.utime(file, ns=(OLD_NS, OLD_NS))
     for name, lines in TIMERS.get(package, {}).items():
         timer, service = unit_texts(lines)
         machine.add_timer(name, timer, service)
 
 
-def snapshot(root: Path) -> dict[str, tuple[int, str]]:
-    """Read all files and links below a root: their mode and content."""
-    return {
-        str(path.relative_to(root)): (
-            path.lstat().st_mode,
-            os.readlink(path) if path.is_symlink() else path.read_text(),
-        )
-        for path in root.rglob("*")
-        if path.is_symlink() or path.is_file()
-    }
+class Kept(NamedTuple):
+    """What a file must have again. A script keeps its time; cron reads a file with a new one."""
+
+    mode: int
+    owner: tuple[int, int]
+    content: bytes
+    written_ns: int | None
+
+
+def snapshot(root: Path) -> dict[str, Kept]:
+    """Read all files, links and folders below a root."""
+    return {str(path.relative_to(root)): look_at(path) for path in root.rglob("*")}
+
+
+def look_at(path: Path) -> Kept:
+    found = path.lstat()
+    content = b""
+    if path.is_symlink():
+        content = os.fsencode(os.readlink(path))
+    elif path.is_file():
+        content = path.read_bytes()
+    is_script = path.parent.name.startswith("cron.") and path.parent.name != "cron.d"
+    return Kept(
+        mode=found.st_mode,
+        owner=(found.st_uid, found.st_gid),
+        content=content,
+        written_ns=found.st_mtime_ns if is_script else None,
+    )
 
 
 def times_of(job: dict[str, Any]) -> list[datetime]:
@@ -84,7 +108,7 @@ def test_there_are_thirty_packages() -> None:
 def test_a_package_is_scanned_adopted_and_given_back(
     edgecron: Edgecron, tmp_path: Path, package: str
 ) -> None:
-    need_tools("systemctl", "systemd-analyze")
+    need_tools("systemd-analyze")
     machine = Machine(tmp_path / "root")
     install(machine, package)
     before = snapshot(machine.root)
@@ -107,6 +131,7 @@ def test_a_package_is_scanned_adopted_and_given_back(
     said = edgecron("adopt", *root, *jobs)
     assert said.code == 0, said.err
     assert edgecron("scan", *root, "--json").json == []
+    assert snapshot(machine.root) != before
     adopted = {one["name"]: one for one in edgecron("list", "--json").json}
     assert {name: one["triggers"] for name, one in adopted.items()} == {
         name: job["triggers"] for name, job in jobs.items()

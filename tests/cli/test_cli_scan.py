@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import plistlib
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,8 @@ def test_timers_are_read_with_their_drop_ins_and_links(machine: Machine, scan: A
     machine.add_timer("off", is_enabled=False)
     machine.add_timer("masked")
     (machine.root / "etc/systemd/system/masked.timer").symlink_to("/dev/null")
-    machine.add_timer("fixed", "[Timer]\nOnCalendar=hourly\n")
+    machine.add_timer("fixed", "[Timer]\nOnCalendar=hourly\n", is_enabled=False)
+    machine.link_timer("fixed", "usr/lib/systemd/system")
     machine.write("usr/lib/systemd/system/each@.timer", DAILY)
     machine.write("usr/lib/systemd/system/each@.service", SERVICE.format("each %i"))
     wants = machine.root / "etc/systemd/system/timers.target.wants"
@@ -98,9 +98,55 @@ def test_timers_are_read_with_their_drop_ins_and_links(machine: Machine, scan: A
     assert jobs["copy"]["triggers"] == ["0 0 * * *", "30 * * * *"]
     assert jobs["copy"]["caught_up"] is True
     assert jobs["each-disk"]["caught_up"] is False
-    assert "no [Install] section" in jobs["fixed"]["reason"] or os.geteuid() != 0
-    assert set(everything) == {"copy", "fixed", "each-disk", "off"}
+    assert jobs["fixed"]["reason"] == "it is a fixed part of its package"
+    assert set(everything) == {"copy", "fixed", "each-disk", "off", "masked"}
     assert everything["off"]["next_run_at"] is None
+    assert everything["masked"]["reason"] == "it is masked"
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [
+        ("run/systemd/generator", "a generator makes it at each boot"),
+        ("run/systemd/transient", "it lasts only until the next boot"),
+        ("run/systemd/system", "it lasts only until the next boot"),
+        ("etc/systemd/user", "it runs for every user who logs in"),
+    ],
+)
+def test_a_timer_that_cannot_be_disabled_for_good_has_a_reason(
+    machine: Machine, scan: Any, folder: str, reason: str
+) -> None:
+    machine.write(f"{folder}/copy.timer", DAILY)
+    machine.write(f"{folder}/copy.service", SERVICE.format("copy"))
+    machine.link_timer("copy", folder)
+
+    [job] = scan().values()
+
+    assert job["reason"] == reason
+    assert job["next_run_at"] is not None
+
+
+def test_a_timer_whose_service_is_masked_has_a_reason(machine: Machine, scan: Any) -> None:
+    machine.add_timer("copy")
+    (machine.root / "etc/systemd/system/copy.service").symlink_to("/dev/null")
+
+    assert scan()["copy"]["reason"] == "its service copy.service is masked"
+
+
+def test_timers_of_other_users_are_listed_with_their_owner(machine: Machine, scan: Any) -> None:
+    machine.write("etc/passwd", "anna:x:5001:5001::/home/anna:/bin/sh\n")
+    machine.write("home/anna/.config/systemd/user/copy.timer", DAILY)
+    machine.write("home/anna/.config/systemd/user/copy.service", SERVICE.format("copy"))
+    machine.link_timer("copy", "home/anna/.config/systemd/user")
+
+    [job] = scan().values()
+    machine.write("var/lib/systemd/linger/anna", "")
+    [lingering] = scan().values()
+
+    assert (job["source"], job["origin"]) == ("copy.timer of anna", "systemd --user")
+    assert job["reason"] == "it is a timer of anna: adopt it as anna"
+    assert job["notes"] == ["it runs only while anna is logged in"]
+    assert lingering["notes"] == []
 
 
 def test_jobs_of_launchd_are_read(machine: Machine, scan: Any) -> None:
@@ -122,6 +168,27 @@ def test_jobs_of_launchd_are_read(machine: Machine, scan: Any) -> None:
         ["0 3 * * *"],
         False,
     )
+
+
+def test_a_job_that_launchd_starts_otherwise_too_says_so(machine: Machine, scan: Any) -> None:
+    for place, more in (
+        ("Library/LaunchAgents", {"WatchPaths": ["/etc/hosts"]}),
+        ("Users/anna/Library/LaunchAgents", {}),
+        ("Library/LaunchDaemons", {"Disabled": True}),
+    ):
+        file = machine.write(f"{place}/copy.plist", "")
+        file.write_bytes(
+            plistlib.dumps({"Label": "copy", "Program": "/opt/copy", "StartInterval": 300, **more})
+        )
+
+    jobs = scan("--all")
+    disabled, watching, own = (jobs[name] for name in ("copy", "copy-2", "copy-3"))
+
+    assert (watching["triggers"], watching["caught_up"]) == (["every 300s"], None)
+    assert watching["reason"] == "launchd starts it when a file changes (WatchPaths)"
+    assert own["source"] == "/Users/anna/Library/LaunchAgents/copy.plist"
+    assert "edgecron can't disable jobs of launchd" in own["reason"]
+    assert not disabled["enabled"]
 
 
 def test_the_findings_are_shown_in_words(edgecron: Edgecron, machine: Machine) -> None:

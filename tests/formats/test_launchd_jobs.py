@@ -22,7 +22,11 @@ def plist(**values: object) -> bytes:
         ({"StartCalendarInterval": {"Hour": 2, "Minute": 30}}, ("30 2 * * *",)),
         ({"StartCalendarInterval": [{"Day": 1}, {"Weekday": 7}]}, ("* * 1 * *", "* * * * 7")),
         ({"StartInterval": 300, "RunAtLoad": True}, ("every 300s", "on boot")),
-        ({"RunAtLoad": True}, ()),
+        ({"RunAtLoad": True}, ("on boot",)),
+        ({"RunAtLoad": True, "KeepAlive": True}, ()),
+        ({"StartCalendarInterval": [{"Minute": 5, "Hour": 1, "Month": 2}]}, ("5 1 * 2 *",)),
+        ({"StartCalendarInterval": {}}, ("* * * * *",)),
+        ({"WatchPaths": ["/etc/hosts"]}, ()),
         ({}, ()),
     ],
 )
@@ -39,11 +43,35 @@ def test_times_become_triggers(values: dict[str, object], triggers: tuple[str, .
         *(b"", b"<plist>", plistlib.dumps([1]), plistlib.dumps({"Program": "/a"})),
         *(plist(ProgramArguments="x"), plist(StartCalendarInterval=5)),
         *(plist(StartCalendarInterval=[5]), plist(StartCalendarInterval={"Hour": 24})),
+        *(plist(StartCalendarInterval={"Hour": True}), plist(StartInterval=0)),
+        *(plist(StartInterval="daily"), plist(StartInterval=True)),
     ],
 )
 def test_anything_else_is_refused(content: bytes) -> None:
-    with pytest.raises(InvalidInput, match=r"property list|ProgramArguments|StartCalendar|Hour"):
+    with pytest.raises(InvalidInput, match=r"property list|ProgramArguments|Start|Hour"):
         read_launchd_job(content)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"KeepAlive": {"SuccessfulExit": False}}, "when it ends (KeepAlive)"),
+        ({"WatchPaths": ["/etc/hosts"]}, "when a file changes (WatchPaths)"),
+        ({"QueueDirectories": ["/var/spool/q"]}, "while a folder has files (QueueDirectories)"),
+        ({"StartOnMount": True}, "when a disk is mounted (StartOnMount)"),
+        ({"Sockets": {"web": {}}}, "for a connection (Sockets)"),
+    ],
+)
+def test_another_start_is_named(values: dict[str, object], words: str) -> None:
+    job = read_launchd_job(plist(StartInterval=60, **values))
+
+    assert job.other_start is not None
+    assert words in job.other_start
+
+
+def test_launchd_runs_calendar_times_after_a_sleep_and_intervals_not() -> None:
+    assert read_launchd_job(plist(StartCalendarInterval={"Hour": 1})).is_calendar
+    assert not read_launchd_job(plist(StartInterval=60)).is_calendar
 
 
 @given(content=st.binary() | st.binary().map(b"bplist00".__add__))

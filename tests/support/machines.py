@@ -28,6 +28,11 @@ class Machine:
         self.write(f"usr/lib/systemd/system/{name}.timer", text)
         self.write(f"usr/lib/systemd/system/{name}.service", service or SERVICE.format(name))
         if is_enabled:
-            wants = self.root / "etc/systemd/system/timers.target.wants"
-            wants.mkdir(parents=True, exist_ok=True)
-            (wants / f"{name}.timer").symlink_to(f"/usr/lib/systemd/system/{name}.timer")
+            self.link_timer(name, "etc/systemd/system", "usr/lib/systemd/system")
+
+    def link_timer(self, name: str, folder: str, target: str | None = None) -> Path:
+        """Enable a timer by a link in a folder of units; its file lies there, or in `target`."""
+        link = self.root / folder / "timers.target.wants" / f"{name}.timer"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(f"/{target or folder}/{name}.timer")
+        return link
