@@ -6,23 +6,42 @@ missing, an answer is None: this machine can't tell.
 
 from __future__ import annotations
 
-import errno
 import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
+
+if TYPE_CHECKING:
+    from edgecron.base.slow_paths import PathFacts, SlowPaths
 
 _ROUTE_UP = _INTERFACE_UP = 0x1
 _NO_ROUTE = "lo"  # a default route of the kernel's own that leads nowhere (RTN_UNREACHABLE)
 
 
 class KernelMachine:
-    """The machine as its kernel shows it. `root` is the folder that has /proc, /sys and /dev."""
+    """The machine as its kernel shows it. `root` is the folder that has /proc, /sys and /dev.
 
-    def __init__(self, clock: Clock, *, root: Path = Path("/")) -> None:
+    A path of a network file system might not answer. `look_at_paths` waits `path_wait_s` for it, in
+    seconds. `look_path` is what looks at one path, None for the usual way.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        root: Path = Path("/"),
+        path_wait_s: float = 1.0,
+        look_path: Callable[[str], PathFacts] | None = None,
+    ) -> None:
         self._clock = clock
         self._root = root
+        self._path_wait_s = path_wait_s
+        self._look_path = look_path
+        self._slow: SlowPaths | None = None
+        self._paths: dict[str, PathFacts] = {}  # as of the last look
 
     def is_online(self) -> bool | None:
         """Whether there is a default route, by IPv4 or IPv6."""
@@ -97,29 +116,58 @@ class KernelMachine:
                 return float(line.split("avg10=")[1].split()[0])
         return None
 
+    def look_at_paths(self, paths: Iterable[str]) -> None:
+        """Look at these paths now. `free_bytes` and `exists` answer by what was seen here."""
+        wanted = {str(self._root / path.lstrip("/")): path for path in paths}
+        if not wanted:
+            return
+        if self._slow is None:
+            # Not at the top: a program that waits for no path does not load it.
+            from edgecron.base.slow_paths import SlowPaths, look
+
+            self._slow = SlowPaths(self._look_path or look)
+        seen = self._slow.look(wanted, wait_s=self._path_wait_s)
+        for real, path in wanted.items():
+            self._paths.pop(path, None)
+            if real in seen:
+                self._paths[path] = seen[real]
+
+    def is_silent(self, path: str) -> bool:
+        """Whether a path did not answer when it was looked at last."""
+        return self._slow is not None and str(self._root / path.lstrip("/")) in self._slow.silent
+
+    def filenos(self) -> list[int]:
+        """A descriptor that is readable after a silent path has answered; empty without one."""
+        return [] if self._slow is None else self._slow.filenos()
+
+    def clear(self) -> None:
+        """Forget that paths have answered."""
+        if self._slow is not None:
+            self._slow.clear()
+
+    def forget_paths(self) -> None:
+        """Let go of the paths that do not answer."""
+        if self._slow is not None:
+            self._slow.forget()
+
     def free_bytes(self, path: str) -> int | None:
         """The space that is left for users at a path; None also if there is no such path."""
-        with suppress(OSError):
-            found = os.statvfs(self._root / path.lstrip("/"))
-            return found.f_bavail * found.f_frsize
-        return None
+        facts = self._paths.get(path)
+        return None if facts is None else facts.free_bytes
 
     def is_mounted(self, path: str) -> bool | None:
         """Whether a file system is mounted at a path."""
         text = self._read("proc/self/mountinfo")
-        if text is None:
-            return os.path.ismount(self._root / path.lstrip("/"))
+        if text is None:  # Not Linux.
+            self.look_at_paths([path])
+            facts = self._paths.get(path)
+            return None if facts is None else facts.is_mount
         return any(_mount_point(line) == path for line in text.splitlines())
 
     def exists(self, path: str) -> bool | None:
         """Whether a path exists; None if its folder can't be read."""
-        try:
-            os.stat(self._root / path.lstrip("/"))
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                return False
-            return None
-        return True
+        facts = self._paths.get(path)
+        return None if facts is None else facts.exists
 
     def _is_up(self, interface: str) -> bool:
         """Whether an interface is up, with a link. A tunnel's link is `unknown`."""

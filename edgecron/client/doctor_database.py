@@ -18,8 +18,9 @@ from edgecron.client.notice_process import NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
 from edgecron.model.choices import HealthCause
-from edgecron.model.conditions import find_of_machine, look_at, read_condition
+from edgecron.model.conditions import find_note, find_of_machine, look_at, read_condition
 from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
+from edgecron.model.machine_conditions import Kind
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
 from edgecron.store.sqlite.damage import (
@@ -295,17 +296,23 @@ def _find_needs_in_vain(
 ) -> Iterator[tuple[str, _Trouble]]:
     """Find schedules that need what can't become true, or can't be known on this machine."""
     machine = KernelMachine(SystemClock())
-    for name, needs in client.store.find_needs():
+    all_needs = list(client.store.find_needs())
+    known = look_at(machine, [text for _, needs in all_needs for text in needs])
+    for name, needs in all_needs:
         for text in needs:
             condition = read_condition(text)
             needed = f"{command('edit {name}')} --needs none"
-            if len(look_at(machine, (text,))) < len(find_of_machine((text,))):
+            # What a command will say, nobody knows before an engine runs it.
+            unknown_kinds = {one.kind for one in find_of_machine((text,)) - known.keys()}
+            if unknown_kinds - {Kind.COMMAND}:
+                note = find_note(machine, text)
+                unknown = "which is unknown here" if note is None else f"and {note}"
                 yield (
                     name,
                     _Trouble(
                         is_problem=False,
-                        is_words=f"needs {text!a}, which is unknown here: its runs wait in vain",
-                        are_words=f"need {text!a}, which is unknown here: their runs wait in vain",
+                        is_words=f"needs {text!a}, {unknown}: its runs wait in vain",
+                        are_words=f"need {text!a}, {unknown}: their runs wait in vain",
                         hint=f"change what is needed: {needed}; see: edgecron help conditions",
                     ),
                 )

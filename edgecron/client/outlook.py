@@ -15,7 +15,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.client.runs import Runs
 from edgecron.client.schedule_changes import ScheduleChanges
 from edgecron.model.choices import HealthCause, HealthState, Reason, Status
-from edgecron.model.conditions import look_at
+from edgecron.model.conditions import find_note, look_at
 from edgecron.model.listing import find_idle, standing_of
 from edgecron.planning.next_fire import missed_until, next_fires
 from edgecron.planning.overlap import LATE_CAUSES
@@ -57,11 +57,12 @@ class Outlooks(ScheduleChanges, Runs):
         fires: list[UpcomingFire] = []
         with suppress(InvalidInput):
             fires += islice(self.fires_of(schedule), upcoming)
+        machine = KernelMachine(self._clock)
         stored = store.find_prospects(
             schedule,
             most_active=_MOST_ACTIVE,
             now_ms=to_ms(now),
-            machine=look_at(KernelMachine(self._clock), schedule.spec.policies.needs),
+            machine=look_at(machine, schedule.spec.policies.needs),
         )
         is_full = stored.is_group_full
         has_engine = self.has_engine(schedule.spec.queue, offer=schedule.offer)
@@ -93,6 +94,7 @@ class Outlooks(ScheduleChanges, Runs):
                 )
             ),
             unmet=stored.unmet,
+            unmet_note=None if stored.unmet is None else find_note(machine, stored.unmet),
             is_clock_trusted=self.is_clock_trusted(),
             has_engine=has_engine,
             last_unrun=skipped[0] if skipped else None,

@@ -23,7 +23,16 @@ from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Timing
 from edgecron.planning.times import load_timing
-from edgecron.store.contract import Claimant, ClaimBatch, Decided, Granted, StoredSchedule
+from edgecron.store.contract import (
+    BootDecision,
+    Claimant,
+    ClaimBatch,
+    Decided,
+    Decision,
+    Granted,
+    StoredSchedule,
+    Waited,
+)
 from edgecron.supervisor.runner import RESERVE_MS
 
 if TYPE_CHECKING:
@@ -76,8 +85,13 @@ class ScheduleCache:
 
     def find_name(self, schedule_id: int, revision: int) -> str | None:
         """The schedule's name at a revision; None if that can't be read."""
+        spec = self.find_spec(schedule_id, revision)
+        return None if spec is None else spec.name
+
+    def find_spec(self, schedule_id: int, revision: int) -> ScheduleSpec | None:
+        """The schedule's specification at a revision; None if that can't be read."""
         found = self.find(schedule_id, revision)
-        return None if found is None or found.spec is None else found.spec.name
+        return None if found is None else found.spec
 
     def _read(self, keys: list[tuple[int, int]]) -> list[StoredSchedule]:
         try:
@@ -179,9 +193,13 @@ class Claimer:
         """The queues that can be claimed from now."""
         return self._runners.open_queues(self._settings.queues)
 
-    def claimant(self, specs: Iterable[ScheduleSpec] = ()) -> Claimant:
-        """The engine as it claims now, with its limits and the facts that these schedules need."""
-        needs = [text for spec in specs for text in spec.policies.needs]
+    def claimant(self, decisions: Iterable[Decision | BootDecision] = ()) -> Claimant:
+        """The engine as it claims now, with its limits and the facts that these fires need."""
+        needs = [
+            Waited(text, one.schedule_id, one.revision)
+            for one in decisions
+            for text in one.spec.policies.needs
+        ]
         has_asked = bool(self._conditions.asked)
         return Claimant(
             engine_id=self._registration.get_id(),

@@ -7,15 +7,25 @@ conditions. While runs wait, the kernel reports changes of networks, power suppl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
-from edgecron.model.conditions import find_of_machine, read_condition
-from edgecron.model.machine_conditions import NOTHING_KNOWN, Kind, Machine, MachineCondition
+from edgecron.model.conditions import bind, find_note, find_of_machine, read_condition
+from edgecron.model.machine_conditions import (
+    NOTHING_KNOWN,
+    Kind,
+    Machine,
+    MachineCondition,
+    judge,
+)
+from edgecron.store.contract import Waited
 
 if TYPE_CHECKING:
+    from edgecron.engine.condition_commands import ConditionCommands
+    from edgecron.engine.runners import Runners
+    from edgecron.model.schedule import ScheduleSpec
     from edgecron.store.protocol import Store
 
 _FRESH_MS = 500  # a fact that is older is read again before a claim
@@ -23,6 +33,7 @@ _ASKED_MS = 60_000  # a condition that no claim asked for since is not looked at
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
 _SETTLE_MS = 10_000
+_OF_PATHS = frozenset({Kind.DISK, Kind.EXISTS})
 _REPORTED = frozenset(
     {Kind.ONLINE, Kind.NETWORK, Kind.AC_POWER, Kind.BATTERY, Kind.MOUNTED}
 )  # Linux reports changes of these
@@ -70,22 +81,35 @@ class ConditionWatch:
     """
 
     def __init__(
-        self, *, store: Store, clock: Clock, machine: Machine | None, reports: Reports
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        machine: Machine | None,
+        reports: Reports,
+        runners: Runners,
+        find_spec: Callable[[int, int], ScheduleSpec | None],
     ) -> None:
         self._store = store
+        self._runners = runners
+        self._find_spec = find_spec
+        self._commands: ConditionCommands | None = None
+        self._said: dict[MachineCondition, str | None] = {}  # by commands, at their last end
         self._clock = clock
         self._machine = machine
         self._reports = reports
         self.asked: dict[MachineCondition, int] = {}  # when it was last of interest (monotonic)
         self._known: dict[MachineCondition, bool] = {}
         self._known_at_ms: dict[MachineCondition, int] = {}  # monotonic
-        self.checks: dict[str, _Check] = {}  # of the conditions that runs wait for
+        self.checks: dict[Waited, _Check] = {}  # of the conditions that runs wait for
+        self._notes: dict[Waited, str | None] = {}  # what was recorded of unmet conditions
         self._fd: int | None = None
         self._settled_at_ms: int | None = None  # monotonic, if the machine has just woken up
 
     def filenos(self) -> list[int]:
         """The descriptors that show a change; empty if no run waits."""
-        return [] if self._fd is None else [self._fd]
+        paths = [] if self._machine is None else self._machine.filenos()
+        return paths if self._fd is None else [self._fd, *paths]
 
     @property
     def wake_ms(self) -> int | None:
@@ -93,56 +117,109 @@ class ConditionWatch:
         at_ms = min((one.at_ms for one in self.checks.values()), default=None)
         return None if at_ms is None else max(0, at_ms - self._clock.monotonic_ms())
 
-    def look(self, texts: Sequence[str] = ()) -> Mapping[MachineCondition, bool]:
+    def look(self, wanted: Sequence[Waited] = ()) -> Mapping[MachineCondition, bool]:
         """Look at the machine for these conditions, and return all that is known.
 
         A condition that was asked for a moment ago is looked at again. Right after the machine woke
-        up, nothing is known.
+        up, nothing is known. A command is only started: its answer comes later.
         """
         now_ms = self._clock.monotonic_ms()
-        for condition in find_of_machine(texts):
-            self.asked[condition] = now_ms
+        for one in wanted:
+            for condition in find_of_machine((one.text,), one.schedule_id or 0):
+                self.asked[condition] = now_ms
+                is_command = condition.kind is Kind.COMMAND and self._machine is not None
+                if is_command and not self._is_fresh(condition, now_ms):
+                    self._ask(condition, revision=one.revision or 0)
         if not self.asked or self._machine is None or self._is_settling(now_ms):
             return NOTHING_KNOWN
+        old = []
         for condition, asked_ms in list(self.asked.items()):
             if asked_ms < now_ms - _ASKED_MS:
                 del self.asked[condition]
+                for facts in (self._known, self._known_at_ms, self._said):
+                    facts.pop(condition, None)
+            elif not self._is_fresh(condition, now_ms):
                 self._known.pop(condition, None)
-            elif self._known_at_ms.get(condition, now_ms - _FRESH_MS) <= now_ms - _FRESH_MS:
-                self._known.pop(condition, None)
-                is_met = condition.is_met_by(self._machine)
-                self._known_at_ms[condition] = now_ms
-                if is_met is not None:
-                    self._known[condition] = is_met
+                if condition.kind is not Kind.COMMAND:
+                    old.append(condition)
+        if old:
+            self._known.update(judge(self._machine, old))
+            self._known_at_ms.update(dict.fromkeys(old, now_ms))
         return dict(self._known)
+
+    def _is_fresh(self, condition: MachineCondition, now_ms: int) -> bool:
+        return self._known_at_ms.get(condition, now_ms - _FRESH_MS) > now_ms - _FRESH_MS
+
+    def _ask(self, condition: MachineCondition, *, revision: int) -> None:
+        """Start the command of a condition."""
+        if self._commands is None:
+            # Not at the top: an engine without such conditions does not load it.
+            from edgecron.engine.condition_commands import ConditionCommands
+
+            self._commands = ConditionCommands(
+                clock=self._clock, runners=self._runners, find_spec=self._find_spec
+            )
+        self._commands.ask(condition, schedule_id=condition.of, revision=revision)
+
+    def _take_answers(self) -> set[Waited]:
+        """Note what commands of conditions have answered, and return which waits that concerns."""
+        outcomes, self._runners.answers = self._runners.answers, []
+        if not outcomes or self._commands is None:
+            return set()
+        answered = set()
+        now_ms = self._clock.monotonic_ms()
+        for condition, is_met, note in self._commands.take(outcomes):
+            self._said[condition] = note
+            self.asked[condition] = now_ms
+            self._known_at_ms[condition] = now_ms
+            self._known.pop(condition, None)
+            if is_met is not None:
+                self._known[condition] = is_met
+            for one in self.checks:
+                if condition in find_of_machine((one.text,), one.schedule_id or 0):
+                    answered.add(one)
+        return answered
 
     def wake_runs(self, queues: Sequence[str]) -> bool:
         """Wake the runs whose condition holds now; whether there were any."""
+        answered = self._take_answers()
         now_ms = self._clock.monotonic_ms()
-        due = [text for text, one in self.checks.items() if one.at_ms <= now_ms]
-        if not due:
+        due = [one for one, check in self.checks.items() if check.at_ms <= now_ms]
+        if not due and not answered:
             return False
-        self.look(due)
-        for text in due:
-            pause_ms = self.checks[text].pause_ms
-            self.checks[text] = _Check(now_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS))
-        met = [text for text in due if read_condition(text).is_met(self)]
+        # What has just answered is not asked again.
+        self.look([one for one in due if one not in answered])
+        for one in due:
+            pause_ms = self.checks[one].pause_ms
+            self.checks[one] = _Check(now_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS))
+        looked_at = answered.union(due)
+        met = [one for one in looked_at if self._is_met(one)]
+        self._note_unmet(queues, [one for one in looked_at if one not in met])
         return bool(met) and self._store.wake_waiting(queues, met) > 0
+
+    def _is_met(self, one: Waited) -> bool:
+        return bool(bind(read_condition(one.text), one.schedule_id or 0).is_met(self))
 
     def find_waits(self, queues: Sequence[str]) -> None:
         """Find the conditions that runs wait for. Without any, do not listen to the machine."""
         now_ms = self._clock.monotonic_ms()
-        texts = self._store.find_waited(queues)
-        self.checks = {text: self.checks.get(text) or self._first(text, now_ms) for text in texts}
-        kinds = {one.kind for one in find_of_machine(texts)}
+        waited = self._store.find_waited(queues)
+        self.checks = {one: self.checks.get(one) or self._first(one, now_ms) for one in waited}
+        for one in self._notes.keys() - self.checks.keys():
+            del self._notes[one]
+        kinds = {one.kind for one in find_of_machine(one.text for one in waited)}
+        if self._machine is not None and not kinds & _OF_PATHS:
+            self._machine.forget_paths()
         if not kinds & _REPORTED:
-            self.close()
+            self._stop_reports()
         elif self._fd is None:
             self._fd = self._reports.open()
 
     def hear(self) -> None:
         """Check everything that runs wait for: the machine has reported a change."""
         self._reports.clear()
+        if self._machine is not None:
+            self._machine.clear()
         self._known_at_ms.clear()
         self._check_all(self._clock.monotonic_ms())
 
@@ -155,9 +232,24 @@ class ConditionWatch:
 
     def close(self) -> None:
         """Stop listening to the machine."""
+        if self._machine is not None:
+            self._machine.forget_paths()
+        self._stop_reports()
+
+    def _stop_reports(self) -> None:
         if self._fd is not None:
             self._fd = None
             self._reports.close()
+
+    def _note_unmet(self, queues: Sequence[str], waited: Sequence[Waited]) -> None:
+        """Record why these conditions are not met, if the machine says that and it is new."""
+        for one in waited:
+            note = None if self._machine is None else find_note(self._machine, one.text)
+            for condition in find_of_machine((one.text,), one.schedule_id or 0):
+                note = note or self._said.get(condition)
+            if self._notes.get(one) != note:
+                self._notes[one] = note
+                self._store.note_wait(queues, one, note)
 
     def _is_settling(self, now_ms: int) -> bool:
         if self._settled_at_ms is not None and now_ms >= self._settled_at_ms:
@@ -166,16 +258,20 @@ class ConditionWatch:
 
     def _check_all(self, at_ms: int) -> None:
         at_ms = max(at_ms, self._settled_at_ms or 0)
-        self.checks = {text: _Check(at_ms, _FIRST_PAUSE_MS) for text in self.checks}
+        self.checks = {one: _Check(at_ms, _FIRST_PAUSE_MS) for one in self.checks}
 
-    def _first(self, text: str, now_ms: int) -> _Check:
+    def _first(self, one: Waited, now_ms: int) -> _Check:
         """When a new wait is checked: now, unless this pass has looked at the machine for it."""
         if self._is_settling(now_ms):
             return _Check(self._settled_at_ms or now_ms, _FIRST_PAUSE_MS)
-        seen = [self._known_at_ms.get(one, 0) for one in find_of_machine([text])]
-        is_fresh = bool(seen) and min(seen) > now_ms - _FRESH_MS
-        at_ms = now_ms + _FIRST_PAUSE_MS if is_fresh else now_ms
-        return _Check(at_ms, 2 * _FIRST_PAUSE_MS if is_fresh else _FIRST_PAUSE_MS)
+        wanted = find_of_machine((one.text,), one.schedule_id or 0)
+        # A command that was started for it answers by itself.
+        is_seen = bool(wanted) and all(
+            condition.kind is Kind.COMMAND or self._is_fresh(condition, now_ms)
+            for condition in wanted
+        )
+        at_ms = now_ms + _FIRST_PAUSE_MS if is_seen else now_ms
+        return _Check(at_ms, 2 * _FIRST_PAUSE_MS if is_seen else _FIRST_PAUSE_MS)
 
     # The facts by which a condition is judged.
 

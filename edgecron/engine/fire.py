@@ -181,7 +181,7 @@ class Firing:
         """Claim plans and start what is granted; how many schedules were ours, how many started."""
         if not decisions:
             return 0, 0
-        claimant = self._claimer.claimant(one.spec for one in decisions)
+        claimant = self._claimer.claimant(decisions)
         try:
             batch = self._store.claim_due(decisions, claimant=claimant, now_ms=self._clock.now_ms())
         except Unreadable as error:
@@ -226,7 +226,7 @@ class Firing:
             )
         advanced = 0
         if decisions:
-            claimant = self._claimer.claimant(one.spec for one in decisions)
+            claimant = self._claimer.claimant(decisions)
             now_ms = self._clock.now_ms()
             batch = self._store.claim_boot(
                 decisions, boot_id=boot_id, claimant=claimant, now_ms=now_ms
@@ -257,7 +257,7 @@ class Firing:
         decisions = self._decide_early(at_ms)
         if not decisions:
             return False
-        claimant = self._claimer.claimant(one.spec for one in decisions)
+        claimant = self._claimer.claimant(decisions)
         with suppress(Unreadable, DatabaseUnusable):
             with self._store.rehearsal():
                 batch = self._store.claim_due(decisions, claimant=claimant, now_ms=at_ms)
@@ -270,7 +270,7 @@ class Firing:
         decisions = self._decide_early(at_ms)
         if not decisions:
             return
-        claimant = self._claimer.claimant(one.spec for one in decisions)
+        claimant = self._claimer.claimant(decisions)
         with suppress(Unreadable):
             batch = self._store.claim_due(decisions, claimant=claimant, now_ms=at_ms)
             self._claimer.keep_early(batch, claimant=claimant)

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from edgecron.store.protocol import Store
 
 
+_PATH_WAIT_S = 0.05  # then other runs go first, and the answer wakes the engine
+
+
 class EngineHost:
     """Make an engine ready to run, and clean up after it.
 
@@ -105,7 +108,7 @@ class EngineHost:
                 hosting=Hosting(
                     find_offers=find_offers,
                     start_sender=None if start_sender is None else partial(start_sender, database),
-                    machine=KernelMachine(clock),
+                    machine=KernelMachine(clock, path_wait_s=_PATH_WAIT_S),
                     reports=KernelReports(),
                 ),
             )

@@ -65,6 +65,7 @@ class Runners:
         self._is_wanted = callables is None
         self._short_lives = 0  # supervisors in a row that died soon, or could not be started
         self.outcomes: list[Outcome] = []  # collected, and not on record until `settle`
+        self.answers: list[Outcome] = []  # collected, of commands of conditions
         self._adopted: dict[str, Runner] = {}
         self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, StartedRun] = {}  # by execution id
@@ -107,6 +108,17 @@ class Runners:
             )
         runner.start(claims)
 
+    def ask(self, claim: Claim) -> bool:
+        """Start the command of a condition; whether a supervisor has it.
+
+        Its number is below 0: it is no run. Its outcome comes among `answers`.
+        """
+        if self._own is None:
+            self._is_wanted = True
+            return False
+        self._own.start([claim])
+        return True
+
     def reserve(self) -> int:
         """How many runs to claim beyond the places, for a runner that starts them by itself.
 
@@ -143,6 +155,11 @@ class Runners:
         """Add the outcomes that came to `outcomes`, and return these."""
         for runner in self._runners():
             outcomes = runner.collect()
+            answers = [one for one in outcomes if one.execution_id < 0]
+            if answers:
+                outcomes = [one for one in outcomes if one.execution_id >= 0]
+                runner.acknowledge([one.lease_token for one in answers])
+                self.answers += answers
             if any(Flag.GIVEN_BACK in one.flags for one in outcomes):
                 self._ended_ms.clear()  # The runs that take the places now are longer.
             self.outcomes += outcomes

@@ -101,7 +101,12 @@ class Engine:
             find_offers=hosting.find_offers,
         )
         self._conditions = ConditionWatch(
-            store=store, clock=clock, machine=hosting.machine, reports=hosting.reports
+            store=store,
+            clock=clock,
+            machine=hosting.machine,
+            reports=hosting.reports,
+            runners=runners,
+            find_spec=self._schedules.find_spec,
         )
         self._presence = Presence(store=store, clock=clock, others=others, queues=settings.queues)
         self._claimer = Claimer(
@@ -218,7 +223,7 @@ class Engine:
             self._supervision.keep(engine_id, has_news=has_news)
         if self._may_claim():
             has_filled = has_filled and not recovered.has_queued
-            if self._conditions.checks:
+            if self._conditions.checks or self.runners.answers:
                 has_filled &= not self._conditions.wake_runs(self._claimer.open_queues())
             self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
@@ -365,8 +370,9 @@ class Engine:
         return self._recovery.has_work(self._registration.get_id())
 
     def has_ends(self) -> bool:
-        """Whether a step has ends or progress to record, or a runner died."""
-        return bool(self.runners.collect()) or self.runners.has_dead or self._progress.look()
+        """Whether a step has ends, answers or progress to take, or a runner died."""
+        has_outcomes = bool(self.runners.collect() or self.runners.answers)
+        return has_outcomes or self.runners.has_dead or self._progress.look()
 
     def tidy(self) -> None:
         """Move the content of the write-ahead log into the database, once it is much."""

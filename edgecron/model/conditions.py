@@ -13,12 +13,13 @@ from typing import Protocol
 from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDuration, InvalidInput
 from edgecron.base.units import format_duration_ms, parse_duration_ms
-from edgecron.base.values import dataclass
+from edgecron.base.values import dataclass, replace
 from edgecron.model.machine_conditions import (
     Facts,
     Kind,
     Machine,
     MachineCondition,
+    judge,
     parse_machine_condition,
 )
 
@@ -178,11 +179,20 @@ def read_needs(texts: Sequence[str]) -> tuple[Condition, ...]:
     return tuple(read_condition(text) for text in texts)
 
 
-def find_of_machine(texts: Iterable[str]) -> set[MachineCondition]:
+def bind(condition: Condition, schedule_id: int) -> Condition:
+    """The condition for runs of a schedule, in whose environment a command of it runs."""
+    plain = condition.of if isinstance(condition, Opposite) else condition
+    if not isinstance(plain, MachineCondition) or plain.kind is not Kind.COMMAND:
+        return condition
+    bound = replace(plain, of=schedule_id)
+    return Opposite(of=bound) if isinstance(condition, Opposite) else bound
+
+
+def find_of_machine(texts: Iterable[str], schedule_id: int = 0) -> set[MachineCondition]:
     """The conditions of the machine among these, to look at it before a run is decided."""
     found = set()
     for text in texts:
-        condition = read_condition(text)
+        condition = bind(read_condition(text), schedule_id)
         plain = condition.of if isinstance(condition, Opposite) else condition
         if isinstance(plain, MachineCondition):
             found.add(plain)
@@ -191,8 +201,12 @@ def find_of_machine(texts: Iterable[str]) -> set[MachineCondition]:
 
 def look_at(machine: Machine, texts: Iterable[str]) -> dict[MachineCondition, bool]:
     """Which conditions of the machine among these hold; without those it can't tell."""
-    found = {one: one.is_met_by(machine) for one in find_of_machine(texts)}
-    return {one: is_met for one, is_met in found.items() if is_met is not None}
+    return judge(machine, find_of_machine(texts))
+
+
+def find_note(machine: Machine, text: str) -> str | None:
+    """Why a machine could not tell whether a condition holds; None: nothing to say."""
+    return next(filter(None, (one.find_note(machine) for one in find_of_machine((text,)))), None)
 
 
 def check_needs(texts: Sequence[str]) -> None:
@@ -229,6 +243,7 @@ def check_needed(wanted: Mapping[str, Sequence[str]], *, names: Collection[str])
                 )
 
 
-def find_unmet(needs: Sequence[str], facts: Facts) -> Condition | None:
-    """The first condition that does not hold; None if all do."""
-    return next((one for one in read_needs(needs) if not one.is_met(facts)), None)
+def find_unmet(needs: Sequence[str], facts: Facts, *, schedule_id: int = 0) -> Condition | None:
+    """The first condition of a schedule that does not hold; None if all do."""
+    bound = (bind(one, schedule_id) for one in read_needs(needs))
+    return next((one for one in bound if not one.is_met(facts)), None)

@@ -5,7 +5,7 @@ A condition is written `KIND` or `KIND:WHAT`, for example `ac-power` or `disk:/s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
@@ -15,10 +15,11 @@ from edgecron.base.units import format_duration_ms, format_size, parse_duration_
 from edgecron.base.values import dataclass
 
 _RESOURCES = ("cpu", "io", "memory")
+_COMMAND_MS, _MOST_COMMAND_MS = 10_000, 600_000  # how long the command of a condition may take
 
 
 class Kind(StrEnum):
-    """What a condition of the machine asks."""
+    """The kinds of conditions of the machine."""
 
     ONLINE = "online"  # there is a default route
     NETWORK = "network"  # an interface or wireless network of this name is up
@@ -30,6 +31,7 @@ class Kind(StrEnum):
     DISK = "disk"  # at least so many bytes are free at a path
     MOUNTED = "mounted"  # a file system is mounted at a path
     EXISTS = "exists"  # a file or folder exists
+    COMMAND = "command"  # a command succeeds
 
 
 class Machine(Protocol):
@@ -55,6 +57,21 @@ class Machine(Protocol):
 
     def pressure_percent(self, resource: str) -> float | None:
         """For which share of the last 10 s some task waited for `cpu`, `io` or `memory`."""
+
+    def look_at_paths(self, paths: Iterable[str]) -> None:
+        """Look at paths, for a bounded time. `free_bytes` and `exists` say what was seen."""
+
+    def is_silent(self, path: str) -> bool:
+        """Whether a path did not answer when it was looked at last."""
+
+    def filenos(self) -> list[int]:
+        """A descriptor that is readable after a silent path has answered; empty without one."""
+
+    def clear(self) -> None:
+        """Forget that paths have answered."""
+
+    def forget_paths(self) -> None:
+        """Let go of the paths that do not answer."""
 
     def free_bytes(self, path: str) -> int | None:
         """The space that is left for users at a path; None also if there is no such path."""
@@ -84,17 +101,23 @@ class Facts(Protocol):
 class MachineCondition:
     """One condition of the machine.
 
-    `name` is a network, resource or path; `amount` is in percent, milliseconds, bytes or a load.
+    `name` is a network, resource, path or command; `amount` is in percent, milliseconds, bytes or a
+    load. A command belongs to a schedule, by the id `of`: it gets that schedule's environment.
     """
 
     kind: Kind
     name: str = ""
     amount: float = 0
+    of: int = 0
     schedule: None = None
 
     @property
     def text(self) -> str:
         """The canonical text, which `parse_machine_condition` reads."""
+        if self.kind is Kind.COMMAND:
+            is_usual = self.amount == _COMMAND_MS
+            limit = "" if is_usual else f"[{format_duration_ms(round(self.amount))}]"
+            return f"{self.kind.value}{limit}:{self.name}"
         rest = [self.name] if self.name else []
         if self.kind in _AMOUNTS:
             rest.append(_amount_text(self.kind, self.amount))
@@ -110,8 +133,16 @@ class MachineCondition:
         """Whether the condition holds; None if that is unknown."""
         return facts.holds(self)
 
+    def find_note(self, machine: Machine) -> str | None:
+        """Why a machine could not tell whether the condition holds; None: nothing to say."""
+        if self.kind in _PATHS and machine.is_silent(self.name):
+            return f"{self.name} did not answer"
+        return None
+
     def is_met_by(self, machine: Machine) -> bool | None:
         """Whether the condition holds on a machine; None if the machine can't tell."""
+        if self.kind is Kind.COMMAND:
+            return None  # Only an engine that has run it knows.
         found = _FACTS[self.kind](machine, self.name)
         if found is None or isinstance(found, bool):
             return found
@@ -124,6 +155,7 @@ NOTHING_KNOWN: Mapping[MachineCondition, bool] = MappingProxyType({})
 _BY_WORD = {kind.value: kind for kind in Kind}
 _AMOUNTS = (Kind.BATTERY, Kind.IDLE, Kind.LOAD, Kind.PRESSURE, Kind.DISK)
 _BELOW = (Kind.LOAD, Kind.PRESSURE)
+_PATHS = (Kind.DISK, Kind.EXISTS)  # a file system has to answer
 _FACTS: dict[Kind, Callable[[Machine, str], bool | float | frozenset[str] | None]] = {
     Kind.ONLINE: lambda machine, _: machine.is_online(),
     Kind.NETWORK: lambda machine, _: machine.networks(),
@@ -148,6 +180,7 @@ _WORDS = {
     Kind.DISK: ("{amount} of free space at {name}", "less than {amount} of free space at {name}"),
     Kind.MOUNTED: ("a file system at {name}", "no file system at {name}"),
     Kind.EXISTS: ("{name} to exist", "{name} to be gone"),
+    Kind.COMMAND: ("`{name}` to succeed", "`{name}` to fail"),
 }
 # How each kind is written, and an example.
 FORMS = {
@@ -161,6 +194,7 @@ FORMS = {
     Kind.DISK: ("disk:PATH:SIZE", "disk:/srv:5GB"),
     Kind.MOUNTED: ("mounted:PATH", "mounted:/media/usb"),
     Kind.EXISTS: ("exists:PATH", "exists:/run/vpn.up"),
+    Kind.COMMAND: ("command:ARGV or command[TIMEOUT]:ARGV", "command:ping -c1 10.0.0.1"),
 }
 
 
@@ -170,16 +204,28 @@ def parse_machine_condition(text: str) -> MachineCondition | None:
     Raises InvalidInput if what follows the kind is invalid.
     """
     word, colon, rest = text.partition(":")
-    if word not in _BY_WORD:
+    word, bracket, limit = word.partition("[")
+    if word not in _BY_WORD or (bracket and word != Kind.COMMAND):
         return None
     kind = _BY_WORD[word]
     try:
+        if kind is Kind.COMMAND:
+            return _parse_command(rest, limit if bracket else None)
         return _parse(kind, rest if colon else None)
     except InvalidInput as error:
         form, example = FORMS[kind]
         raise InvalidInput(
             f"condition {text!a}: {error.message}, expected {form}", hint=f"for example: {example}"
         ) from None
+
+
+def judge(
+    machine: Machine, conditions: Collection[MachineCondition]
+) -> dict[MachineCondition, bool]:
+    """Which of these conditions hold on a machine; without those it can't tell."""
+    machine.look_at_paths({one.name for one in conditions if one.kind in _PATHS})
+    found = {one: one.is_met_by(machine) for one in conditions}
+    return {one: is_met for one, is_met in found.items() if is_met is not None}
 
 
 def _parse(kind: Kind, rest: str | None) -> MachineCondition:
@@ -200,6 +246,30 @@ def _parse(kind: Kind, rest: str | None) -> MachineCondition:
         name = _path(name)
     amount = _parse_amount(kind, rest) if kind in _AMOUNTS else 0
     return MachineCondition(kind=kind, name=name, amount=amount)
+
+
+def _parse_command(text: str, limit: str | None) -> MachineCondition:
+    if not split_command(text):
+        raise InvalidInput("it is not complete")
+    amount = _COMMAND_MS
+    if limit is not None:
+        if not limit.endswith("]"):
+            raise InvalidInput("']' is missing after the timeout")
+        amount = parse_duration_ms(limit.removesuffix("]"))
+        if not 0 < amount <= _MOST_COMMAND_MS:
+            most = format_duration_ms(_MOST_COMMAND_MS)
+            raise InvalidInput(f"timeout {limit.removesuffix(']')!a} is not between 1ms and {most}")
+    return MachineCondition(kind=Kind.COMMAND, name=text.strip(), amount=amount)
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """The words of a command, quoted as in a shell. Raises InvalidInput."""
+    import shlex  # Rarely needed, and engines import this module.
+
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        raise InvalidInput("a quote has no end") from None
 
 
 def _path(text: str) -> str:

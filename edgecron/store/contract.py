@@ -47,11 +47,31 @@ class StoredSchedule:
     compiled: str
 
 
+class Waited(NamedTuple):
+    """A condition that runs wait for, or that a claim asks for.
+
+    Only a command belongs to a schedule, whose environment it gets; `schedule_id` is None for other
+    conditions.
+    """
+
+    text: str
+    schedule_id: int | None = None
+    revision: int | None = None
+
+
 class Decision(NamedTuple):
     """A plan for one due schedule, with the specification that carries it out."""
 
     plan: FirePlan
     spec: ScheduleSpec
+
+    @property
+    def schedule_id(self) -> int:
+        return self.plan.due.schedule_id
+
+    @property
+    def revision(self) -> int:
+        return self.plan.due.revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

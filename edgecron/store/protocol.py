@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         RunningRow,
         StoredSchedule,
         Subject,
+        Waited,
     )
 
 
@@ -178,13 +179,16 @@ class Store(Protocol):
         its deadline if the clock is trusted.
         """
 
-    def find_waited(self, queues: Sequence[str]) -> list[str]:
+    def find_waited(self, queues: Sequence[str]) -> list[Waited]:
         """The conditions that queued rows wait for, except successes, which wake them."""
 
     def find_last_success_ms(self, schedule: str) -> int | None:
         """When the newest success of a schedule ended; None: there is none, or no such schedule."""
 
-    def wake_waiting(self, queues: Sequence[str], texts: Sequence[str]) -> int:
+    def note_wait(self, queues: Sequence[str], waited: Waited, note: str | None) -> None:
+        """Record in the rows that wait for a condition why it is not met; None: nothing to say."""
+
+    def wake_waiting(self, queues: Sequence[str], waited: Sequence[Waited]) -> int:
         """Let the rows start that wait for one of these conditions, if nothing else holds them.
 
         Returns how many rows that are.

@@ -127,7 +127,12 @@ def given_variables(run: Execution, job: Job) -> dict[str, str]:
 
 
 def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:
-    """Return the EDGECRON_* variables of a run, without EDGECRON_RESULT."""
+    """Return the EDGECRON_* variables of a run, without EDGECRON_RESULT.
+
+    A command of a condition is no run, and only learns the name of its schedule.
+    """
+    if attempt.execution_id < 0:
+        return {"EDGECRON_SCHEDULE": attempt.schedule}
     variables = {
         "EDGECRON_SCHEDULE": attempt.schedule,
         "EDGECRON_RUN_ID": str(attempt.execution_id),

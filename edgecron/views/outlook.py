@@ -67,7 +67,8 @@ class Outlook:
 
     `held` are the times that its pause skips, if the pause has an end. `changes` say what clock
     changes do to the times shown. `active` has the first of `active_count` runs. `unmet` is the
-    text of a condition that a fire would wait for now. If the clock can't be trusted, cron and `at`
+    text of a condition that a fire would wait for now, `unmet_note` why this machine can't tell
+    whether it holds. If the clock can't be trusted, cron and `at`
     times are held.
     """
 
@@ -85,6 +86,7 @@ class Outlook:
     last_unrun: Execution | None
     late: LatePlaces | None = None  # if a late run of it waits
     behind: Behind | None = None
+    unmet_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,11 +164,15 @@ def condition_words(condition: str, until: datetime, *, zone: tzinfo, now: datet
 
 
 def waiting_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | None:
-    """`waits for AC power, until 14:05:00 (since 12:05:00)`; None if it waits for no condition."""
+    """`waits for AC power, until 14:05:00 (since 12:05:00)`; None if it waits for no condition.
+
+    If the engine has noted why the condition is not met, that follows.
+    """
     if execution.waiting_for is None or execution.wait_until is None:
         return None
     words = condition_words(execution.waiting_for, execution.wait_until, zone=zone, now=now)
-    return f"{words} (since {near_time(execution.due_at, zone=zone, now=now)})"
+    words = f"{words} (since {near_time(execution.due_at, zone=zone, now=now)})"
+    return f"{words}: {clean(execution.error_msg)}" if execution.error_msg else words
 
 
 def needs_words(policies: Policies) -> str:
@@ -220,7 +224,7 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     waits = waiting_words(execution, zone=zone, now=now)
     if waits is not None:
         notes.append(waits)
-    if execution.error_msg:
+    elif execution.error_msg:
         notes.append(clean(recorded_words(execution, zone=zone, now=now)))
     return ", ".join(note for note in (*notes, *flag_words(execution)) if note)
 

@@ -222,7 +222,7 @@ def run_lines(
         ("finished", time(execution.finished_at)),
         ("took", took),
         ("exit code", "" if execution.exit_code is None else str(execution.exit_code)),
-        ("error", recorded_words(execution, zone=zone, now=now)),
+        ("error", "" if waiting else recorded_words(execution, zone=zone, now=now)),
         ("missed", range_words(execution, zone=zone, now=now) or ""),
         ("waiting", waiting),
         ("cancel", f"requested {time(execution.cancel_requested_at)}"),

@@ -256,7 +256,8 @@ def _becomes(outlook: Outlook, fire: FireNow, *, now: datetime) -> str:
     if outlook.idle is Idle.UPSTREAM and set(upstreams(standing)) <= set(standing.gone_upstreams):
         return "does not come: only 'edgecron run' starts it"
     if fire.admission is Admission.RUN and outlook.unmet is not None:
-        return f"would wait for {read_condition(outlook.unmet).words()}"
+        note = "" if outlook.unmet_note is None else f" ({outlook.unmet_note})"
+        return f"would wait for {read_condition(outlook.unmet).words()}{note}"
     if fire.admission is Admission.RUN:
         runner = runner_words(outlook.schedule.spec.queue)
         return "would start immediately" if outlook.has_engine else f"would wait for {runner}"

@@ -120,6 +120,7 @@ def test_what_exists_is_seen_and_what_can_not_be_seen_is_unknown(machine: FakeMa
     machine.write("run/vpn.up", "")
     (machine.root / "loop").symlink_to("loop")
     facts = machine.facts()
+    facts.look_at_paths(["/run/vpn.up", "/run/other", "/run/vpn.up/below", "/loop"])
 
     assert facts.exists("/run/vpn.up") is True
     assert facts.exists("/run/other") is False
@@ -128,8 +129,11 @@ def test_what_exists_is_seen_and_what_can_not_be_seen_is_unknown(machine: FakeMa
 
 
 def test_free_space_is_that_of_the_path(machine: FakeMachine) -> None:
-    assert (machine.facts().free_bytes("/proc") or 0) > 0
-    assert machine.facts().free_bytes("/nowhere") is None
+    facts = machine.facts()
+    facts.look_at_paths(["/proc", "/nowhere"])
+
+    assert (facts.free_bytes("/proc") or 0) > 0
+    assert facts.free_bytes("/nowhere") is None
 
 
 def test_a_machine_without_these_files_can_not_tell(tmp_path: Path) -> None:
@@ -143,6 +147,7 @@ def test_a_machine_without_these_files_can_not_tell(tmp_path: Path) -> None:
 
 def test_the_real_machine_answers(tmp_path: Path) -> None:
     real = KernelMachine(SystemClock())
+    real.look_at_paths([str(tmp_path)])
 
     assert isinstance(real.load(), float)
     assert real.is_mounted("/")

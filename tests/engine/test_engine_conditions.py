@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -212,6 +213,108 @@ def test_what_this_machine_can_not_tell_holds_nothing_up_but_the_run(laptop: Lap
 
     assert laptop.shown("backup") == ["waits for pressure:cpu:5%"]
     assert laptop.shown("other") == ["success"]
+
+
+def test_a_path_that_does_not_answer_holds_nothing_up_and_starts_its_run_later(
+    laptop: Laptop,
+) -> None:
+    laptop.machine.write("mnt/nas/file", "")
+    laptop.machine.hang("/mnt/nas/file")
+    laptop.story.add("backup", "@daily", policies=needs("exists:/mnt/nas/file"))
+    laptop.story.add("other", "@daily")
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.wake_after_s(60)
+    laptop.wake_after_s(60)
+    waiting = laptop.shown("backup"), laptop.story.runs("backup")[0].error_msg
+    [fd] = laptop.story.engine.condition_filenos()
+
+    laptop.machine.answer()
+    assert select.select([fd], [], [], 10)[0] == [fd]
+    laptop.report()
+    laptop.story.after_s(0)
+
+    assert laptop.shown("other") == ["success"]
+    assert waiting == (["waits for exists:/mnt/nas/file"], "/mnt/nas/file did not answer")
+    assert laptop.shown("backup") == ["success"]
+    assert laptop.story.runs("backup")[0].error_msg is None
+    assert laptop.story.engine.condition_filenos() == []
+
+
+def test_a_run_that_was_given_up_says_that_its_path_did_not_answer(laptop: Laptop) -> None:
+    laptop.machine.hang("/mnt/nas/file")
+    laptop.story.add("backup", "@daily", policies=needs("exists:/mnt/nas/file"))
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.wake_after_s(60)
+    laptop.wake_after_s(60)
+
+    laptop.story.after_s(2 * HOUR_S)
+    laptop.machine.answer()
+
+    [run] = laptop.story.runs("backup")
+    assert run.error_msg == (
+        "needed /mnt/nas/file to exist, which was not true within 2h: /mnt/nas/file did not answer"
+    )
+
+
+def test_a_run_starts_once_its_command_has_succeeded(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("command:job 3 0"))
+    laptop.story.after_s(4 * HOUR_S)
+    waiting = laptop.shown("backup")
+
+    laptop.story.after_s(3)
+
+    assert waiting == ["waits for command:job 3 0"]
+    [run] = laptop.story.runs("backup")
+    assert run.status == "success"
+    assert run.started_at is not None
+    assert to_ms(run.started_at) == START_MS + (4 * HOUR_S + 3) * 1000
+
+
+def test_a_command_that_fails_is_run_again_after_growing_pauses(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("command:job 0 7"))
+    laptop.story.after_s(4 * HOUR_S)
+
+    pauses = [laptop.wake_after_s(HOUR_S) for _ in range(9)]
+    asked = sum(body.execution_id < 0 for body in laptop.story.world.bodies)
+
+    assert [pause for pause in pauses if pause][:7] == [1, 2, 4, 8, 16, 32, 60]
+    assert asked <= 10
+    [run] = laptop.story.runs("backup")
+    assert (run.waiting_for, run.error_msg) == ("command:job 0 7", "exit code 7")
+
+
+def test_the_opposite_of_a_command_holds_if_it_fails(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("not:command:job 0 7"))
+
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.story.after_s(0)
+
+    assert laptop.shown("backup") == ["success"]
+
+
+def test_no_command_is_run_while_no_run_waits_for_it(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("command:job 0 0"))
+    laptop.story.add("other", "every 10s")
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.story.after_s(0)
+
+    for _ in range(20):
+        laptop.story.after_s(10)
+
+    assert sum(body.execution_id < 0 for body in laptop.story.world.bodies) == 1
+
+
+def test_a_command_belongs_to_its_schedule(laptop: Laptop) -> None:
+    """Two schedules with the same command have two environments, and two answers."""
+    for name in ("first", "second"):
+        laptop.story.add(name, "@daily", policies=needs("command:job 0 0"))
+
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.story.after_s(0)
+
+    assert [laptop.shown(name) for name in ("first", "second")] == [["success"], ["success"]]
+    asked = sorted(body.schedule for body in laptop.story.world.bodies if body.execution_id < 0)
+    assert asked == ["first", "second"]
 
 
 _LISTEN = """

@@ -41,6 +41,14 @@ from tests.support.fakemachine import FakeMachine
         ),
         ("mounted:/mnt/", "mounted:/mnt", "a file system at /mnt", "no file system at /mnt"),
         ("exists:/run/up", "exists:/run/up", "/run/up to exist", "/run/up to be gone"),
+        (
+            "command: test -e '/srv/a b'",
+            "command:test -e '/srv/a b'",
+            "`test -e '/srv/a b'` to succeed",
+            "`test -e '/srv/a b'` to fail",
+        ),
+        ("command[10s]:true", "command:true", "`true` to succeed", "`true` to fail"),
+        ("command[60s]:true", "command[1m]:true", "`true` to succeed", "`true` to fail"),
     ],
 )
 def test_a_condition_is_read_and_said(text: str, canonical: str, words: str, opposite: str) -> None:
@@ -76,6 +84,11 @@ def test_the_example_of_each_kind_can_be_used(kind: Kind) -> None:
         ("disk:srv:5GB", "path 'srv' does not start with /"),
         ("disk:/srv:much", "size is 'much'"),
         ("mounted:mnt", "path 'mnt' does not start with /"),
+        ("command:", "it is not complete, expected command:ARGV"),
+        ("command:sh -c 'x", "a quote has no end"),
+        ("command[30s:true", "']' is missing after the timeout"),
+        ("command[1h]:true", "timeout '1h' is not between 1ms and 10m"),
+        ("command[soon]:true", "duration 'soon' is not understood"),
     ],
 )
 def test_what_is_invalid_is_refused_with_an_example(text: str, message: str) -> None:

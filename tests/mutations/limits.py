@@ -122,7 +122,7 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_Filler._start_or_wait",
-                old="self._needs.find_unmet(row.needs, row.cause)",
+                old="self._find_unmet(row)",
                 new="None",
             ),
         ),

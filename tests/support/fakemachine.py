@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 from edgecron.base.machine import KernelMachine
+from edgecron.base.slow_paths import PathFacts, look
 from edgecron.engine.step import Hosting
 from tests.support.clock import FakeClock
 
@@ -18,6 +20,7 @@ class FakeMachine:
     def __init__(self, root: Path, clock: FakeClock) -> None:
         self.root = root
         self.clock = clock
+        self._hanging: dict[str, threading.Event] = {}
         self.set_routes("eth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0")
         self.set_interface("eth0", flags="0x1003", operstate="up")
         self.set_supply("AC", type="Mains", online="1")
@@ -27,7 +30,23 @@ class FakeMachine:
         self.write("proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
 
     def facts(self) -> KernelMachine:
-        return KernelMachine(self.clock, root=self.root)
+        return KernelMachine(self.clock, root=self.root, path_wait_s=0.2, look_path=self._look)
+
+    def hang(self, path: str) -> None:
+        """Let each look at a path hang until `answer`, as a network file system can."""
+        self._hanging[str(self.root / path.lstrip("/"))] = threading.Event()
+
+    def answer(self) -> None:
+        """Let all paths answer, also the looks that hang."""
+        hanging, self._hanging = self._hanging, {}
+        for event in hanging.values():
+            event.set()
+
+    def _look(self, path: str) -> PathFacts:
+        hanging = self._hanging.get(path)
+        if hanging is not None:
+            hanging.wait()
+        return look(path)
 
     def hosting(self, reports: FakeReports | None = None) -> Hosting:
         """What an engine on this machine gets from it."""

@@ -49,7 +49,7 @@ def find_prospects(
     group = schedule.spec.group
     counts = RunCounts(database, None, [schedule.id])
     needs = Needs(database, now_ms=now_ms, machine=machine)
-    unmet = needs.find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE)
+    unmet = needs.find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE, schedule_id=schedule.id)
     return Prospects(
         active=tuple(_find_active(database, schedule.id, limit=most_active)),
         active_count=_count_active(database, schedule.id),

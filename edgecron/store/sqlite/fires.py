@@ -132,7 +132,9 @@ class FireWriter:
         Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
-        unmet = self._needs.find_unmet(policies.needs, fire.cause) if policies.needs else None
+        unmet = None
+        if policies.needs:
+            unmet = self._needs.find_unmet(policies.needs, fire.cause, schedule_id=schedule_id)
         direct = self._direct and unmet is None
         taken = None
         if _may_be_skipped(spec, fire) and self._counts.occupancy(key).active:

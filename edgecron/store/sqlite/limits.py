@@ -277,11 +277,13 @@ class Needs:
     def holds(self, condition: MachineCondition) -> bool | None:
         return self._machine.get(condition)
 
-    def find_unmet(self, needs: tuple[str, ...], cause: Cause) -> Condition | None:
-        """Return the first condition that is not met, or None."""
+    def find_unmet(
+        self, needs: tuple[str, ...], cause: Cause, *, schedule_id: int
+    ) -> Condition | None:
+        """Return the first condition of a schedule that is not met, or None."""
         if not needs or cause in _NEED_NOTHING:
             return None
-        return find_unmet(needs, self)
+        return find_unmet(needs, self, schedule_id=schedule_id)
 
 
 def find_last_success_ms(database: Database, schedule: str) -> int | None:

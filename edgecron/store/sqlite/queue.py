@@ -6,6 +6,7 @@ import os
 
 from edgecron.model.choices import Cause, Hold, Overlap
 from edgecron.model.claim import Upstream
+from edgecron.model.conditions import Condition
 from edgecron.planning.overlap import (
     LATE_CAUSES,
     is_behind,
@@ -212,7 +213,7 @@ class _Filler:
     def _ask_for_place(self, row: QueuedRow) -> None:
         """Replace running runs by a run that had to wait for a condition."""
         is_replacing = row.overlap is Overlap.REPLACE and row.cause not in _REPLACE_NOTHING
-        if not is_replacing or not row.needs or self._needs.find_unmet(row.needs, row.cause):
+        if not is_replacing or not row.needs or self._find_unmet(row) is not None:
             return
         limit = running_limit(row.overlap, row.max_running) or 1
         if ask_for_place(
@@ -220,9 +221,12 @@ class _Filler:
         ):
             self.has_replaced = True
 
+    def _find_unmet(self, row: QueuedRow) -> Condition | None:
+        return self._needs.find_unmet(row.needs, row.cause, schedule_id=row.schedule_id)
+
     def _start_or_wait(self, row: QueuedRow) -> None:
         """Start a row if its conditions are met now; otherwise let it wait, or give it up."""
-        unmet = self._needs.find_unmet(row.needs, row.cause)
+        unmet = self._find_unmet(row)
         if unmet is not None:
             until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
             if self._may_give_up and until_ms <= self._now_ms:
@@ -265,7 +269,7 @@ def _start_queued(
     found = database.returning(
         """UPDATE executions SET status = 'running', claimed_at = :now, heartbeat_at = :now,
                stale_after = :stale, started_at = :now, fence = :fence, revision = :revision,
-               engine_id = :engine,
+               engine_id = :engine, error_msg = NULL,
                supervisor_id = :supervisor, lease_token = :token
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
            RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload""",

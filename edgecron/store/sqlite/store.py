@@ -133,6 +133,7 @@ class SqliteStore(ReadingStore):
     find_waited = waiting_rows.find_waited
     find_last_success_ms = limits.find_last_success_ms
     wake_waiting = waiting_rows.wake_waiting
+    note_wait = waiting_rows.note_wait
     has_queued = queue.has_queued
     mark_broken = revisions.mark_broken
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
 from edgecron.model.conditions import Condition
-from edgecron.store.contract import Decided, QueuedRow
+from edgecron.store.contract import Decided, QueuedRow, Waited
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import Needs
 from edgecron.store.sqlite.rows import needs_of
@@ -34,7 +34,7 @@ def wait_for_condition(
 ) -> Decided:
     """Let a row wait for a condition that is not met."""
     found = database.returning(
-        """UPDATE executions SET waiting_for = :text, wait_until = :until
+        """UPDATE executions SET waiting_for = :text, wait_until = :until, error_msg = NULL
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
            RETURNING schedule_id, revision, plan_at, cause, attempt""",
         {"id": row.execution_id, "text": unmet.text, "until": until_ms},
@@ -68,33 +68,52 @@ def wake_for_success(database: Database, schedule: str) -> int:
     )
 
 
-def find_waited(database: Database, queues: Sequence[str]) -> list[str]:
+def find_waited(database: Database, queues: Sequence[str]) -> list[Waited]:
     """The conditions that rows of these queues wait for, except successes.
 
     A success wakes rows by itself: see `wake_for_success`.
     """
     return [
-        text
+        Waited(*row)
         for queue in queues
-        for (text,) in database.rows(
-            """SELECT DISTINCT waiting_for FROM executions INDEXED BY executions_queued
-               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NOT NULL
-                   AND waiting_for NOT GLOB 'success:*'""",
+        for row in database.rows(
+            """SELECT DISTINCT w.text, s.id, s.revision
+               FROM (SELECT DISTINCT waiting_for AS text,
+                       iif(waiting_for GLOB 'command*' OR waiting_for GLOB 'not:command*',
+                           schedule_id, 0) AS of
+                   FROM executions INDEXED BY executions_queued
+                   WHERE status = 'queued' AND queue = :queue AND waiting_for IS NOT NULL
+                       AND waiting_for NOT GLOB 'success:*') AS w
+               LEFT JOIN schedules AS s ON s.id = w.of""",
             {"queue": queue},
         )
     ]
 
 
-def wake_waiting(database: Database, queues: Sequence[str], texts: Sequence[str]) -> int:
+def note_wait(database: Database, queues: Sequence[str], waited: Waited, note: str | None) -> None:
+    """Record why a condition that rows wait for is not met, or that there is nothing to say."""
+    with database.transaction():
+        for queue in queues:
+            database.change(
+                """UPDATE executions SET error_msg = :note
+                   WHERE status = 'queued' AND queue = :queue AND waiting_for = :text
+                       AND schedule_id = coalesce(:of, schedule_id)
+                       AND error_msg IS NOT :note""",
+                {"queue": queue, "text": waited.text, "of": waited.schedule_id, "note": note},
+            )
+
+
+def wake_waiting(database: Database, queues: Sequence[str], waited: Sequence[Waited]) -> int:
     """Wake the rows of these queues that wait for one of these conditions; how many."""
     count = 0
     with database.transaction():
         for queue in queues:
-            for text in texts:
+            for one in waited:
                 count += database.change(
                     """UPDATE executions SET waiting_for = NULL, wait_until = NULL
-                       WHERE status = 'queued' AND queue = :queue AND waiting_for = :text""",
-                    {"queue": queue, "text": text},
+                       WHERE status = 'queued' AND queue = :queue AND waiting_for = :text
+                           AND schedule_id = coalesce(:of, schedule_id)""",
+                    {"queue": queue, "text": one.text, "of": one.schedule_id},
                 )
     return count
 
@@ -113,15 +132,15 @@ def wake_schedule(database: Database, schedule_id: int) -> int:
 def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decided]:
     """Skip rows that have waited until their deadline; wake those whose conditions are met."""
     rows = database.rows(
-        """SELECT e.id, e.cause, s.needs, s.needs_deadline_s
+        """SELECT e.id, e.cause, s.needs, s.needs_deadline_s, e.waiting_for, e.error_msg, s.id
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.queue = :queue AND e.wait_until <= :now
            ORDER BY e.wait_until LIMIT :limit""",
         {"queue": queue, "now": needs.now_ms, "limit": _MOST_EXPIRED},
     )
     decided = []
-    for execution_id, cause, texts, deadline_s in rows:
-        unmet = needs.find_unmet(needs_of(texts), Cause(cause))
+    for execution_id, cause, texts, deadline_s, waiting_for, note, schedule_id in rows:
+        unmet = needs.find_unmet(needs_of(texts), Cause(cause), schedule_id=schedule_id)
         if unmet is None:
             database.change(
                 """UPDATE executions SET waiting_for = NULL, wait_until = NULL
@@ -129,16 +148,33 @@ def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decide
                 {"id": execution_id},
             )
         else:
-            decided.append(give_up(database, execution_id, unmet, deadline_s, now_ms=needs.now_ms))
+            decided.append(
+                give_up(
+                    database,
+                    execution_id,
+                    unmet,
+                    deadline_s,
+                    now_ms=needs.now_ms,
+                    note=note if unmet.text == waiting_for else None,
+                )
+            )
     return decided
 
 
 def give_up(
-    database: Database, execution_id: int, unmet: Condition, deadline_s: float, *, now_ms: int
+    database: Database,
+    execution_id: int,
+    unmet: Condition,
+    deadline_s: float,
+    *,
+    now_ms: int,
+    note: str | None = None,
 ) -> Decided:
-    """Skip a row whose condition was not met before its deadline."""
+    """Skip a row whose condition was not met before its deadline; `note` says why, if known."""
     within = format_duration_ms(_bounded_ms(deadline_s))
     message = f"needed {unmet.words()}, which was not true within {within}"
+    if note is not None:
+        message += f": {note}"
     found = database.returning(
         """UPDATE executions SET status = 'skipped', reason = 'condition', error_msg = :message,
                waiting_for = NULL, wait_until = NULL, finished_at = :now
