@@ -99,8 +99,8 @@ def run(cli: Session, args: Namespace) -> int:
         return 0
     document = _read(cli, content)
     try:
-        with _planner(cli, is_dry=args.dry_run) as planner:
-            steps = planner.plan_document(document, origin=origin, is_pruned=args.prune)
+        with planner(cli, is_dry=args.dry_run) as client:
+            steps = client.plan_document(document, origin=origin, is_pruned=args.prune)
     except InvalidDocument as error:
         say_problems(cli, error)
         raise
@@ -200,7 +200,7 @@ def _remember(
 
 
 @contextmanager
-def _planner(cli: Session, *, is_dry: bool) -> Iterator[Client]:
+def planner(cli: Session, *, is_dry: bool) -> Iterator[Client]:
     """Yield the database to plan with; for a dry run without a database, a temporary one."""
     if not is_dry or cli.has_database():
         yield cli.client()

@@ -71,7 +71,10 @@ COMMANDS: dict[str, Command] = {
         "Schedules",
         "scan, import; topics moving, recovery",
     ),
-    "next": Command("next_", "List the next runs", "Runs", "list, check, reschedule"),
+    "next": Command("next_", "List the next runs", "Runs", "simulate, list, check, reschedule"),
+    "simulate": Command(
+        "simulate", "Show what schedules would do", "Runs", "next, check, stats; topic toml"
+    ),
     "run": Command(
         "run_", "Run a schedule now", "Runs", "logs, history, cancel; topics jobs, environment"
     ),

@@ -51,6 +51,7 @@ from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.planning.backfill import Backfill
 from edgecron.planning.corrections import ClockState
 from edgecron.planning.forecast import UpcomingFire
+from edgecron.planning.simulation import Simulation
 from edgecron.triggers import Trigger
 from edgecron.triggers.grammar import from_json
 from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
@@ -138,7 +139,7 @@ _NAMES: Mapping[str, Any] = {
             *(Explanation, Filter, Foreseen, Imported, LatePlaces, BegunRuns, NamedId, Outlook),
             *(Output, OutputChunk, Removal, RunBounds, RunPage, Schedule, ScheduleLine),
             *(SchedulePage, ScheduleSpec, SortBy, Standing, Status, Step, Tallied, Trigger),
-            *(Change, Undo, UpcomingFire, WeekHeat, datetime),
+            *(Change, Simulation, Undo, UpcomingFire, WeekHeat, datetime),
         )
     },
 }

@@ -7,7 +7,7 @@ Its methods lie in one class per subject, in `opening`, `schedules`, `schedule_c
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgecron.model.changes import Change, Undo
     from edgecron.model.schedule import Schedule
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
+    from edgecron.planning.simulation import Simulation
     from edgecron.planning.times import CompiledSpec
     from edgecron.views.statistics import Tallied, Trend
 
@@ -64,6 +65,17 @@ class Client(Outlooks, Backfills):
         from edgecron.client.apply import Apply
 
         return Apply(self).plan(document, origin=origin, is_pruned=is_pruned)
+
+    def simulate(
+        self, *, from_at: datetime, until_at: datetime, document: Document | None = None
+    ) -> Iterator[Simulation | None]:
+        """Simulate the schedules, or those of a document, in slices: None until the last one.
+
+        Raises InvalidInput for an empty span, or one of over ten years.
+        """
+        from edgecron.client.simulating import Simulating
+
+        return Simulating(self, from_at=from_at, until_at=until_at).run(document)
 
     def check(self, step: Step) -> CompiledSpec | None:
         """Check a step as `apply` would, without a change.

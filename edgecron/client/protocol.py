@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgecron.planning.backfill import Backfill
     from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
+    from edgecron.planning.simulation import Simulation
     from edgecron.triggers import Trigger
     from edgecron.views.busy import WeekHeat
     from edgecron.views.explanation import Explanation
@@ -226,6 +227,14 @@ class Client(Reader, Protocol):
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
         """Count the fires of the next week per hour, in slices: None until the last one."""
+
+    def simulate(
+        self, *, from_at: datetime, until_at: datetime, document: Document | None = None
+    ) -> Iterator[Simulation | None]:
+        """Simulate the schedules, or those of a document, in slices: None until the last one.
+
+        Raises InvalidInput for an empty span, or one of over ten years.
+        """
 
     # Runs.
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgecron.client.remote_connection import Connector
     from edgecron.client.resource_functions import ScheduleCounts, Sizes
     from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Document
     from edgecron.model.choices import Cause, Status
     from edgecron.model.filters import Filter
     from edgecron.model.listing import Choice, SortBy, Standing
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
     from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
+    from edgecron.planning.simulation import Simulation
     from edgecron.views.busy import WeekHeat
     from edgecron.views.outlook import LatePlaces
     from edgecron.views.schedule_health import ScheduleHealth
@@ -223,6 +225,14 @@ class RemoteClient:
         """`local` is the zone of this machine."""
         found: WeekHeat = self.request(
             "week_heat", zone=local_zone_name() if zone == "local" else zone
+        )
+        yield found
+
+    def simulate(
+        self, *, from_at: datetime, until_at: datetime, document: Document | None = None
+    ) -> Iterator[Simulation | None]:
+        found: Simulation = self.request(
+            "simulate", from_at=from_at, until_at=until_at, document=document
         )
         yield found
 

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
     from edgecron.client import Client
     from edgecron.formats.document_plan import Step
+    from edgecron.formats.document_values import Document
     from edgecron.model.choices import Cause
     from edgecron.model.filters import Filter
     from edgecron.model.listing import RunPage, SchedulePage, SortBy, Standing
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
+    from edgecron.planning.simulation import Simulation
     from edgecron.views.busy import WeekHeat
     from edgecron.views.statistics import Tallied
 
@@ -108,6 +110,16 @@ def week_heat(client: Client, *, zone: str | None = None) -> WeekHeat:
         if found is not None:
             return found
     raise AssertionError("the week has no end")
+
+
+def simulate(
+    client: Client, *, from_at: datetime, until_at: datetime, document: Document | None = None
+) -> Simulation:
+    """What the schedules, or those of a document, would do."""
+    for found in client.simulate(from_at=from_at, until_at=until_at, document=document):
+        if found is not None:
+            return found
+    raise AssertionError("the simulation has no end")
 
 
 def tallies(

@@ -136,6 +136,7 @@ removals              GET    /schedules/{name}/removals       removals
 removed_at            GET    /schedules/{name}/removed-at     removed_at
 foresee               POST   /forecasts                       -
 week_heat             GET    /week                            -
+simulate              POST   /simulations                     -
 tallies               GET    /statistics                      -
 add_all               POST!  /specifications                  schedules
 edit_once             PUT!   /schedules/{name}/specification  schedule

@@ -73,6 +73,13 @@ class Trigger(ABC):
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         """Find the latest plan time later than `after_ms` and not later than `until_ms`."""
 
+    @abstractmethod
+    def list_ms(self, after_ms: int, until_ms: int) -> list[int]:
+        """List the plan times later than `after_ms` and not later than `until_ms`, in order.
+
+        Much faster than `next_after_ms` for each.
+        """
+
     @property
     def follows_elapsed(self) -> bool:
         """Whether its times follow elapsed time, and continue if the clock is set back a little."""

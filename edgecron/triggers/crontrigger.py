@@ -105,6 +105,18 @@ class CronTrigger(Trigger):
             index += 1
         return total
 
+    def list_ms(self, after_ms: int, until_ms: int) -> list[int]:
+        since, until = range_s(after_ms, until_ms)
+        if since >= until:
+            return []
+        spans = self._spans(until)
+        found: list[int] = []
+        for index in range(spans.index_at(since), len(spans.starts)):
+            if spans.starts[index] >= until:
+                break
+            found += self._list(spans, index, since=since, until=until)
+        return found
+
     def _spans(self, until_s: int) -> Spans:
         # 'local' is looked up each time, so that a change of the machine's zone is followed.
         is_local = self.timezone == LOCAL
@@ -136,6 +148,21 @@ class CronTrigger(Trigger):
         if self._is_caught_up(spans, index, since=since) and not self.fields.count(wall, wall + 1):
             total += 1
         return total
+
+    def _list(self, spans: Spans, index: int, *, since: int, until: int) -> list[int]:
+        """List the plan times of one span from `since` on and before `until`."""
+        start, offset = spans.starts[index], spans.offsets[index]
+        wall = max(since, start) + offset
+        end = min(until, spans.end(index)) + offset
+        caught_up: list[int] = []
+        if not self.fields.is_wildcard:
+            if self._is_caught_up(spans, index, since=since) and not self.fields.count(
+                wall, wall + 1
+            ):
+                caught_up = [start * 1000]
+            wall = max(wall, spans.marks[index])
+        shift_ms = offset * 1000
+        return caught_up + [at_ms - shift_ms for at_ms in self.fields.list_ms(wall, end)]
 
     def _is_caught_up(self, spans: Spans, index: int, *, since: int) -> bool:
         """Whether a fixed trigger runs at the span's first instant for what the gap skipped."""

@@ -94,6 +94,19 @@ class DayRule:
         return any(self.in_month(month) for month in range(2000 * 12, 2028 * 12))
 
 
+@lru_cache(maxsize=256)
+def _times_of_day(
+    hours: tuple[int, ...], minutes: tuple[int, ...], seconds: tuple[int, ...]
+) -> tuple[int, ...]:
+    """List the times of day that match, in milliseconds since midnight."""
+    return tuple(
+        (hour * 3600 + minute * 60 + second) * 1000
+        for hour in hours
+        for minute in minutes
+        for second in seconds
+    )
+
+
 @lru_cache(maxsize=2048)  # Counting fifty years takes 600 months, of only 28 kinds.
 def _match_days(rule: DayRule, length: int, first: int) -> tuple[int, ...]:
     """List the matching days of a month of this length that begins on this weekday."""
@@ -196,6 +209,23 @@ class CronFields:
         if self.rule.count(end_day, end_day + 1):
             total += self._rank(end_time_s)
         return total
+
+    def list_ms(self, wall_s: int, until_s: int) -> list[int]:
+        """List the matching wall times from `wall_s` on and before `until_s`, in milliseconds."""
+        if wall_s >= until_s:
+            return []
+        day, time_s = divmod(wall_s, DAY_S)
+        end_day, end_time_s = divmod(until_s, DAY_S)
+        times_ms = _times_of_day(self.hours, self.minutes, self.seconds)
+        found: list[int] = []
+        at = self.rule.first(day, end_day + 1)
+        while at is not None:
+            start_ms = at * DAY_S * 1000
+            first = self._rank(time_s) if at == day else 0
+            last = self._rank(end_time_s) if at == end_day else self.per_day
+            found += [start_ms + time_ms for time_ms in times_ms[first:last]]
+            at = self.rule.first(at + 1, end_day + 1)
+        return found
 
     def _rank(self, time_s: int) -> int:
         """Count the matching times of a day before this one, in seconds since midnight."""

@@ -56,6 +56,15 @@ class Triggers:
             total -= _count_shared(trigger, denser, after_ms, until_ms)
         return total
 
+    def list_ms(self, after_ms: int, until_ms: int) -> list[int]:
+        """List the plan times in (after, until], in order, each instant once."""
+        if len(self.triggers) == 1:
+            return self.triggers[0].list_ms(after_ms, until_ms)
+        found: set[int] = set()
+        for trigger in self.triggers:
+            found.update(trigger.list_ms(after_ms, until_ms))
+        return sorted(found)
+
     @property
     def elapsed(self) -> Triggers | None:
         """Select intervals and wildcard cron, which follow elapsed time; None without any."""

@@ -53,6 +53,11 @@ class EveryTrigger(Trigger):
         found = until_ms - (until_ms - self.anchor_ms) % self.interval_ms
         return found if found > after_ms else None
 
+    def list_ms(self, after_ms: int, until_ms: int) -> list[int]:
+        after_ms, until_ms = self._clip(after_ms, until_ms)
+        first_ms = after_ms - (after_ms - self.anchor_ms) % self.interval_ms + self.interval_ms
+        return list(range(first_ms, until_ms + 1, self.interval_ms))
+
     @property
     def follows_elapsed(self) -> bool:
         return True
@@ -101,6 +106,9 @@ class AtTrigger(Trigger):
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         return self.at_ms if after_ms < self.at_ms <= until_ms else None
 
+    def list_ms(self, after_ms: int, until_ms: int) -> list[int]:
+        return [self.at_ms] if after_ms < self.at_ms <= until_ms else []
+
     def _compiled(self) -> Mapping[str, object]:
         return {"at_ms": self.at_ms}
 
@@ -118,6 +126,9 @@ class EventTrigger(Trigger):
 
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         return None
+
+    def list_ms(self, after_ms: int, until_ms: int) -> list[int]:
+        return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

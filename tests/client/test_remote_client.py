@@ -167,6 +167,9 @@ def test_what_is_to_come_and_why_is_told(client: Client, remote: RemoteClient) -
     assert remote.tallies(since=at) == client.tallies(since=at)
     assert remote.plan_backfill("backup", at, at).wanted == ()
     assert list(remote.week_heat("UTC")) == [list(client.week_heat("UTC"))[-1]]
+    until = client.now() + timedelta(days=3)
+    *_, simulated = client.simulate(from_at=client.now(), until_at=until)
+    assert list(remote.simulate(from_at=client.now(), until_at=until)) == [simulated]
 
 
 def test_schedules_are_changed_and_runs_asked_for(client: Client, remote: RemoteClient) -> None:

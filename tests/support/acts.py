@@ -35,6 +35,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt", "--root", "{system}", "c"),
     "scan": ("scan", "--root", "{system}"),
     "next": ("next",),
+    "simulate": ("simulate",),
     "run": ("run", "missing"),
     "backfill": ("backfill", "evil", "2021-03-01", "2021-03-02", "--dry-run"),
     "history": ("history",),

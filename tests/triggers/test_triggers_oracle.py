@@ -98,6 +98,7 @@ def check_parts(trigger: Trigger, expected: list[int], *, since_s: int, until_s:
         following = next((at * 1000 for at in expected if at > after), None)
 
         assert trigger.count_ms(after * 1000, until * 1000) == len(part)
+        assert trigger.list_ms(after * 1000, until * 1000) == [at * 1000 for at in part]
         assert trigger.last_ms(after * 1000, until * 1000) == (part[-1] * 1000 if part else None)
         if following is not None:
             assert trigger.next_after_ms(after * 1000) == following

@@ -167,6 +167,9 @@ def test_many_triggers_over_a_long_range_are_counted_in_a_bounded_number_of_step
         def last_ms(self, after_ms: int, until_ms: int) -> int | None:
             return self._trigger.last_ms(after_ms, until_ms)
 
+        def list_ms(self, after_ms: int, until_ms: int) -> list[int]:
+            return self._trigger.list_ms(after_ms, until_ms)
+
     start_ms = ms("2026-01-01T00:00Z")
 
     count = combine([Counted(one) for one in triggers.triggers]).count_ms(

@@ -1,0 +1,206 @@
+"""Show what schedules would do.
+
+    edgecron simulate
+    edgecron simulate --to "in 30d"
+    edgecron simulate --from 2027-01-01 --to 2028-01-01
+    edgecron simulate --file schedules.toml
+
+This command simulates the next seven days, or a span of up to ten years, and changes nothing. It
+shows the runs of each schedule, overlaps, how many runs are active together, minutes in which many
+schedules start, and the effect of clock changes.
+
+A run takes as long as the median of the schedule's last 50 successful runs. If there are none, its
+duration is unknown and counts as less than a minute. The simulation assumes that an engine is
+always running, that each run succeeds, and that conditions (--needs) are met. Limits of groups and
+of the engine delay no run here; the output says if there would be more runs than places.
+
+With --file, edgecron simulates the schedules of a TOML file before you apply it, with the durations
+of schedules of the same name.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import SystemClock, now
+from edgecron.base.errors import InvalidDocument
+from edgecron.cli.apply import planner
+from edgecron.cli.files import read_file
+from edgecron.cli.plans import say_problems
+from edgecron.cli.session import Session
+from edgecron.client.json_forms import form_of
+from edgecron.formats.document import MOST_BYTES, read_document
+from edgecron.formats.option_texts import read_time
+from edgecron.planning.simulation import SimulatedDay, Simulation
+from edgecron.views.phrases import count_words
+from edgecron.views.times import local_time, short_duration
+from edgecron.views.trends import plot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
+
+    from edgecron.client.protocol import Client
+    from edgecron.formats.document_values import Document
+
+_USUAL_SPAN = timedelta(days=7)
+_MOST_LINES = 5  # of each section
+_MOST_BARS = 60
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--from", dest="from_at", metavar="TIME", help="begin (default: now)")
+    parser.add_argument("--to", metavar="TIME", help="end (default: 7 days later)")
+    parser.add_argument(
+        "--file", metavar="FILE|-", help="simulate the schedules of a TOML file; - is stdin"
+    )
+
+
+def run(cli: Session, args: Namespace) -> int:
+    document = None if args.file is None else _read(cli, args.file)
+    at = now(SystemClock())
+    from_at = at
+    if args.from_at is not None:
+        from_at = read_time(args.from_at, what="--from", timezone="local", now=at, is_past_ok=True)
+    until_at = from_at + _USUAL_SPAN
+    if args.to is not None:
+        until_at = read_time(args.to, what="--to", timezone="local", now=at, is_past_ok=True)
+    if document is None:
+        found, places = _simulate(cli, cli.reading_client(), from_at, until_at, None)
+    else:
+        with planner(cli, is_dry=True) as client:
+            found, places = _simulate(cli, client, from_at, until_at, document)
+    if cli.is_json:
+        cli.put_json([form_of(Simulation).encode(found)])
+    else:
+        _put(cli, found, places)
+    return 0
+
+
+def _read(cli: Session, file: str) -> Document:
+    content = read_file(file, most_bytes=MOST_BYTES)
+    try:
+        return read_document(content, now=now(SystemClock()), is_portable=True)
+    except InvalidDocument as error:
+        say_problems(cli, error)
+        raise
+
+
+def _simulate(
+    cli: Session,
+    client: Client,
+    from_at: datetime,
+    until_at: datetime,
+    document: Document | None,
+) -> tuple[Simulation, int | None]:
+    """Return the simulation, and the places of the working engines, if they are known."""
+    progress = cli.progress("simulated")
+    days = max(1, (until_at - from_at).days)
+    slices = client.simulate(from_at=from_at, until_at=until_at, document=document)
+    for number, found in enumerate(slices):
+        if found is not None:
+            progress(days, days)
+            places = [one.info.max_running for one in client.engines() if one.is_working]
+            known = [most for most in places if most is not None]
+            return found, sum(known) if places and len(known) == len(places) else None
+        progress(min(number, days - 1), days)
+    raise AssertionError("the simulation has no end")
+
+
+def _put(cli: Session, found: Simulation, places: int | None) -> None:
+    zone = cli.zone()
+    span = f"{local_time(found.from_at, zone=zone)} to {local_time(found.until_at, zone=zone)}"
+    cli.put(f"{span}: {_count(found.runs, 'run')} of {_count(len(found.schedules), 'schedule')}")
+    if found.runs:
+        cli.put(_busiest_words(found, places, zone))
+        if len(found.days) > 1:
+            bars = [float(sum(day.runs for day in days)) for days in _parts(found)]
+            cli.put(f"runs from begin to end: {plot(bars)}")
+        cli.put()
+        _put_schedules(cli, found)
+    for heading, lines in _sections(found, zone):
+        if lines:
+            cli.put()
+            cli.put(heading)
+            for line in lines[:_MOST_LINES]:
+                cli.put(f"  {line}")
+            if len(lines) > _MOST_LINES:
+                cli.put(f"  and {len(lines) - _MOST_LINES} more, see --json")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _busiest_words(found: Simulation, places: int | None, zone: tzinfo) -> str:
+    at = f"{found.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
+    words = f"most active runs: {found.most_active:,}, on {at}"
+    if places is not None and found.most_active > places:
+        return f"{words}; the engine has {count_words(places, 'place')}, so some runs wait"
+    return words
+
+
+def _parts(found: Simulation) -> Iterable[Sequence[SimulatedDay]]:
+    """Cut the days into as many equal parts as there are bars."""
+    days = found.days
+    size = -(-len(days) // _MOST_BARS)
+    return (days[start : start + size] for start in range(0, len(days), size))
+
+
+def _put_schedules(cli: Session, found: Simulation) -> None:
+    rows = [
+        (
+            one.name,
+            f"{one.runs:,}",
+            "-" if one.duration_ms is None else short_duration(one.duration_ms),
+            "-" if one.busy_ms is None else short_duration(one.busy_ms),
+            f"{one.skipped + one.replaced:,}",
+            f"{one.delayed:,}",
+            local_time(one.first_at, zone=cli.zone()),
+            local_time(one.last_at, zone=cli.zone()),
+        )
+        for one in found.schedules
+    ]
+    cli.put_table(
+        ("name", "runs", "duration", "busy", "overlapped", "delayed", "first_at", "last_at"),
+        rows,
+        styles=[
+            ("bold", None, None, None, "yellow" if row[4] != "0" else None, None, "dim", "dim")
+            for row in rows
+        ],
+        flexible=((0, 12), 7, 6),
+    )
+
+
+def _sections(found: Simulation, zone: tzinfo) -> list[tuple[str, list[str]]]:
+    return [
+        (
+            "start in the same minute:",
+            [
+                f"{one.at.astimezone(zone):%a %Y-%m-%d %H:%M}: {_names(one.schedules, one.names)}"
+                + (f" (on {one.days} days)" if one.days > 1 else "")
+                for one in found.pile_ups
+            ],
+        ),
+        (
+            "groups with more runs than their limit allows, so runs wait:",
+            [
+                f"{one.name}: {one.most_active} active runs for a limit of {one.max_running},"
+                f" on {one.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
+                for one in found.groups
+                if one.most_active > one.max_running
+            ],
+        ),
+        (
+            "clock changes:",
+            [f"{one.text} ({_names(one.schedules, one.names)})" for one in found.clock_changes],
+        ),
+        ("not simulated:", [f"{one.name}: {one.why}" for one in found.left_out]),
+    ]
+
+
+def _names(count: int, names: Sequence[str]) -> str:
+    more = count - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
