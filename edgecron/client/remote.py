@@ -1,41 +1,33 @@
 """The database of another machine, over its HTTP API: `RemoteClient`.
 
-`protocol` says what each method does. Most of them are one request: see `_asked`.
+`protocol` says what each method does. Most of them are one request: see `asked`.
 """
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_name
-from edgecron.base.clock import SystemClock
-from edgecron.base.errors import Conflict, InvalidName, NotFound
-from edgecron.base.units import from_ms
+from edgecron.base.errors import Conflict
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
-from edgecron.client.remote_follow import ChangeWatch, RemoteFollower, RemoteLaterRuns
-from edgecron.client.remote_server import ServerTime
+from edgecron.client.remote_follow import ChangeWatch
+from edgecron.client.remote_requests import asked, choice_fields
+from edgecron.client.remote_runs import RemoteRuns
 from edgecron.client.resource_functions import View
-from edgecron.client.resources import resource_types
 from edgecron.formats.document_plan import Action
-from edgecron.model.listing import RunPage, SchedulePage
+from edgecron.model.listing import SchedulePage
 from edgecron.triggers.zones import local_zone_name
 
 if TYPE_CHECKING:
-    from edgecron.base.clock import Clock
-    from edgecron.client.remote_connection import Connector
     from edgecron.client.resource_functions import ScheduleCounts, Sizes
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
-    from edgecron.model.choices import Cause, Status
+    from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
     from edgecron.model.listing import Choice, SortBy, Standing
-    from edgecron.model.run import Execution
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
     from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
@@ -49,104 +41,31 @@ if TYPE_CHECKING:
 # How many fires to come are asked for at a time: most want few, and who wants many wants all.
 _PAGES = (32, 480, 4_500, 10_000)
 _MOST_SCHEDULES = 500  # of a page
-_MOST_RUNS = 1000
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
-def _asked(
-    method: Callable[Concatenate[Client, P], R],
-) -> Callable[Concatenate[RemoteClient, P], R]:
-    """Make a method that asks the server for the resource of its name, with its arguments."""
-    name, code = method.__name__, method.__code__
-    positional = code.co_varnames[1 : code.co_argcount]
-
-    @wraps(method)
-    def ask(client: RemoteClient, /, *args: P.args, **given: P.kwargs) -> R:
-        found: R = client.request(name, **dict(zip(positional, args, strict=False)), **given)
-        return found
-
-    return ask
-
-
-def _choice_fields(choice: Choice | None) -> dict[str, object]:
-    """Return a choice as parameters of lists of schedules, without those that choose nothing."""
-    if choice is None:
-        return {}
-    fields = {
-        "word": choice.words,
-        "group": choice.group,
-        "failed": choice.is_failed,
-        "paused": choice.is_paused,
-    }
-    return {name: value for name, value in fields.items() if value}
-
-
-class RemoteClient:
+class RemoteClient(RemoteRuns):
     """The database of another machine, as a Client is one of this machine. For one thread.
 
-    Nothing is connected before the first request. `time` is shared by the clients of one server.
     Each method can raise ServerUnavailable, and what the Client there raises.
     """
 
-    def __init__(self, connector: Connector, *, time: ServerTime | None = None) -> None:
-        self._connector = connector
-        self._time = time or ServerTime(SystemClock())
-        self._connection = connector.open(self._time)
-        self._changes: ChangeWatch | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self._changes is not None:
-            self._changes.close()
-            self._changes = None
-        self._connection.close()
-
-    @property
-    def clock(self) -> Clock:
-        return self._time
-
-    @property
-    def place(self) -> str:
-        return self._connector.place
-
-    def now(self) -> datetime:
-        if not self._time.is_known:
-            self._status("now")
-        return from_ms(self._time.now_ms())
-
-    def interrupt(self) -> None:
-        self._connection.interrupt()
-
-    def request(self, name: str, /, **arguments: Any) -> Any:
-        """Ask for a resource by its name, and return the value of its answer."""
-        if "name" in resource_types(name).resource.path_words:
-            _check_schedule(arguments["name"])
-        return self._connection.ask(name, **arguments)
-
     # Schedules.
 
-    schedule = _asked(Client.schedule)
-    state = _asked(Client.state)
-    count_state = _asked(Client.count_state)
-    triggers = _asked(Client.triggers)
-    triggers_at = _asked(Client.triggers_at)
-    find_dependents = _asked(Client.find_dependents)
-    removals = _asked(Client.removals)
-    removed_at = _asked(Client.removed_at)
-    schedule_lines = _asked(Client.schedule_lines)
-    first_schedule_lines = _asked(Client.first_schedule_lines)
-    schedule_names = _asked(Client.schedule_names)
-    nearest_names = _asked(Client.nearest_names)
-    outlook = _asked(Client.outlook)
-    foresee = _asked(Client.foresee)
-    explain = _asked(Client.explain)
+    schedule = asked(Client.schedule)
+    state = asked(Client.state)
+    count_state = asked(Client.count_state)
+    triggers = asked(Client.triggers)
+    triggers_at = asked(Client.triggers_at)
+    find_dependents = asked(Client.find_dependents)
+    removals = asked(Client.removals)
+    removed_at = asked(Client.removed_at)
+    schedule_lines = asked(Client.schedule_lines)
+    first_schedule_lines = asked(Client.first_schedule_lines)
+    schedule_names = asked(Client.schedule_names)
+    nearest_names = asked(Client.nearest_names)
+    outlook = asked(Client.outlook)
+    foresee = asked(Client.foresee)
+    explain = asked(Client.explain)
 
     def schedules(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
@@ -172,7 +91,7 @@ class RemoteClient:
                 after=after or None,
                 limit=size,
                 view=View.RECORD,
-                **_choice_fields(choice),
+                **choice_fields(choice),
             )
             found.schedules.extend(page.schedules)
             found.unreadable.extend(page.unreadable)
@@ -187,7 +106,7 @@ class RemoteClient:
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> list[Standing]:
         found: list[Standing] = self.request(
-            "standings", after=after, limit=limit, **_choice_fields(choice)
+            "standings", after=after, limit=limit, **choice_fields(choice)
         )
         return found
 
@@ -255,133 +174,23 @@ class RemoteClient:
         )
         return found
 
-    # Runs.
-
-    execution = _asked(Client.execution)
-    run_page = _asked(Client.run_page)
-    run_bounds = _asked(Client.run_bounds)
-    waiting_runs = _asked(Client.waiting_runs)
-    last_run = _asked(Client.last_run)
-    last_failure = _asked(Client.last_failure)
-    output = _asked(Client.output)
-    cancel = _asked(Client.cancel)
-
-    def history(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
-    ) -> list[Execution]:
-        return self.history_page(
-            name,
-            statuses=statuses,
-            causes=causes,
-            before_id=before_id,
-            since=since,
-            until=until,
-            limit=limit,
-            with_former=with_former,
-        ).runs
-
-    def history_page(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
-    ) -> RunPage:
-        found = RunPage([], [])
-        while len(found.runs) < limit:
-            size = min(limit - len(found.runs), _MOST_RUNS)
-            page: RunPage = self.request(
-                "history_page",
-                schedule=name,
-                status=statuses,
-                cause=causes,
-                before=before_id,
-                since=since,
-                until=until,
-                limit=size,
-                former=with_former,
-            )
-            found.runs.extend(page.runs)
-            found.unreadable.extend(page.unreadable)
-            if len(page.runs) < size:
-                break
-            before_id = page.runs[-1].id
-        return found
-
-    def next_attempt(self, execution: Execution) -> Execution | None:
-        found: Execution | None = self.request("next_attempt", execution_id=execution.id)
-        return found
-
-    def spec_of(self, execution: Execution) -> ScheduleSpec | None:
-        found: ScheduleSpec | None = self.request("spec_of", execution_id=execution.id)
-        return found
-
-    def is_supervised(self, execution: Execution) -> bool:
-        found: bool = self.request("is_supervised", execution_id=execution.id)
-        return found
-
-    def follower(self, execution_id: int, *, position: int = 0) -> RemoteFollower:
-        return RemoteFollower(
-            self.request, self._connector.open(self._time), execution_id, position=position
-        )
-
-    def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
-        begun = self.request("begun_runs", name=name, known=None if known is None else known.id)
-        return RemoteLaterRuns(self.request, self._connector.open(self._time), begun)
-
-    def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
-        """Send a fresh key: if the answer is lost, the request can be repeated."""
-        return self.run_once(name, key=os.urandom(16).hex(), payload=payload)
-
-    def run_once(
-        self,
-        name: str,
-        *,
-        key: str,
-        payload: str | None = None,
-        asked_at: datetime | None = None,
-    ) -> list[Execution]:
-        _check_schedule(name)
-        found: list[Execution] = self._connection.ask_keyed(
-            "run_once",
-            name=name,
-            key=key,
-            payload_text=payload,
-            asked_at=asked_at or self.now(),
-        )
-        return found
-
     # Changes of schedules.
 
-    add_all = _asked(Client.add_all)
-    pause = _asked(Client.pause)
-    resume = _asked(Client.resume)
-    remove_unreadable = _asked(Client.remove_unreadable)
-    undo_removal = _asked(Client.undo_removal)
-    changes = _asked(Client.changes)
-    last_changed = _asked(Client.last_changed)
-    plan_undo = _asked(Client.plan_undo)
-    undo = _asked(Client.undo)
-    limit_group = _asked(Client.limit_group)
-    plan_document = _asked(Client.plan_document)
-    check = _asked(Client.check)
-    plan_backfill = _asked(Client.plan_backfill)
-    imported = _asked(Client.imported)
-    note_imported = _asked(Client.note_imported)
+    add_all = asked(Client.add_all)
+    pause = asked(Client.pause)
+    resume = asked(Client.resume)
+    remove_unreadable = asked(Client.remove_unreadable)
+    undo_removal = asked(Client.undo_removal)
+    changes = asked(Client.changes)
+    last_changed = asked(Client.last_changed)
+    plan_undo = asked(Client.plan_undo)
+    undo = asked(Client.undo)
+    limit_group = asked(Client.limit_group)
+    plan_document = asked(Client.plan_document)
+    check = asked(Client.check)
+    plan_backfill = asked(Client.plan_backfill)
+    imported = asked(Client.imported)
+    note_imported = asked(Client.note_imported)
 
     def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
         return self.add_all([spec], origin=origin)[0]
@@ -443,10 +252,10 @@ class RemoteClient:
 
     # Engines and the database.
 
-    engines = _asked(Client.engines)
-    other_databases = _asked(Client.other_databases)
-    has_engine = _asked(Client.has_engine)
-    take_over = _asked(Client.take_over)
+    engines = asked(Client.engines)
+    other_databases = asked(Client.other_databases)
+    has_engine = asked(Client.has_engine)
+    take_over = asked(Client.take_over)
 
     def change_mark(self) -> int:
         """Return the mark as the server last told it; the server reports a change itself."""
@@ -493,17 +302,3 @@ class RemoteClient:
     def database_sizes(self) -> tuple[int, int]:
         sizes: Sizes = self._status("sizes")
         return sizes.database_bytes, sizes.wal_bytes
-
-    def _status(self, part: str) -> Any:
-        return getattr(self.request("status", only=(part,)), part)
-
-
-def _check_schedule(name: str) -> None:
-    """Raise NotFound for a name that no schedule can have, as on the machine of the database.
-
-    The server would refuse the path as wrong input.
-    """
-    try:
-        check_name(name, what="schedule name")
-    except InvalidName:
-        raise NotFound(f"there is no schedule {name!r}", hint="see: edgecron list") from None
