@@ -99,7 +99,9 @@ class Program:
         self.name = _check_name(name, self.path)
         self.queue = f"{PROGRAM}{self.name}"
         self.timezone = check_zone(timezone)
-        self.waits = Waits(self.pool, clock=self._clock, holds_up=self._holds_up)
+        self.waits = Waits(
+            self.pool, clock=self._clock, holds_up=self._holds_up, serves=self._serves
+        )
         self._registry = Registry()
         self._lock = threading.RLock()
         self._keeping = threading.RLock()  # held while a thread writes the declarations
@@ -309,6 +311,10 @@ class Program:
 
     def _holds_up(self) -> bool:
         """Report whether to wait on this thread would block an event loop of our coroutines."""
+        return False
+
+    def _serves(self, queue: str) -> bool:
+        """Report whether this process has started an engine for a queue."""
         return False
 
     @property

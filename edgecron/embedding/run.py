@@ -229,15 +229,22 @@ _LAST_PAUSE_S = 0.5
 class Waits:
     """Reads the runs of a program and waits for their ends.
 
-    `holds_up` reports whether to wait on this thread would block the program's coroutines.
+    `holds_up` reports whether to wait on this thread would block the program's coroutines, and
+    `serves` whether this process has started an engine for a queue.
     """
 
     def __init__(
-        self, pool: ClientPool, *, clock: Clock, holds_up: Callable[[], bool] = lambda: False
+        self,
+        pool: ClientPool,
+        *,
+        clock: Clock,
+        holds_up: Callable[[], bool] = lambda: False,
+        serves: Callable[[str], bool] = lambda queue: False,
     ) -> None:
         self._pool = pool
         self._clock = clock
         self._holds_up = holds_up
+        self._serves = serves
         self._lock = threading.Lock()
         self._wakers: dict[int, list[Callable[[], object]]] = {}
 
@@ -363,7 +370,8 @@ class Waits:
         try:
             with self._pool.client() as client:
                 queue = client.schedule(execution.schedule).spec.queue
-                if client.has_engine(queue):
+                # Our own engine is there a moment before the database names it.
+                if self._serves(queue) or client.has_engine(queue):
                     return
         except NotFound:
             return  # It was removed meanwhile, and the run cancelled.

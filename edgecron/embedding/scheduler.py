@@ -409,6 +409,9 @@ class Scheduler(Program):
     def _holds_up(self) -> bool:
         return self._loops.is_here()
 
+    def _serves(self, queue: str) -> bool:
+        return self.is_running and queue in self._queues
+
     def _report(self, event: Event) -> None:
         """Log an event of our engine, and pass it to waiting threads and subscribers."""
         self.waits.note(event)
