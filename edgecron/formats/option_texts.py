@@ -413,7 +413,8 @@ def is_secret_name(name: str) -> bool:
 
 
 def _about(error: InvalidDuration | InvalidTime, what: str) -> InvalidInput:
-    return type(error)(f"{what}: {error.message}", hint=error.hint)
+    is_named = error.message.startswith(f"{what} ")  # time 'x' is not understood
+    return type(error)(error.message if is_named else f"{what}: {error.message}", hint=error.hint)
 
 
 def _factor(option: Option, text: str, what: str) -> float:

@@ -152,12 +152,14 @@ def _check(text: object, *, hint: str) -> str:
 
 
 def _distant(text: str, words: list[str], *, now: datetime, sign: int) -> datetime:
+    joined = "".join(words)
     try:
-        distance_ms = parse_duration_ms("".join(words))
+        distance_ms = parse_duration_ms(joined)
     except InvalidDuration as error:
-        example = find_meant_duration("".join(words)) or "20m"
+        example = find_meant_duration(joined) or "20m"
         hint = f"write 'in {example}'" if sign > 0 else f"write '{example} ago'"
-        raise UnreadableTime(f"time {text!r}: {error}", hint=hint) from None
+        what = error.message.replace(joined, " ".join(words), 1)  # as it was written
+        raise UnreadableTime(f"time {text!r}: {what}", hint=hint) from None
     return _bounded(to_ms(check_aware("time", now)) + sign * distance_ms, text=text)
 
 

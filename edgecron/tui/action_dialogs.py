@@ -264,8 +264,8 @@ def backfill_dialog(
             return
         try:
             first, last = (
-                read_time(text, what="the time", timezone="local", now=now(), is_past_ok=True)
-                for text in texts
+                read_time(text, what=label, timezone="local", now=now(), is_past_ok=True)
+                for label, text in zip(("from", "to"), texts, strict=True)
             )
         except InvalidInput as error:
             show(CheckResult(error_words(error)))
@@ -286,7 +286,7 @@ def backfill_dialog(
 
 def _check_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
     try:
-        instant = read_time(text, what="the time", timezone="local", now=now)
+        instant = read_time(text, what="time", timezone="local", now=now)
     except InvalidInput as error:
         return CheckResult(error_words(error))
     return CheckResult(spoken_time(instant, zone=zone, now=now), instant)
