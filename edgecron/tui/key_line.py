@@ -41,12 +41,13 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "schedule": (
         ("back", "back"),
-        ("edit", "edit"),
-        ("changes", "changes"),
-        ("fields", "all fields"),
         ("run", "run now"),
+        ("edit", "edit"),
         ("pause", "pause"),
         ("reschedule", "move"),
+        # The headings of these name their keys, too.
+        ("changes", "changes"),
+        ("fields", "all fields"),
         ("undo", "undo"),
     ),
     "machine": (("back", "back"), ("open", "all facts")),
