@@ -12,8 +12,9 @@ schedule; its history stays. Without NAME, edgecron undoes the last change: that
 schedules if one command changed them together.
 
 Nothing runs twice: decided times stay decided. A restored or resumed schedule runs from now on. The
-times that passed meanwhile are one skipped run. Cancelled runs stay cancelled. On a terminal,
-edgecron shows the differences and asks first.
+times that passed meanwhile are one skipped run. Cancelled runs stay cancelled. The limit of a group
+belongs to all its schedules, so an undo does not change it. On a terminal, edgecron shows the
+differences and asks first.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ _ACTS = {
     Act.UNDO: "undone",
 }
 _NOUNS = {
+    Act.ADD: "the addition",
     Act.EDIT: "the edit",
     Act.PAUSE: "the pause",
     Act.RESUME: "the resume",
@@ -188,13 +189,12 @@ def act_words(change: Change) -> str:
 def undone_words(undo: Undo) -> str:
     """Say what an undo did, without the next time: `undid the pause of backup`."""
     name = undo.schedule
-    if undo.is_removed:
-        return f"removed {name} again; its history stays"
-    if any(one.field == REMOVED_FIELD for one in undo.changes):
+    if not undo.is_removed and any(one.field == REMOVED_FIELD for one in undo.changes):
         return f"restored {name}"
     if undo.undone is None:
         return f"returned {name} to revision {undo.revision}"
-    return f"undid {_NOUNS.get(undo.undone.act, 'the last change')} of {name}"
+    words = f"undid {_NOUNS.get(undo.undone.act, 'the last change')} of {name}"
+    return f"{words}: the schedule is removed, its history stays" if undo.is_removed else words
 
 
 def origin_words(origin: str) -> str:

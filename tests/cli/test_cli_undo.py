@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import apsw
 
+from edgecron.base.paths import person_name
 from tests.support.cli import Edgecron
 from tests.support.story import Story
 
@@ -63,6 +65,87 @@ def test_without_a_name_the_last_change_is_undone_whole(
         ("b", False),
     ]
     assert [one["name"] for one in edgecron("list", "--json").json] == ["a", "b"]
+
+
+CLOCK = r"(?:[A-Z][a-z]{2} \d\d )?\d\d:\d\d(?::\d\d)?"
+
+
+def without_times(text: str) -> list[str]:
+    return re.sub(CLOCK, "TIME", text).splitlines()
+
+
+def test_show_lists_the_changes_of_a_schedule_with_who_made_them(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("edit", backup, "--timeout", "1h", "--env", "KEY=secret")
+    edgecron("pause", backup)
+
+    shown = edgecron("show", backup, "--changes")
+
+    who = f"by {person_name()}, command line"
+    assert without_times(shown.out) == [
+        f"   3  TIME  paused {who}",
+        f"   2  TIME  changed {who}",
+        "      + env.KEY: none -> ***",
+        "      + timeout: none -> 1h",
+        f"   1  TIME  added {who}",
+        "      + every: 1h",
+        "      + shell: echo good; echo bad >&2",
+    ]
+    assert shown.err == f"undo the last change: edgecron undo {backup}\n"
+
+
+def test_a_dry_run_shows_an_undo_and_changes_nothing(edgecron: Edgecron, backup: str) -> None:
+    edgecron("edit", backup, "--timeout", "1h")
+    edgecron("pause", backup)
+    before = edgecron("list", "--json").json
+
+    last = edgecron("undo", backup, "--dry-run")
+    first = edgecron("undo", backup, "1", "--dry-run")
+    whole = edgecron("undo", "--dry-run", "--json").json
+
+    who = f"by {person_name()}, command line"
+    assert without_times(last.out) == [
+        f"undo revision 3 of {backup} (paused TIME {who}):",
+        "    ~ enabled: false -> true",
+        "    next runs: none",
+        "    then:      TIME, TIME, TIME",
+    ]
+    assert last.err == "nothing is written: this was a dry run\n"
+    assert without_times(first.out)[:2] == [
+        f"return {backup} to revision 1:",
+        "    - timeout: 1h -> none",
+    ]
+    assert [(one["name"], one["revision"], one["is_removed"]) for one in whole] == [
+        (backup, 3, False)
+    ]
+    assert edgecron("list", "--json").json == before
+
+
+def test_the_undo_of_an_addition_says_that_it_removes(edgecron: Edgecron, backup: str) -> None:
+    planned = edgecron("undo", backup, "--dry-run")
+    said = edgecron("undo", backup)
+
+    assert "    the schedule is removed; its history stays" in planned.out.splitlines()
+    assert said.out == (
+        f"undid the addition of {backup}: the schedule is removed, its history stays\n"
+    )
+    assert said.err == f"to undo this: edgecron undo {backup}\n"
+    assert edgecron("undo", backup).out.startswith(f"restored {backup}; next ")
+    assert edgecron("undo", backup).out == (
+        f"undid the undo of {backup}: the schedule is removed, its history stays\n"
+    )
+
+
+def test_an_undo_leaves_the_limit_of_a_group(edgecron: Edgecron, backup: str) -> None:
+    edgecron("edit", backup, "--group", "disk:2")
+    edgecron("edit", backup, "--group", "disk:5")
+
+    edgecron("undo", backup)
+
+    [found] = edgecron("list", "--json").json
+    assert (found["group"], found["group_max_running"]) == ("disk", 5)
+    assert "does not change it" in edgecron("help", "undo").out
 
 
 def test_without_any_change_there_is_nothing_to_undo(edgecron: Edgecron, database: Path) -> None:
