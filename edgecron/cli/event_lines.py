@@ -63,6 +63,7 @@ _WARNINGS = frozenset(
     {
         EventKind.SKIPPED,
         EventKind.REQUEUED,
+        EventKind.STALLED,
         EventKind.STATE_RESTORED,
         EventKind.CLOCK_SET,
         EventKind.CLOCK_UNTRUSTED,
@@ -85,7 +86,7 @@ _SIGNS_BY_LEVEL = {
     "warning": (WARNING, "yellow"),
     "error": (PROBLEM, "red"),
 }
-_TOLD_BY_MESSAGE = ("exit", "signal", "spawn", "condition")
+_TOLD_BY_MESSAGE = ("exit", "signal", "spawn", "stalled", "condition")
 _TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot")
 # Width of schedule names; a longer name shifts its line to the right.
 _NAME_COLUMNS = 12
@@ -101,6 +102,7 @@ _SENTENCES = {
     EventKind.STATE_RESTORED: "the state folder was deleted; the engine created it again",
     EventKind.DATABASE_COPIED: "pid {pid} runs a copy of this database, {copy}: each schedule fires"
     " in both; stop one, and see edgecron doctor",
+    EventKind.STALLED: "printed nothing for its stall timeout",
     EventKind.NOTICES_TROUBLE: "notices can't be sent",
     EventKind.ENGINE_STOPPING: "{on_shutdown}: {runs} running",
     EventKind.RESUMED: "the machine was asleep for {asleep_s}",

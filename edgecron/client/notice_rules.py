@@ -13,7 +13,7 @@ from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config import Config, load
 from edgecron.formats.notify_rules import ReadRule, mark_of
 from edgecron.model.choices import Status
-from edgecron.model.notices import Happening, NewNotice, NoticeEvent, NotifyRule, Watched
+from edgecron.model.notices import STALLED, Happening, NewNotice, NoticeEvent, NotifyRule, Watched
 from edgecron.planning.notices import MOST_USUAL_RUNS, replay, usual_limit_ms
 from edgecron.store.sqlite.notices import (
     find_past,
@@ -78,6 +78,8 @@ def rehearse(client: Client, rules: Sequence[NotifyRule], *, since_ms: int) -> l
             before_ms.append(one.took_ms)
         if any(rule.wants_runs for rule in rules) and run.claimed_ms is not None:
             happenings.append(one._replace(at_ms=run.claimed_ms, status=Status.RUNNING))
+        if one.has_stalled:
+            happenings.append(one._replace(status=STALLED))
         happenings.append(one)
         for event, from_ms, until_ms in (
             (NoticeEvent.LATE, run.due_ms, run.claimed_ms),

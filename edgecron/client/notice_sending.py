@@ -24,13 +24,14 @@ from edgecron.base.errors import EdgecronError, NotFound, Unreadable
 from edgecron.base.files import open_private
 from edgecron.base.paths import state_dir
 from edgecron.base.safetext import clean
-from edgecron.base.units import format_ms, from_ms
+from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
 from edgecron.client.notice_process import NOTICES_ERROR
 from edgecron.client.notice_rules import load_recorded
 from edgecron.formats.notify_rules import ReadRule
+from edgecron.model.choices import Status
 from edgecron.model.notices import ChannelKind, Happening, NewNotice, Notice, NoticeEvent, Watched
 from edgecron.planning.notices import (
     MOST_USUAL_RUNS,
@@ -285,7 +286,10 @@ class NoticeSender:
             return {"sentence": error.message}
         shown = execution_object(run)
         del shown["payload"]  # It can hold a secret.
-        detail: dict[str, object] = {"run": shown, "sentence": self._sentence(run)}
+        sentence = self._sentence(run)
+        if notice.event is NoticeEvent.STALLED and run.status is Status.RUNNING:
+            sentence += f" It printed nothing for {self._stall_limit(run)}."
+        detail: dict[str, object] = {"run": shown, "sentence": sentence}
         since = None if notice.since_ms is None else self._time(notice.since_ms)
         trouble = trouble_words(notice.event, notice.fire_count, since)
         if trouble is not None:
@@ -300,6 +304,11 @@ class NoticeSender:
             return run_sentence(run, zone=self._zone, now=self._client.now())
         except EdgecronError as error:
             return error.message
+
+    def _stall_limit(self, run: Execution) -> str:
+        spec = self._client.spec_of(run)
+        limit_s = None if spec is None else spec.policies.stall_timeout_s
+        return "long" if limit_s is None else format_duration_ms(round(limit_s * 1000))
 
     def _engine_detail(self, notice: NewNotice) -> dict[str, object]:
         row = store.find_engine_end(self._client.store, notice.engine_id or 0)
@@ -316,11 +325,8 @@ class NoticeSender:
 
     def _tail(self, run: Execution) -> list[str]:
         """The last lines of a run's output, safe to show."""
-        output = self._client.output(run.id)
-        if output is None:
-            return []
         kept, size = [], 0
-        for chunk in reversed(output.chunks):
+        for chunk in reversed(self._client.output_so_far(run)):
             kept.append(chunk.content)
             size += len(chunk.content)
             if size >= _TAIL_BYTES:

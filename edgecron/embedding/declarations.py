@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         overlap: Literal["skip", "queue", "allow", "replace"]
         max_running: int
         timeout: Duration | None
+        stall_timeout: Duration
+        stall_action: Literal["notice", "end"]
         kill_grace: Duration
         retries: int
         retry_delay: Duration

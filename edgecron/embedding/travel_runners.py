@@ -25,7 +25,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stream
+from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stall, Stream
 from edgecron.model.run import Reported
 from edgecron.supervisor.accounts import NotRunnable, own_account
 from edgecron.supervisor.callable_runner import CallableRunner, Coroutine, Function
@@ -370,6 +370,9 @@ class CommandsInTurn:
 
     def take_progress(self) -> list[Reported]:
         return []
+
+    def take_stalls(self) -> list[Stall]:
+        return []  # A command prints all of its output at its end.
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         """It keeps nothing."""

@@ -25,6 +25,7 @@ class EventKind(StrEnum):
     QUEUED = "queued"  # decided, and waits for a place
     SKIPPED = "skipped"  # decided not to run
     CANCELLED = "cancelled"  # withdrawn while it was queued
+    STALLED = "stalled"  # a running execution printed nothing for its stall timeout
     ENDED = "ended"  # a running execution reached its end
     NOT_STARTED = "not_started"  # could not be started safely, and will be queued again
     REQUEUED = "requeued"  # claimed but never started, so queued again

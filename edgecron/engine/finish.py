@@ -106,6 +106,18 @@ class Finishing:
             self._others.ring()
         return Finished(len(done.ended), has_filled, has_replaced, has_waits)
 
+    def record_stalls(self) -> None:
+        """Record the runs that print nothing, for notices. If it raises, they are kept."""
+        stalls = self._runners.stalls
+        if not stalls:
+            return
+        self._store.note_stalls(stalls)
+        self._runners.stalls = []
+        for one in stalls:
+            run = self._runners.find(one.execution_id)
+            schedule = None if run is None else run.schedule
+            self._events.report(EventKind.STALLED, one.execution_id, schedule)
+
     def _hold(self, outcome: Outcome, schedule: str | None) -> None:
         """Claim nothing for a while: a run could not even be journalled. Recovery requeues it."""
         details: dict[str, object] = {"error_msg": outcome.error_msg}

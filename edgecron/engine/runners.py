@@ -16,7 +16,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import Adoption
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome
+from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS, Runner
@@ -66,6 +66,7 @@ class Runners:
         self._short_lives = 0  # supervisors in a row that died soon, or could not be started
         self.outcomes: list[Outcome] = []  # collected, and not on record until `settle`
         self.answers: list[Outcome] = []  # collected, of commands of conditions
+        self.stalls: list[Stall] = []  # collected, and not on record yet
         self._adopted: dict[str, Runner] = {}
         self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, StartedRun] = {}  # by execution id
@@ -152,7 +153,7 @@ class Runners:
         self.outcomes.append(outcome)
 
     def collect(self) -> list[Outcome]:
-        """Add the outcomes that came to `outcomes`, and return these."""
+        """Add what came to `outcomes`, `answers` and `stalls`, and return the outcomes."""
         for runner in self._runners():
             outcomes = runner.collect()
             answers = [one for one in outcomes if one.execution_id < 0]
@@ -163,6 +164,7 @@ class Runners:
             if any(Flag.GIVEN_BACK in one.flags for one in outcomes):
                 self._ended_ms.clear()  # The runs that take the places now are longer.
             self.outcomes += outcomes
+            self.stalls += runner.take_stalls()
         return self.outcomes
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[str | None]:

@@ -257,6 +257,7 @@ class Engine:
         # Collect once: a run that a transaction starts, and that ends immediately, is for the next
         # pass. A claim of the transaction that can't be read is for the next transaction.
         self.runners.collect()
+        self._finishing.record_stalls()
         while self.runners.outcomes:
             done = self._finishing.finish(may_fill=self._may_fill())
             count += done.ended
@@ -370,9 +371,10 @@ class Engine:
         return self._recovery.has_work(self._registration.get_id())
 
     def has_ends(self) -> bool:
-        """Whether a step has ends, answers or progress to take, or a runner died."""
-        has_outcomes = bool(self.runners.collect() or self.runners.answers)
-        return has_outcomes or self.runners.has_dead or self._progress.look()
+        """Whether a step has ends, answers, stalls or progress to take, or a runner died."""
+        runners = self.runners
+        has_news = bool(runners.collect() or runners.answers or runners.stalls)
+        return has_news or runners.has_dead or self._progress.look()
 
     def tidy(self) -> None:
         """Move the content of the write-ahead log into the database, once it is much."""

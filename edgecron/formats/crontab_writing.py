@@ -42,6 +42,8 @@ _HEAD = """\
 # Policies that cron does not have: the field, and its name for people.
 _LOST = {
     "timeout_s": "timeout",
+    "stall_timeout_s": "stall_timeout",
+    "stall_action": "stall_action",
     "retries": "retries",
     "max_running": "max_running",
     "jitter_s": "jitter",

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     EXIT = "exit"  # failed: the exit code is not an accepted one
     SIGNAL = "signal"  # failed: ended by a signal that edgecron did not send
     TIMEOUT = "timeout"  # failed: ended because it exceeded its timeout
+    STALLED = "stalled"  # failed: ended because it printed nothing for its stall timeout
     EXCEPTION = "exception"  # failed: the callable raised
     SPAWN = "spawn"  # failed: could not be started (missing command, folder, user)
     OVERLAP = "overlap"  # skipped: an earlier fire of the same schedule and scope was active
@@ -116,6 +117,7 @@ class HealthCause(StrEnum):
     ENV_FILE = "env_file"  # the environment file is missing or can't be read
     USER = "user"  # the job can't run as its user
     TIMEOUT = "timeout"  # it ran longer than its timeout
+    SILENT = "silent"  # it printed nothing for its stall timeout
     KILLED = "killed"  # SIGKILL by somebody else: often too little memory
     INTERRUPTED = "interrupted"  # the machine restarted, or the supervisor was killed
     FAILED = "failed"  # everything else: the output says more
@@ -146,6 +148,11 @@ class Overlap(StrEnum):
 class OnInterrupt(StrEnum):
     LEAVE = "leave"  # do not run it again
     RETRY = "retry"  # run it again, with the same idempotency key
+
+
+class StallAction(StrEnum):
+    NOTICE = "notice"  # report it
+    END = "end"  # report it, and end the run
 
 
 class Priority(IntEnum):

@@ -105,12 +105,19 @@ class Outcome(NamedTuple):
     progress: str | None = None
 
 
+class Stall(NamedTuple):
+    """A running run that printed nothing for its stall timeout, until `at_ms`."""
+
+    execution_id: int
+    at_ms: int
+
+
 def error_code_of(outcome: Outcome) -> str | None:
     """A short code for why an attempt failed: `exit_3`, `signal_9`, `timeout`, or its own."""
     if outcome.error_code is not None:
         return outcome.error_code
-    if outcome.reason is Reason.TIMEOUT:
-        return "timeout"
+    if outcome.reason in (Reason.TIMEOUT, Reason.STALLED):
+        return outcome.reason.value
     if outcome.exit_code is not None and outcome.reason is Reason.EXIT:
         return f"exit_{outcome.exit_code}"
     if outcome.exit_code is not None and outcome.reason is Reason.SIGNAL:

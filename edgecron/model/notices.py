@@ -21,6 +21,7 @@ class NoticeEvent(StrEnum):
     MISSED = "missed"  # a time was missed, or its condition was not met before the deadline
     LATE = "late"  # a fire has not started so long after its due time, or started so late
     SLOW = "slow"  # a run takes longer than it may
+    STALLED = "stalled"  # a run printed nothing for its stall timeout
     ENGINE_STOPPED = "engine_stopped"  # an engine stopped, or was killed
     STARTED = "started"  # each run, only for the channel ping
     ENDED = "ended"  # each run, however it ended
@@ -98,6 +99,7 @@ class NoticeStatus(StrEnum):
     GIVEN_UP = "given_up"  # it could not be sent for days
 
 
+STALLED = NoticeEvent.STALLED.value  # the status of such a happening, and the flag of such a run
 LEAST_USUAL_MS = 60_000  # no shorter run is slow, unless a rule has a limit of its own
 RUN_EVENTS = (NoticeEvent.STARTED, NoticeEvent.ENDED)
 # What a rule hears of if it does not say so itself.
@@ -105,6 +107,7 @@ USUAL_EVENTS = (
     NoticeEvent.FAILED,
     NoticeEvent.RECOVERED,
     NoticeEvent.MISSED,
+    NoticeEvent.STALLED,
     NoticeEvent.ENGINE_STOPPED,
 )
 
@@ -168,7 +171,7 @@ class Happening(NamedTuple):
 
     id: int
     at_ms: int
-    status: str  # of the run; or an engine's: stopped, died
+    status: str  # of the run, or stalled; or an engine's: stopped, died
     schedule_id: int | None = None
     schedule: str = ""
     group: str | None = None
@@ -180,6 +183,7 @@ class Happening(NamedTuple):
     engine_id: int | None = None
     notify: tuple[str, ...] = ()  # the rules that the schedule names
     usual_ms: int | None = None  # how long its runs take at most, as usual; None: unknown
+    has_stalled: bool = False  # the run printed nothing for its stall timeout, at least once
 
 
 class Watched(NamedTuple):

@@ -25,6 +25,7 @@ from edgecron.model.choices import (
     OnInterrupt,
     Overlap,
     Priority,
+    StallAction,
 )
 
 NONE = "none"  # clears an option
@@ -44,6 +45,8 @@ class Policies:
     overlap: Overlap = Overlap.SKIP
     max_running: int | None = None  # None: 1 per schedule and scope, unlimited under allow
     timeout_s: float | None = None
+    stall_timeout_s: float | None = None  # without output
+    stall_action: StallAction = StallAction.NOTICE
     kill_grace_s: float = 10.0
     retries: int = 0
     retry_delay_s: float = 10.0
@@ -61,6 +64,7 @@ class Policies:
         check_range("max-late", self.max_late_s, 0, _MOST_S)
         check_range("max-running", self.max_running, 1, _MOST)
         check_range("timeout", self.timeout_s, 0.001, _MOST_S)
+        check_range("stall-timeout", self.stall_timeout_s, 0.001, _MOST_S)
         check_range("kill-grace", self.kill_grace_s, 0, _MOST_S)
         check_range("retries", self.retries, 0, _MOST)
         check_range("retry-delay", self.retry_delay_s, 0, _MOST_S)
@@ -349,6 +353,12 @@ OPTIONS: dict[str, Option] = {
                 is_clearable=True),
         _policy("timeout", _T.DURATION, _G.END, "end a run after this time", default="none",
                 metavar="DURATION", example='"1h"', least=1, is_clearable=True),
+        _policy("stall_timeout", _T.DURATION, _G.END,
+                "report a run that prints nothing for this time", default="none",
+                metavar="DURATION", example='"10m"', least=1, is_clearable=True),
+        _policy("stall_action", _T.CHOICE, _G.END,
+                "choose what happens to such a run: only a notice, or end it, too",
+                default="notice", choices=tuple(StallAction), example='"end"', is_advanced=True),
         _policy("kill_grace", _T.DURATION, _G.END,
                 "wait this long between TERM and KILL", default="10s",
                 metavar="DURATION", example='"30s"', is_advanced=True),

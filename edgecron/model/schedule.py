@@ -8,7 +8,7 @@ from datetime import datetime
 from edgecron.base.checks import check_aware_or_none, check_name, check_range, check_text
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass, field
-from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, Status
+from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status
 from edgecron.model.engine import offer_of
 from edgecron.model.options import Job, Policies
 
@@ -46,6 +46,11 @@ class ScheduleSpec:
             check_text(self.description, what="description", most=4096, lines=True)
         check_text(self.queue, what="queue", most=140)
         check_range("max-runs", self.max_runs, 1, _MOST)
+        if self.policies.stall_timeout_s is not None and self.job.kind is JobKind.CALLABLE:
+            raise InvalidInput(
+                "stall-timeout needs output to watch, but functions print to that of their program",
+                hint="leave it out, or run the function in a process of its own: process=True",
+            )
         check_aware_or_none("from", self.from_at)
         check_aware_or_none("until", self.until_at)
         if self.from_at and self.until_at and self.until_at <= self.from_at:

@@ -13,6 +13,7 @@ from edgecron.model.choices import Status
 from edgecron.model.notices import (
     LEAST_USUAL_MS,
     RUN_EVENTS,
+    STALLED,
     Happening,
     Incident,
     NewNotice,
@@ -30,6 +31,7 @@ _USUAL_FACTOR = 3
 GIVE_UP_MS = 3 * 86_400_000
 _FIRST_RETRY_MS = 15_000
 _TROUBLES = {
+    STALLED: NoticeEvent.STALLED,
     Status.FAILED: NoticeEvent.FAILED,
     Status.INTERRUPTED: NoticeEvent.FAILED,
     Status.SKIPPED: NoticeEvent.MISSED,
@@ -160,8 +162,11 @@ def _judge_run(
     if happening.status == Status.SUCCESS:
         _judge_success(rule, happening, open_now, judged)
         return
-    event = _TROUBLES.get(Status(happening.status))
-    if event is None or not happening.is_final or (rule.needs_output and not happening.has_output):
+    event = _TROUBLES.get(happening.status)
+    if event is None or not happening.is_final:
+        return
+    is_stall = event is NoticeEvent.STALLED  # Of a running run, the database has no output.
+    if rule.needs_output and not happening.has_output and not is_stall:
         return
     key = (rule.name, happening.schedule_id, event)
     before = open_now.get(key) or Incident(
@@ -170,6 +175,8 @@ def _judge_run(
         event=event,
         since_ms=happening.at_ms,
     )
+    if is_stall and before.execution_id == happening.execution_id:
+        return  # It stalled again, or another engine has adopted it.
     after = replace(before, count=before.count + 1, execution_id=happening.execution_id)
     least = rule.failures if event is NoticeEvent.FAILED else 1
     if after.noticed_ms is None and after.count >= least and event in rule.events:
@@ -216,6 +223,8 @@ def _judge_watched(
 
 def _judge_each_run(rule: NotifyRule, happening: Happening, judged: Judged) -> None:
     event = NoticeEvent.ENDED
+    if happening.status == STALLED:
+        return
     if happening.status == Status.RUNNING:
         event = NoticeEvent.STARTED
     elif happening.status == Status.SKIPPED:
@@ -232,7 +241,9 @@ def _judge_success(
 ) -> None:
     assert happening.schedule_id is not None
     passed_ms = {NoticeEvent.LATE: happening.late_ms, NoticeEvent.SLOW: happening.took_ms}
-    for event in (NoticeEvent.FAILED, NoticeEvent.MISSED, *passed_ms):
+    for event in (NoticeEvent.FAILED, NoticeEvent.MISSED, NoticeEvent.STALLED, *passed_ms):
+        if event is NoticeEvent.STALLED and happening.has_stalled:
+            continue  # It succeeded, but printed nothing for long.
         key = (rule.name, happening.schedule_id, event)
         usual_ms = happening.usual_ms
         limit_ms = rule.limit_ms(event, usual_ms=usual_ms) if event in passed_ms else None

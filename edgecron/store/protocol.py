@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from edgecron.model.claim import Outcome
+    from edgecron.model.claim import Outcome, Stall
     from edgecron.model.engine import EngineInfo, Offers
     from edgecron.model.run import Reported
     from edgecron.model.schedule import ScheduleSpec
@@ -266,6 +266,9 @@ class Store(Protocol):
 
         A happening that no rule was applied to yet is due now: 0.
         """
+
+    def note_stalls(self, stalls: Sequence[Stall]) -> None:
+        """Record for notices that running runs print nothing. Without a rule, record nothing."""
 
     # Upkeep after a change of clock or zones.
 

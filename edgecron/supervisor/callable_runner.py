@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome
+from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
 from edgecron.supervisor.calls import (
     Call,
@@ -183,6 +183,9 @@ class CallableRunner:
 
     def take_progress(self) -> list[Reported]:
         return self.reports.take()
+
+    def take_stalls(self) -> list[Stall]:
+        return []  # Functions have no output to watch.
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         """Do nothing: outcomes that are not on record end with this process."""

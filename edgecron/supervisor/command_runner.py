@@ -9,8 +9,8 @@ from pathlib import Path
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple, replace
-from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome
+from edgecron.model.choices import JobKind, Reason, StallAction, Status
+from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, Stall
 from edgecron.model.run import Reported
 from edgecron.supervisor.accounts import (
     Account,
@@ -27,7 +27,7 @@ from edgecron.supervisor.environment import (
     run_environment,
     working_folder,
 )
-from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
+from edgecron.supervisor.link import Event, Exited, NotStarted, Stalled, SupervisorLink
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.protocol import GIVEN_BACK
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
@@ -38,6 +38,7 @@ _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
     EndCause.EXIT: (Status.FAILED, Reason.EXIT),
     EndCause.SIGNAL: (Status.FAILED, Reason.SIGNAL),
     EndCause.TIMEOUT: (Status.FAILED, Reason.TIMEOUT),
+    EndCause.STALLED: (Status.FAILED, Reason.STALLED),
     EndCause.SPAWN: (Status.FAILED, Reason.SPAWN),
     EndCause.CANCELLED: (Status.CANCELLED, Reason.REQUEST),
     EndCause.STOPPED: (Status.CANCELLED, Reason.SHUTDOWN),
@@ -82,6 +83,7 @@ class CommandRunner:
         self._output_cap_bytes = output_cap_bytes
         self._part_of = part_of
         self._leases = {lease.lease_token: lease for lease in leases}
+        self._stalls: list[Stall] = []
 
     @property
     def is_alive(self) -> bool:
@@ -114,6 +116,10 @@ class CommandRunner:
     def take_progress(self) -> list[Reported]:
         return []  # Commands report their progress to the database.
 
+    def take_stalls(self) -> list[Stall]:
+        stalls, self._stalls = self._stalls, []
+        return stalls
+
     def acknowledge(self, tokens: Sequence[str]) -> None:
         self.link.acknowledge(tokens)
 
@@ -127,7 +133,7 @@ class CommandRunner:
         self.link.close()
 
     def _request(self, claim: Claim) -> StartRequest:
-        timeout_s = claim.policies.timeout_s
+        policies = claim.policies
         request = StartRequest(
             token=claim.lease_token,
             argv=_argv(claim),
@@ -135,8 +141,10 @@ class CommandRunner:
             cwd="/",
             stdin=claim.job.stdin,
             nice=claim.job.nice,
-            timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
-            kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
+            timeout_ms=_whole_ms(policies.timeout_s),
+            stall_timeout_ms=_whole_ms(policies.stall_timeout_s),
+            ends_stalled=policies.stall_action is StallAction.END,
+            kill_grace_ms=round(policies.kill_grace_s * 1000),
             output_cap_bytes=self._output_cap_bytes,
         )
         try:
@@ -183,6 +191,8 @@ class CommandRunner:
         if isinstance(event, NotStarted):
             lease = self._leases.pop(event.token, None)
             return None if lease is None else self._not_started(lease, event)
+        if isinstance(event, Stalled) and (lease := self._leases.get(event.token)) is not None:
+            self._stalls.append(Stall(lease.execution_id, event.at_ms))
         return None
 
     def _not_started(self, lease: Lease, event: NotStarted) -> Outcome:
@@ -278,6 +288,10 @@ def _lease(claim: Claim) -> Lease:
         lease_token=claim.lease_token,
         ok_codes=claim.policies.ok_codes,
     )
+
+
+def _whole_ms(limit_s: float | None) -> int | None:
+    return None if limit_s is None else max(1, round(limit_s * 1000))
 
 
 def _argv(claim: Claim) -> tuple[str, ...]:

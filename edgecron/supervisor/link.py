@@ -38,13 +38,21 @@ class NotStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled:
+    """A running command printed nothing for its stall timeout."""
+
+    token: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
     """A run has ended. Its record stays in the journal until it is acknowledged."""
 
     record: ExitRecord
 
 
-Event = Started | NotStarted | Exited
+Event = Started | NotStarted | Stalled | Exited
 
 
 class SupervisorLink:
@@ -61,6 +69,7 @@ class SupervisorLink:
         self._messages: dict[Kind, Callable[[Any], list[Event]]] = {
             Kind.STARTED: read_started,
             Kind.NOT_STARTED: read_not_started,
+            Kind.STALLED: read_stalled,
             Kind.EXITED: read_exited,
             Kind.REFUSED: self.read_refused,
         }
@@ -210,6 +219,10 @@ def read_not_started(body: Sequence[tuple[str, str, str]]) -> list[Event]:
     return [
         NotStarted(token=token, error_code=code, error_msg=message) for token, code, message in body
     ]
+
+
+def read_stalled(body: Sequence[tuple[str, int]]) -> list[Event]:
+    return [Stalled(token=token, at_ms=at_ms) for token, at_ms in body]
 
 
 def read_exited(body: dict[str, Any]) -> list[Event]:

@@ -52,6 +52,7 @@ class LiveRun:
         self.pid = spawned.pid
         self.started_ms = started_ms
         self.timeout_ms = request.timeout_ms
+        self.stall_timeout_ms = request.stall_timeout_ms
         self.kill_grace_ms = request.kill_grace_ms
         self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}
         self.stdin_fd = spawned.stdin_fd
@@ -104,6 +105,11 @@ class LiveRun:
         except BrokenPipeError:
             return False  # the command does not read the rest, as a filter may
         return bool(self._unfed)
+
+    def note_stall(self) -> None:
+        """Remember in its record that it printed nothing for its stall timeout."""
+        if Flag.STALLED not in self.flags:
+            self.flags.append(Flag.STALLED)
 
     def terminate(self, cause: EndCause) -> None:
         """Ask all processes of the run to end."""
@@ -230,6 +236,9 @@ class LiveRun:
             return "its exit code was lost: another part of the system had taken it"
         if self.end_cause is EndCause.TIMEOUT and self.timeout_ms is not None:
             return f"ran longer than {format_duration_ms(self.timeout_ms)}, and was ended"
+        if self.end_cause is EndCause.STALLED and self.stall_timeout_ms is not None:
+            silent = format_duration_ms(self.stall_timeout_ms)
+            return f"printed nothing for {silent}, and was ended"
         return self._late_message
 
     def _read(self, fd: int) -> int:
@@ -267,10 +276,15 @@ class LiveRuns:
         deadlines: Deadlines,
         recorder: Recorder,
         retry: Callable[[LiveRun, SpawnFailed], None],
+        report_stall: Callable[[LiveRun], None],
     ) -> None:
-        """`retry` takes ended forks that a shortage of the system kept from their command."""
+        """`retry` takes ended forks that a shortage of the system kept from their command.
+
+        `report_stall` takes runs that printed nothing for their stall timeout.
+        """
         self._reactor = reactor
         self._retry = retry
+        self._report_stall = report_stall
         self._clock = clock
         self._deadlines = deadlines
         self._recorder = recorder
@@ -290,6 +304,7 @@ class LiveRuns:
             self._set_deadline(f"start {run.token}", START_LIMIT_MS)
         if run.timeout_ms is not None:
             self._set_deadline(f"run {run.token}", run.timeout_ms)
+        self._await_output(run)
         try:
             run.pidfd = os.pidfd_open(run.pid)
         except (AttributeError, OSError):  # macOS, an old kernel, or no descriptor left
@@ -311,7 +326,7 @@ class LiveRuns:
         self._set_deadline(f"run {run.token}", run.kill_grace_ms)
 
     def on_deadline(self, key: str) -> None:
-        """Act on the deadline `save TOKEN`, `start TOKEN` or `run TOKEN`."""
+        """Act on the deadline `save TOKEN`, `start TOKEN`, `stall TOKEN` or `run TOKEN`."""
         kind, _, token = key.partition(" ")
         run = self.by_token.get(token)
         if run is None:
@@ -322,6 +337,8 @@ class LiveRuns:
             self._on_report(run)
             if run.report is not None and run.report.fd is not None:
                 run.kill_late_start()
+        elif kind == "stall":
+            self._on_stall(run)
         elif run.end_cause is None:
             self.end(run, EndCause.TIMEOUT)
         else:
@@ -333,10 +350,26 @@ class LiveRuns:
         for run in list(self._without_pidfd.values()):
             self._reap(run)
 
+    def _await_output(self, run: LiveRun) -> None:
+        """Set the time until which a run has to print something, from now on."""
+        if run.stall_timeout_ms is not None:
+            self._set_deadline(f"stall {run.token}", run.stall_timeout_ms)
+
+    def _on_stall(self, run: LiveRun) -> None:
+        """Report a stalled run, and end it if that is wanted. Its next output sets a new time."""
+        if run.end_cause is not None or run.has_ended():
+            return
+        run.note_stall()
+        self._report_stall(run)
+        if run.request.ends_stalled:
+            self.end(run, EndCause.STALLED)
+
     def _on_output(self, run: LiveRun, fd: int) -> None:
         if fd not in run.streams:
             return
         has_more = run.read(fd)
+        if has_more and run.token in self.by_token:
+            self._await_output(run)
         save = f"save {run.token}"
         if run.token in self.by_token and run.has_unsaved_output and save not in self._deadlines:
             self._set_deadline(save, SAVE_MS)
@@ -377,6 +410,7 @@ class LiveRuns:
         self._without_pidfd.pop(run.token, None)
         self._deadlines.clear(f"run {run.token}")
         self._deadlines.clear(f"save {run.token}")
+        self._deadlines.clear(f"stall {run.token}")
         self._on_report(run)
         self._close_ended(run)
         self._close_stdin(run)

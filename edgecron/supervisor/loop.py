@@ -16,13 +16,13 @@ from typing import Any
 from edgecron.base.clock import Clock
 from edgecron.supervisor.cleanup import clear_late_results
 from edgecron.supervisor.control_server import ControlServer
-from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
+from edgecron.supervisor.live_runs import WAKE_REAP, LiveRun, LiveRuns, note_signal
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import GIVEN_BACK, PROTOCOL_VERSION, Kind, Phase
 from edgecron.supervisor.reactor import Deadlines, Reactor
 from edgecron.supervisor.recorder import WAKE_JOURNAL, Recorder
-from edgecron.supervisor.records import EndCause, StartRequest
+from edgecron.supervisor.records import EndCause, Flag, StartRequest
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.start_queue import WAKE_RESERVE, StartQueue
 from edgecron.supervisor.state_files import socket_path
@@ -68,6 +68,7 @@ class Supervisor:
             deadlines=self._deadlines,
             recorder=self._recorder,
             retry=self._queue.retry,
+            report_stall=self._report_stall,
         )
         # The first message on each connection. Made once: to read the boot id takes a descriptor,
         # and there might be none left when an engine adopts this supervisor.
@@ -159,6 +160,9 @@ class Supervisor:
         self._leave_at_ms = None
         end.send(Kind.HELLO, self._hello)
         end.send(Kind.STARTED, self.status()[0])
+        for run in self._runs.by_token.values():
+            if Flag.STALLED in run.flags:  # The former engine might not have recorded it.
+                self._report_stall(run)
         for body in unacknowledged:
             end.send(Kind.EXITED, body)
         return None
@@ -228,6 +232,9 @@ class Supervisor:
             self._recorder.refuse(list(fresh), "ESHUTDOWN", "the supervisor is ending")
         else:
             self._queue.add(list(fresh.values()))
+
+    def _report_stall(self, run: LiveRun) -> None:
+        self._engine.send(Kind.STALLED, [(run.token, self._clock.now_ms())])
 
     def _give_back(self, tokens: list[str]) -> None:
         """Return runs to the engine that have not left the reserve."""

@@ -44,6 +44,7 @@ class Kind(StrEnum):
     REFUSED = "refused"  # instead of hello or an answer: the reason
     STARTED = "started"  # to the engine: (token, pid, started_ms) of each command started
     NOT_STARTED = "not_started"  # to the engine: (token, error_code or GIVEN_BACK, message) of each
+    STALLED = "stalled"  # to the engine: (token, at_ms) of runs that print nothing, if it asked
     EXITED = "exited"  # to the engine: one exit record
     # On the control socket: `cancel` and these. An answer has the kind of its request.
     STATUS = "status"  # null -> runs as (token, pid, started_ms), tokens that wait, has_engine

@@ -19,6 +19,7 @@ class EndCause(StrEnum):
     EXIT = "exit"  # the main process exited
     SIGNAL = "signal"  # a signal of another process ended it
     TIMEOUT = "timeout"  # we ended it because it ran longer than its timeout
+    STALLED = "stalled"  # we ended it because it printed nothing for its stall timeout
     CANCELLED = "cancelled"  # we ended it on request
     STOPPED = "stopped"  # we ended it with its engine or supervisor
     SPAWN = "spawn"  # it could not be started
@@ -35,6 +36,7 @@ class Flag(StrEnum):
     SPAWN_RETRIED = "spawn_retried"  # at first, the system had no process or descriptor left
     NOT_STARTED = "not_started"  # it could not be started, and can be queued again
     GIVEN_BACK = "given_back"  # it had no place yet when it was returned, and is queued again
+    STALLED = "stalled"  # at least once, it printed nothing for its stall timeout
     KILLED = "killed"  # it did not end on TERM within its grace
     RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
     RESULT_INVALID = "result_invalid"  # its result is not a file of JSON
@@ -64,7 +66,8 @@ class StartRequest:
     """All that the supervisor needs to run a command once.
 
     If `refused` is set, (error_code, message), nothing is run and the end is recorded like any
-    other. `timeout_ms` None means no limit, `nice` None the supervisor's own niceness.
+    other. `timeout_ms` and `stall_timeout_ms` None mean no limit, `nice` None the supervisor's own
+    niceness.
 
     For another user (`identity`), the fork that has become this user enters `cwd`, or `/` if
     `is_home` and it is missing, and reads `env_file`. Its variables override `base_env`, and `env`
@@ -77,6 +80,8 @@ class StartRequest:
     cwd: str
     stdin: str | None = None
     timeout_ms: int | None = None
+    stall_timeout_ms: int | None = None
+    ends_stalled: bool = False  # a stalled run is ended; else it is only reported
     kill_grace_ms: int = 10_000
     output_cap_bytes: int
     identity: Identity | None = None
@@ -108,6 +113,9 @@ class StartRequest:
             value = getattr(self, name)
             if value is not None:
                 body[name] = value
+        if self.stall_timeout_ms is not None:
+            body["stall_timeout_ms"] = self.stall_timeout_ms
+            body["ends_stalled"] = self.ends_stalled
         if self.identity is not None:
             body["identity"] = self.identity.to_json()
             body["is_home"] = self.is_home
@@ -125,6 +133,8 @@ class StartRequest:
             cwd=body["cwd"],
             stdin=body.get("stdin"),
             timeout_ms=body.get("timeout_ms"),
+            stall_timeout_ms=body.get("stall_timeout_ms"),
+            ends_stalled=body.get("ends_stalled", False),
             kill_grace_ms=body["kill_grace_ms"],
             output_cap_bytes=body["output_cap_bytes"],
             identity=None if identity is None else Identity.from_json(identity),

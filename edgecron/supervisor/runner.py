@@ -7,7 +7,7 @@ from typing import Protocol
 
 from edgecron.base.values import dataclass
 from edgecron.model.choices import JobKind
-from edgecron.model.claim import Claim, Outcome
+from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
 
 THREADS = "threads"  # the supervisor id of runs on the engine's own threads
@@ -73,6 +73,12 @@ class Runner(Protocol):
         """Return the newest progress of each run that reported some since the last call.
 
         If there was some, call again later; if not, `fileno` becomes readable for the next one.
+        """
+
+    def take_stalls(self) -> list[Stall]:
+        """Return the runs that stalled, as of the last `collect`.
+
+        A run can be returned again after another engine has adopted it.
         """
 
     def acknowledge(self, tokens: Sequence[str]) -> None:

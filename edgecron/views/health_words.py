@@ -127,6 +127,10 @@ def advise(one: Unhealthy, *, command: Callable[[str], str]) -> tuple[str, ...]:
             f"see how far it got: {command(f'logs {name}')}",
             f"allow more time: {edit} --timeout {subject or 'DURATION'}",
         ),
+        HealthCause.SILENT: (
+            f"see its last output: {command(f'logs {name}')}",
+            f"allow longer silence: {edit} --stall-timeout {subject or 'DURATION'}",
+        ),
         HealthCause.KILLED: (
             "see if the kernel ended it for lack of memory: journalctl -k --grep 'out of memory'",
             logs,

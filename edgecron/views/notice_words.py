@@ -15,6 +15,7 @@ _WHAT = {
     NoticeEvent.MISSED: "was missed",
     NoticeEvent.LATE: "is late",
     NoticeEvent.SLOW: "takes long",
+    NoticeEvent.STALLED: "prints nothing",
     NoticeEvent.ENGINE_STOPPED: "engine stopped",
     NoticeEvent.STARTED: "started",
     NoticeEvent.ENDED: "ended",
@@ -30,12 +31,14 @@ _STILL = {
     NoticeEvent.MISSED: "is still missed",
     NoticeEvent.LATE: "is still late",
     NoticeEvent.SLOW: "still takes long",
+    NoticeEvent.STALLED: "still prints nothing for long",
 }
 _TROUBLES = {
     NoticeEvent.FAILED: "failed in a row",
     NoticeEvent.MISSED: "were missed",
     NoticeEvent.LATE: "were late",
     NoticeEvent.SLOW: "took long",
+    NoticeEvent.STALLED: "printed nothing for long",
 }
 
 

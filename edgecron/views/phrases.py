@@ -35,6 +35,7 @@ _FLAG_WORDS = {
     "pipe_held": "left processes running",
     "left_behind": "left processes running",
     "escaped": "left processes running",
+    "stalled": "printed nothing for its stall timeout",
     "killed": "killed after its grace",
     "output_lost": "part of its output is lost",
     "result_too_big": "its result was too big to keep",

@@ -157,6 +157,8 @@ def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     known = NOT_RUN.get(reason)
     if reason == "timeout":
         known = "it exceeded its timeout"
+    if reason == "stalled":
+        known = f"it {run.error_msg}"
     if known is None:
         return run.error_msg or reason
     if reason == "misfire" and run.error_msg:

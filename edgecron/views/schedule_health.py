@@ -194,10 +194,10 @@ def _failure_cause(run: Execution, spec: ScheduleSpec | None) -> tuple[HealthCau
     if run.status is Status.INTERRUPTED:
         return HealthCause.INTERRUPTED, None
     if run.reason is Reason.TIMEOUT:
-        timeout_s = None if spec is None else spec.policies.timeout_s
-        return HealthCause.TIMEOUT, None if timeout_s is None else format_duration_ms(
-            round(2000 * timeout_s)
-        )
+        return HealthCause.TIMEOUT, _doubled(None if spec is None else spec.policies.timeout_s)
+    if run.reason is Reason.STALLED:
+        limit_s = None if spec is None else spec.policies.stall_timeout_s
+        return HealthCause.SILENT, _doubled(limit_s)
     if run.reason is Reason.SPAWN:
         return _spawn_cause(run, spec, command)
     causes = {
@@ -208,6 +208,10 @@ def _failure_cause(run: Execution, spec: ScheduleSpec | None) -> tuple[HealthCau
     if run.reason in (Reason.EXIT, Reason.SIGNAL) and run.exit_code in causes:
         return causes[run.exit_code], None
     return HealthCause.FAILED, None
+
+
+def _doubled(limit_s: float | None) -> str | None:
+    return None if limit_s is None else format_duration_ms(round(2000 * limit_s))
 
 
 def _spawn_cause(

@@ -16,7 +16,7 @@ from edgecron.engine.sleep import WalWatch, system_sleeper
 from edgecron.engine.state_folder import EngineFiles
 from edgecron.engine.step import Engine
 from edgecron.model.choices import JobKind, Status
-from edgecron.model.claim import Claim, Outcome
+from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
 from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite.store import SqliteStore, open_store
@@ -83,6 +83,9 @@ class InstantRunner:
         return outcomes
 
     def take_progress(self) -> list[Reported]:
+        return []
+
+    def take_stalls(self) -> list[Stall]:
         return []
 
     def acknowledge(self, tokens: Sequence[str]) -> None: ...

@@ -62,6 +62,26 @@ def test_a_failed_run_becomes_a_notice_that_is_sent(
     assert [one["id"] for one in message["notices"]] == [notice["id"]]
 
 
+def test_a_silent_run_is_told_and_ended(
+    edgecron: Edgecron, database: Path, config: Path, out: Path
+) -> None:
+    silent = ("--stall-timeout", "100ms", "--stall-action", "end")
+    edgecron("add", "x", "--every", "1h", *silent, "--shell", "echo begun; exec sleep 60")
+    edgecron("notify", "list")
+    said = edgecron("run", "x", "--wait")
+    deliver(database)
+
+    failed, stalled = edgecron("notices", "--json").json
+    why = edgecron("why", "x").out
+    [run] = edgecron("history", "x", "--json").json
+
+    assert "failed: stalled (printed nothing for 100ms, and was ended)" in said.err
+    assert (stalled["event"], failed["event"]) == ("stalled", "failed")
+    assert stalled["output_tail"] == ["begun"]
+    assert "it printed nothing for 100ms, and was ended" in " ".join(why.split())
+    assert (run["reason"], run["error_code"], run["flags"]) == ("stalled", "stalled", ["stalled"])
+
+
 def test_a_test_message_goes_out_immediately(edgecron: Edgecron, config: Path, out: Path) -> None:
     said = edgecron("notify", "test", "ops")
 

@@ -18,9 +18,9 @@ from tests.support.cli import Edgecron
 LIST_FIELDS = [
     "name", "kind", "job", "triggers", "timezone", "enabled", "paused_until", "next_plan_at",
     "next_run_at", "last_run_at", "last_status", "run_count", "catch_up", "max_late_s", "overlap",
-    "max_running", "timeout_s", "kill_grace_s", "retries", "retry_delay_s", "retry_factor",
-    "retry_max_delay_s", "ok_codes", "notify", "on_interrupt", "priority", "jitter_s", "needs",
-    "needs_deadline_s", "group", "group_max_running", "queue",
+    "max_running", "timeout_s", "stall_timeout_s", "stall_action", "kill_grace_s", "retries",
+    "retry_delay_s", "retry_factor", "retry_max_delay_s", "ok_codes", "notify", "on_interrupt",
+    "priority", "jitter_s", "needs", "needs_deadline_s", "group", "group_max_running", "queue",
     "description", "scopes", "from_at", "until_at", "max_runs", "trigger_error", "vanished_at",
     "id", "revision", "created_at", "updated_at",
 ]  # fmt: skip
@@ -567,6 +567,8 @@ def test_a_first_retry_later_than_the_latest_is_refused(
         ("--overlap", "allow", "overlap", "skip"),
         ("--max-running", "2", "max_running", None),
         ("--timeout", "1h", "timeout_s", None),
+        ("--stall-timeout", "10m", "stall_timeout_s", None),
+        ("--stall-action", "end", "stall_action", "notice"),
         ("--kill-grace", "1s", "kill_grace_s", 10.0),
         ("--retries", "2", "retries", 0),
         ("--retry-delay", "1s", "retry_delay_s", 10.0),

@@ -14,6 +14,7 @@ from edgecron.client.notice_rules import load_recorded, rehearse, sync_config
 from edgecron.client.notice_sending import NoticeSender
 from edgecron.formats.config import load
 from edgecron.model.choices import CatchUp, JobKind
+from edgecron.model.claim import Stall
 from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Job, Policies
 from edgecron.planning.notices import plan_messages, usual_limit_ms
@@ -146,6 +147,36 @@ def test_missed_times_are_told_and_skips_on_purpose_are_not(mailbox: Open) -> No
 
     assert [one for one in told if "missed" in one] == ["missed was missed"]
     assert not any(name in one for one in told for name in ("long", "paused"))
+
+
+def test_a_silent_run_is_told_once_and_again_after_a_lively_one(mailbox: Open) -> None:
+    box = mailbox()
+    policies = Policies(stall_timeout_s=60)
+    box.story.add("job", "0 * * * *", lasts_s=600, policies=policies)
+    store, clock = box.story.client.store, box.story.world.clock
+    told = []
+
+    for _ in range(2):
+        box.story.after_s(3600)
+        run_id = box.story.runs("job")[-1].id
+        for _ in range(2):  # An engine that adopts the run reports it again.
+            store.note_stalls([Stall(run_id, clock.now_ms())])
+            told.append(box.deliver())
+        box.pass_s(900)
+
+    assert told == [["job prints nothing"], [], ["job prints nothing"], []]
+    assert "it is still running. It printed nothing for 1m." in box.letters[0].text
+
+
+def test_only_a_running_run_stalls(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *")
+    box.story.after_s(3600)
+    store = box.story.client.store
+
+    store.note_stalls([Stall(box.story.runs("job")[0].id, 0), Stall(999, 0)])
+
+    assert box.deliver() == []
 
 
 def test_failures_of_a_moment_go_in_one_message(mailbox: Open) -> None:

@@ -20,7 +20,7 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Output
+from edgecron.model.claim import Claim, Outcome, Output, Stall
 from edgecron.model.run import Reported
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
@@ -185,6 +185,9 @@ class SimRunner:
         return outcomes
 
     def take_progress(self) -> list[Reported]:
+        return []
+
+    def take_stalls(self) -> list[Stall]:
         return []
 
     def acknowledge(self, tokens: Sequence[str]) -> None:

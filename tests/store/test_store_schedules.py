@@ -8,7 +8,15 @@ import pytest
 
 from edgecron.base.errors import AlreadyExists, NotFound
 from edgecron.base.units import from_ms
-from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap, Reason, Status
+from edgecron.model.choices import (
+    CatchUp,
+    JobKind,
+    OnInterrupt,
+    Overlap,
+    Reason,
+    StallAction,
+    Status,
+)
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire, next_fire
@@ -44,6 +52,8 @@ FULL = ScheduleSpec(
         overlap=Overlap.QUEUE,
         max_running=2,
         timeout_s=1.5,
+        stall_timeout_s=0.5,
+        stall_action=StallAction.END,
         kill_grace_s=0,
         retries=3,
         retry_delay_s=1,

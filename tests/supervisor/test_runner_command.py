@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from edgecron.base.clock import SystemClock
-from edgecron.model.choices import Cause, JobKind, Reason, Status
-from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome
+from edgecron.model.choices import Cause, JobKind, Reason, StallAction, Status
+from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, error_code_of
 from edgecron.model.options import Job, Policies
 from edgecron.supervisor.command_runner import CommandRunner, Part, outcome_of
 from edgecron.supervisor.groups import LeftGroup, end_left_group
@@ -28,6 +28,7 @@ from tests.support.accounts import as_root
 from tests.support.verdicts import verdict
 
 BOUND_MS = 20_000
+_POLICIES = ("timeout_s", "stall_timeout_s", "stall_action", "ok_codes")
 NUMBERS = itertools.count(1)
 
 
@@ -48,9 +49,7 @@ def claim(*argv: str, kind: JobKind = JobKind.COMMAND, **changes: Any) -> Claim:
         "max_attempts": 1,
         "scope_kind": "global",
         "scope_id": "",
-        "policies": Policies(
-            **{name: changes.pop(name) for name in ("timeout_s", "ok_codes") if name in changes}
-        ),
+        "policies": Policies(**{name: changes.pop(name) for name in _POLICIES if name in changes}),
     }
     return Claim(**(values | changes))
 
@@ -384,3 +383,16 @@ def test_the_command_runner_is_a_runner(runner: CommandRunner) -> None:
     assert as_protocol.kinds == {JobKind.COMMAND, JobKind.SHELL}
     assert as_protocol.failure is None
     assert as_protocol.is_alive
+
+
+def test_a_command_that_stalls_is_reported_once_and_its_end_says_so(runner: CommandRunner) -> None:
+    one = shell("exec sleep 60", stall_timeout_s=0.05, stall_action=StallAction.END)
+
+    outcome = run(runner, one)
+    stalls = runner.take_stalls()
+
+    assert [stall.execution_id for stall in stalls] == [one.execution_id]
+    assert runner.take_stalls() == []
+    assert (outcome.status, outcome.reason) == (Status.FAILED, Reason.STALLED)
+    assert error_code_of(outcome) == "stalled"
+    assert outcome.flags == ("stalled",)

@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from edgecron.model.choices import GLOBAL_SCOPE, CatchUp, JobKind, OnInterrupt, Overlap
+from edgecron.model.choices import (
+    GLOBAL_SCOPE,
+    CatchUp,
+    JobKind,
+    OnInterrupt,
+    Overlap,
+    StallAction,
+)
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
 
@@ -67,6 +74,8 @@ POLICIES = st.builds(
     overlap=st.sampled_from(list(Overlap)),
     max_running=st.none() | COUNTS,
     timeout_s=st.none() | SECONDS,
+    stall_timeout_s=st.none() | SECONDS,
+    stall_action=st.sampled_from(list(StallAction)),
     kill_grace_s=SECONDS | st.just(0.0),
     retries=st.integers(0, 9),
     retry_delay_s=st.sampled_from([0.0, 1.0, 90.0]),

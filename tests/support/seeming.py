@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Output, OutputChunk
+from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stall
 from edgecron.model.run import Reported
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.journal import Exit, Interrupted, Verdict
@@ -127,6 +127,9 @@ class SeemingRunner:
         return [body.outcome() for body in sorted(over, key=lambda body: body.ends_ms)]
 
     def take_progress(self) -> list[Reported]:
+        return []
+
+    def take_stalls(self) -> list[Stall]:
         return []
 
     def acknowledge(self, tokens: Sequence[str]) -> None:

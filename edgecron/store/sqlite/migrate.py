@@ -51,6 +51,7 @@ SCRIPTS = (
     "0029_notify.sql",
     "0030_changes.sql",
     "0031_unwell_indexes.sql",
+    "0032_silence.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

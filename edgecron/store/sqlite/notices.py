@@ -12,7 +12,9 @@ from typing import Any
 
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple
+from edgecron.model.claim import Stall
 from edgecron.model.notices import (
+    STALLED,
     Happening,
     Incident,
     NewNotice,
@@ -36,6 +38,7 @@ _IS_FINAL = """NOT EXISTS (SELECT 1 FROM executions AS later
                            AND caught.plan_at > e.plan_at AND caught.cause = 'catch_up'))"""
 _HAS_OUTPUT = """EXISTS (SELECT 1 FROM outputs WHERE execution_id = e.id
     AND stdout_bytes + stderr_bytes > 0)"""
+_HAS_STALLED = f"""EXISTS (SELECT 1 FROM json_each(e.flags) WHERE value = '{STALLED}')"""
 _KEPT_MS = 90 * 86_400_000  # final notices
 _NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
         n.detail, n.due_at, n.tries, n.sent_at, n.message, n.error
@@ -108,7 +111,7 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
     rows = database.rows(
         f"""SELECT h.id, h.at, h.status, h.schedule_id, s.name, s.group_name, h.execution_id,
                {_IS_FINAL}, {_HAS_OUTPUT},
-               h.engine_id, e.started_at - e.due_at, e.duration_ms, s.notify
+               h.engine_id, e.started_at - e.due_at, e.duration_ms, s.notify, {_HAS_STALLED}
            FROM happenings AS h LEFT JOIN schedules AS s ON s.id = h.schedule_id
            LEFT JOIN executions AS e ON e.id = h.execution_id
            ORDER BY h.id LIMIT :limit""",
@@ -125,7 +128,7 @@ def find_past(database: Database, *, since_ms: int, limit: int) -> list[PastRun]
     rows = database.rows(
         f"""SELECT e.id, coalesce(e.finished_at, e.claimed_at), e.status, e.schedule_id, s.name,
                s.group_name, e.id, {_IS_FINAL}, {_HAS_OUTPUT}, NULL, e.started_at - e.due_at,
-               e.duration_ms, s.notify, e.due_at, e.claimed_at
+               e.duration_ms, s.notify, {_HAS_STALLED}, e.due_at, e.claimed_at
            FROM (SELECT * FROM executions ORDER BY id DESC LIMIT :limit) AS e
            JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.finished_at >= :since
@@ -133,7 +136,7 @@ def find_past(database: Database, *, since_ms: int, limit: int) -> list[PastRun]
            ORDER BY e.finished_at, e.id""",
         {"since": since_ms, "limit": limit},
     )
-    return [PastRun(_happening_of(row), row[13], row[14]) for row in rows]
+    return [PastRun(_happening_of(row), row[14], row[15]) for row in rows]
 
 
 def find_past_engine_ends(database: Database, *, since_ms: int) -> list[Happening]:
@@ -168,6 +171,7 @@ def _happening_of(row: Sequence[Any]) -> Happening:
         late_ms=row[10],
         took_ms=row[11],
         notify=_rules_in(row[12]),
+        has_stalled=bool(row[13]),
     )
 
 
@@ -485,6 +489,19 @@ def find_engine_end(database: Database, engine_id: int) -> tuple[str, int] | Non
     """How an engine ended (stopped or died), and its process id; None if it is forgotten."""
     row = database.row("SELECT died, pid FROM engines WHERE id = :id", {"id": engine_id})
     return None if row is None else ("died" if row[0] else "stopped", row[1])
+
+
+def note_stalls(database: Database, stalls: Sequence[Stall]) -> None:
+    """Record for notices that running runs print nothing. Without a rule, record nothing."""
+    if not has_rules(database):
+        return
+    with database.transaction():
+        database.change_many(
+            """INSERT INTO happenings (at, status, schedule_id, execution_id)
+               SELECT :at, :status, schedule_id, id FROM executions
+               WHERE id = :id AND status = 'running'""",
+            [{"id": one.execution_id, "at": one.at_ms, "status": STALLED} for one in stalls],
+        )
 
 
 def has_rules(database: Database) -> bool:

@@ -120,6 +120,8 @@ CREATE TABLE schedules (
     lock_failures INTEGER NOT NULL DEFAULT 0,
     nice INTEGER,
     notify TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(notify)),
+    stall_timeout_s REAL CHECK (stall_timeout_s > 0),
+    stall_action TEXT NOT NULL DEFAULT 'notice' CHECK (stall_action IN ('notice', 'end')),
 
     CHECK ((next_plan_at IS NULL) = (next_run_at IS NULL)),
     CHECK (next_run_at IS NULL OR (deleted_at IS NULL AND trigger_error IS NULL))
@@ -350,7 +352,8 @@ CREATE TABLE notify_rules (
     wants_runs INTEGER NOT NULL CHECK (wants_runs IN (0, 1)),
     words TEXT NOT NULL,
     late_ms INTEGER CHECK (late_ms >= 1),
-    slow_ms INTEGER CHECK (slow_ms >= 1)
+    slow_ms INTEGER CHECK (slow_ms >= 1),
+    beat_ms INTEGER CHECK (beat_ms >= 1000)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE watches (
