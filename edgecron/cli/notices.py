@@ -45,7 +45,7 @@ def run(cli: Session, args: Namespace) -> int:
     before = None if args.before is None else read_count(args.before, what="--before", most=2**62)
     client = cli.local_client(must_exist=True)
     from edgecron.client.notice_sending import notice_object  # loads what sends, too
-    from edgecron.store.sqlite.notices import find_notices
+    from edgecron.store.sqlite.outbox import find_notices
 
     found = find_notices(client.store, before_id=before, limit=limit + 1, rule=args.rule)
     shown = found[:limit]

@@ -96,6 +96,7 @@ def _list(cli: Session, args: Namespace) -> None:
                 "late_s": None if rule.late_ms is None else rule.late_ms / 1000,
                 "slow_s": None if rule.slow_ms is None else rule.slow_ms / 1000,
                 "slow_as_usual": rule.slow_as_usual,
+                "heartbeat_s": None if rule.beat_ms is None else rule.beat_ms / 1000,
                 "source": rule.source,
             }
             for rule in rules

@@ -14,7 +14,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.client import Client
 from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.job_environment import find_gap_of_run
-from edgecron.client.notice_process import NOTICES_ERROR
+from edgecron.client.notice_process import HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
 from edgecron.model.choices import HealthCause
@@ -121,6 +121,11 @@ def check_notices(client: Client, *, command: Callable[[str], str]) -> list[Find
         if lines
         else []
     )
+    silent = state_dir(client.path) / HEARTBEAT_ERROR
+    failed += [
+        warning("notices", line, hint="correct its address, or mend the network")
+        for line in (silent.read_text(errors="replace").splitlines() if silent.exists() else [])
+    ]
     return failed + [
         warning(
             "notices",

@@ -10,13 +10,20 @@ from pathlib import Path
 
 from edgecron.base.bundle import own_start
 
-# In the state folder: the traceback of an error that ended the process.
+# In the state folder: the traceback of an error that ended the process, and why the last sign of
+# life could not be sent.
 NOTICES_ERROR = "notices-error"
+HEARTBEAT_ERROR = "heartbeat-error"
+HEARTBEAT = "heartbeat"  # the word that has the process first give a sign of life
 
 
-def start_sender(database: Path) -> int:
-    """Start the process for a database; its process id. Raises OSError."""
-    start = own_start("edgecron.client.notice_sending", os.fspath(database), bundle_word=":notices")
+def start_sender(database: Path, has_beat: bool) -> int:
+    """Start the process for a database; its process id. Raises OSError.
+
+    `has_beat`: it first gives the sign of life of an engine.
+    """
+    words = [os.fspath(database), *([HEARTBEAT] if has_beat else [])]
+    start = own_start("edgecron.client.notice_sending", *words, bundle_word=":notices")
     null_fd = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         # It can outlive the engine, so it must not keep the engine's log or terminal open.

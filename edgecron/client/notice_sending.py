@@ -18,7 +18,7 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid5
+from uuid import UUID, uuid4, uuid5
 
 from edgecron.base.errors import EdgecronError, NotFound, Unreadable
 from edgecron.base.files import open_private
@@ -28,11 +28,19 @@ from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
-from edgecron.client.notice_process import NOTICES_ERROR
+from edgecron.client.notice_process import HEARTBEAT, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.notice_rules import load_recorded
 from edgecron.formats.notify_rules import ReadRule
 from edgecron.model.choices import Status
-from edgecron.model.notices import ChannelKind, Happening, NewNotice, Notice, NoticeEvent, Watched
+from edgecron.model.notices import (
+    STALLED,
+    ChannelKind,
+    Happening,
+    NewNotice,
+    Notice,
+    NoticeEvent,
+    Watched,
+)
 from edgecron.planning.notices import (
     MOST_USUAL_RUNS,
     held_until,
@@ -42,6 +50,7 @@ from edgecron.planning.notices import (
     usual_limit_ms,
 )
 from edgecron.store.sqlite import notices as store
+from edgecron.store.sqlite import outbox
 from edgecron.triggers import load_zone
 from edgecron.views.json_objects import execution_object
 from edgecron.views.notice_words import message_subject, message_text, trouble_words
@@ -58,6 +67,7 @@ _LOOK_MS = 2_000  # between two looks at what has happened
 _LOCK_TRIES = 40
 _LOCK_NAP_S = 0.1
 _RESTART_MS = 60_000  # an engine that stopped might only restart: its notice waits this long
+_STALL_AGAIN_MS = 86_400_000  # an engine that is still stalled is told again
 _MOST_AT_ONCE = 500
 _TAIL_LINES = 20
 _TAIL_BYTES = 8 * 1024
@@ -114,6 +124,7 @@ class NoticeSender:
     def run(self) -> int:
         """Send due notices until no further one is due soon. Return how many messages were sent."""
         sent = 0
+        self._note_stalled_engines()
         while True:
             self.apply_rules()
             sent += self.send_due()
@@ -123,8 +134,21 @@ class NoticeSender:
                 break
             # What happens meanwhile is looked at soon.
             self._pause(max(0, min(wait_ms, _LOOK_MS)) / 1000)
-        store.remove_old_notices(self._client.store, now_ms=self._now_ms())
+        outbox.remove_old_notices(self._client.store, now_ms=self._now_ms())
         return sent
+
+    def _note_stalled_engines(self) -> None:
+        """Record the engines that make no progress: each at most once a day."""
+        if not any(NoticeEvent.ENGINE_STALLED in one.rule.events for one in self._rules.values()):
+            return
+        stalled = [state.info.id for state in self._client.engines() if state.is_stalled]
+        if not stalled:
+            return
+        now_ms = self._now_ms()
+        told = store.find_stalls_told(self._client.store, since_ms=now_ms - _STALL_AGAIN_MS)
+        for engine_id in stalled:
+            if engine_id not in told:
+                store.note_stalled_engine(self._client.store, engine_id, now_ms=now_ms)
 
     def apply_rules(self) -> None:
         """Make notices of what happened and of reminders that are due."""
@@ -164,7 +188,7 @@ class NoticeSender:
     def send_due(self) -> int:
         """Send the notices that are due, one message per rule; how many messages were sent."""
         database = self._client.store
-        due = store.find_due_notices(database, now_ms=self._now_ms(), limit=_MOST_AT_ONCE)
+        due = outbox.find_due_notices(database, now_ms=self._now_ms(), limit=_MOST_AT_ONCE)
         letters = [letter for letter in map(self._prepare, self._group(due)) if letter is not None]
         sent = 0
         with ThreadPoolExecutor(max_workers=_SENDERS, thread_name_prefix="edgecron-send") as pool:
@@ -184,11 +208,11 @@ class NoticeSender:
         database, now_ms = self._client.store, self._now_ms()
         ids = [one.id for one in notices]
         if error is None:
-            store.note_sent(database, ids, now_ms=now_ms)
+            outbox.note_sent(database, ids, now_ms=now_ms)
             return
         first = notices[0]
         retry_ms = retry_at(first.tries + 1, at_ms=first.at_ms, now_ms=now_ms)
-        store.note_not_sent(database, ids, error=error.message, retry_ms=retry_ms)
+        outbox.note_not_sent(database, ids, error=error.message, retry_ms=retry_ms)
 
     def _group(self, due: Sequence[Notice]) -> Iterator[list[Notice]]:
         """Group notices by message: that of an earlier try, or one for each rule.
@@ -210,7 +234,7 @@ class NoticeSender:
         known = self._rules.get(notices[0].rule)
         if known is None:
             ids = [one.id for one in notices]
-            store.note_not_sent(database, ids, error="its rule was removed", retry_ms=None)
+            outbox.note_not_sent(database, ids, error="its rule was removed", retry_ms=None)
             return None
         notices = self._drop_untrue(notices)
         if not notices:
@@ -219,13 +243,13 @@ class NoticeSender:
         is_ping = known.rule.channel is ChannelKind.PING
         if not is_ping and notices[0].message is None:
             most = known.rule.most_per_hour
-            sent_ms = store.find_sent_ms(database, known.rule.name, limit=most)
+            sent_ms = outbox.find_sent_ms(database, known.rule.name, limit=most)
             until_ms = held_until(sent_ms, most_per_hour=most, now_ms=now_ms)
             if until_ms is not None:
-                store.hold_notices(database, ids, until_ms=until_ms)
+                outbox.hold_notices(database, ids, until_ms=until_ms)
                 return None
         message_id = notices[0].message or f"{database.uuid}.{notices[0].id}"
-        store.note_message(database, ids, message_id)
+        outbox.note_message(database, ids, message_id)
         if is_ping:
             return notices, self._ping_of(notices[0], message_id)
         return notices, self._message_of(notices, message_id)
@@ -236,7 +260,7 @@ class NoticeSender:
         if not stopped or not self._has_engine():
             return notices
         ids = {one.id for one in stopped}
-        store.drop_notices(self._client.store, sorted(ids))
+        outbox.drop_notices(self._client.store, sorted(ids))
         return [one for one in notices if one.id not in ids]
 
     def _message_of(self, notices: Sequence[Notice], message_id: str) -> Message:
@@ -313,6 +337,13 @@ class NoticeSender:
     def _engine_detail(self, notice: NewNotice) -> dict[str, object]:
         row = store.find_engine_end(self._client.store, notice.engine_id or 0)
         status, pid = row if row is not None else ("stopped", None)
+        if notice.event is NoticeEvent.ENGINE_STALLED:
+            sentence = f"The engine (pid {pid}) made no progress at {self._time(notice.at_ms)}."
+            return {
+                "title": "the engine is stalled",
+                "engine_status": STALLED,
+                "sentence": f"{sentence} See: edgecron doctor",
+            }
         words = "was stopped" if status == "stopped" else "ended without being stopped"
         title = f"the engine {words}"
         sentence = f"The engine (pid {pid}) {words} at {self._time(notice.at_ms)}."
@@ -338,7 +369,7 @@ class NoticeSender:
     def _due_ms(self, notice: NewNotice, now_ms: int) -> int:
         known = self._rules.get(notice.rule)
         is_ping = known is not None and known.rule.channel is ChannelKind.PING
-        sent = store.find_sent_ms(self._client.store, notice.rule, limit=1)
+        sent = outbox.find_sent_ms(self._client.store, notice.rule, limit=1)
         due_ms = send_at(
             now_ms=now_ms, last_sent_ms=sent[0] if sent else None, is_immediate=is_ping
         )
@@ -395,24 +426,59 @@ def _list_in(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
+def send_heartbeats(
+    client: Client, rules: Mapping[str, ReadRule], *, send: Send = send_over
+) -> None:
+    """Ping the rules that want a sign of life.
+
+    A ping that fails is not tried again: the next one follows. `doctor` names the failure.
+    """
+    failures = []
+    for name, one in rules.items():
+        if one.rule.beat_ms is None:
+            continue
+        mark = str(uuid4())
+        try:
+            send(one.channel, Message(id=mark, subject="", text="", body={}, run=mark))
+        except ChannelFailed as error:
+            failures.append(f"rule {name} could not send its last heartbeat: {error.message}\n")
+    kept = state_dir(client.path) / HEARTBEAT_ERROR
+    if not failures:
+        kept.unlink(missing_ok=True)
+        return
+    kept.parent.mkdir(mode=0o700, exist_ok=True)
+    fd = open_private(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with open(fd, "w", encoding="utf-8", errors="replace") as file:
+        file.writelines(failures)
+
+
 def main(arguments: list[str]) -> None:
-    """Be the process that sends the notices of the database that is the argument."""
-    [database] = arguments
+    """Be the process that sends the notices of the database that is the first argument.
+
+    With a second argument, first give the sign of life of the engine that started it.
+    """
+    database, *words = arguments
     with suppress(OSError):
         os.setsid()  # Ctrl-C on the engine's terminal is not for us.
     with suppress(OSError):
         os.nice(_NICE)
-    deliver(Path(database))
+    deliver(Path(database), has_beat=words == [HEARTBEAT])
 
 
-def deliver(database: Path) -> None:
-    """Send the notices of a database, unless another process does."""
+def deliver(database: Path, *, has_beat: bool = False) -> None:
+    """Send the notices of a database, unless another process does.
+
+    `has_beat`: first give a sign of life, whatever another process does.
+    """
     crash = state_dir(database) / NOTICES_ERROR
     try:
-        with Client(database, must_exist=True) as client, sending_lock(client) as is_ours:
-            if is_ours:  # Else the process that holds the lock does the work.
-                NoticeSender(client, load_recorded(client)).run()
-                crash.unlink(missing_ok=True)
+        with Client(database, must_exist=True) as client:
+            if has_beat:
+                send_heartbeats(client, load_recorded(client))
+            with sending_lock(client) as is_ours:
+                if is_ours:  # Else the process that holds the lock does the work.
+                    NoticeSender(client, load_recorded(client)).run()
+                    crash.unlink(missing_ok=True)
     except Exception:
         # Nothing else shows it: `doctor` names this file.
         fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -65,7 +65,7 @@ class EngineHost:
         find_offers: Callable[[], Offers] | None = None,
         part_of: Callable[[Claim], Part | None] | None = None,
         watchdog: Watchdog | None = None,
-        start_sender: Callable[[Path], int] | None = None,
+        start_sender: Callable[[Path, bool], int] | None = None,
     ) -> None:
         settings = settings or EngineSettings()
         # A command takes longer to start than an early claim gains.

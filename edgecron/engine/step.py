@@ -22,7 +22,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners, Supervision
-from edgecron.engine.upkeep import NoticeStarter, Pruning
+from edgecron.engine.upkeep import NoticeStarter, Pruning, StartSender
 from edgecron.model.choices import Hold
 from edgecron.model.engine import EngineInfo, Offers
 from edgecron.model.machine_conditions import Machine
@@ -54,13 +54,14 @@ class Hosting(NamedTuple):
 
     `find_offers` returns what the engine takes of its program's queue, as other versions of the
     program might have other functions; None: everything in it. `start_sender` starts the process
-    that sends notices, and returns its process id; None: this engine starts none. `machine` has the
+    that sends notices, after a sign of life if its argument is true, and returns its process id;
+    None: this engine starts none. `machine` has the
     facts for conditions of the machine, None: such a condition never holds. `reports` tells of
     their changes.
     """
 
     find_offers: Callable[[], Offers] | None = None
-    start_sender: Callable[[], int] | None = None
+    start_sender: StartSender | None = None
     machine: Machine | None = None
     reports: Reports = NoReports()
 
@@ -159,7 +160,11 @@ class Engine:
             store=store, clock=clock, events=self.events, retention=settings.retention
         )
         self._notices = NoticeStarter(
-            store=store, clock=clock, events=self.events, start=hosting.start_sender
+            store=store,
+            clock=clock,
+            events=self.events,
+            start=hosting.start_sender,
+            has_pulse=not self._is_for_one_run,
         )
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False

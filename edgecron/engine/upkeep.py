@@ -276,13 +276,14 @@ class Pruning:
 
 
 _AGAIN_MS = 2_000  # between two starts of the process that sends notices
+StartSender = Callable[[bool], int]  # whether it first gives the engine's sign of life; its pid
 
 
 class NoticeStarter:
-    """Start the process that sends notices, if something is to be sent.
+    """Start the process that sends notices and signs of life, if something is to be sent.
 
     `start` starts it and returns its process id; None: this engine starts none. The engine never
-    sends itself: no slow server holds up a run.
+    sends itself: no slow server holds up a run. `has_pulse`: it gives signs of life.
     """
 
     def __init__(
@@ -291,27 +292,34 @@ class NoticeStarter:
         store: Store,
         clock: Clock,
         events: EventReporter,
-        start: Callable[[], int] | None,
+        start: StartSender | None,
+        has_pulse: bool,
     ) -> None:
         self._store = store
         self._clock = clock
         self._events = events
         self._start = start
+        self._has_pulse = has_pulse
         self._has_rules: bool | None = None  # None: not known yet
-        self._pid: int | None = None
+        self._pids: dict[bool, int] = {}  # of running processes: one sends, one gives signs of life
         self._next_ms: int | None = None  # when something is to be sent
         self._rest_ms = 0  # until when none is started (monotonic)
+        self._beat_ms: int | None = None  # how often a sign of life is wanted
+        self._beat_at_ms = clock.monotonic_ms()  # when the next one is due (monotonic)
 
     @property
     def wake_ms(self) -> int | None:
         """How long until the next look; None if nothing is to be sent."""
-        if self._next_ms is None:
-            return None
-        rest_ms = self._rest_ms - self._clock.monotonic_ms()
-        return max(self._next_ms - self._clock.now_ms(), rest_ms, 0)
+        waits_ms = []
+        if self._next_ms is not None:
+            rest_ms = self._rest_ms - self._clock.monotonic_ms()
+            waits_ms.append(max(self._next_ms - self._clock.now_ms(), rest_ms, 0))
+        if self._beat_ms is not None:
+            waits_ms.append(max(self._beat_at_ms - self._clock.monotonic_ms(), 0))
+        return min(waits_ms, default=None)
 
     def look(self, *, has_changed: bool, is_last: bool = False) -> None:
-        """Start the process if a notice is due and none is running.
+        """Start the process if a notice or a sign of life is due and none is running.
 
         `has_changed`: another process has written; there can be rules now. `is_last`: this engine
         ends, and can't start another one later.
@@ -320,29 +328,44 @@ class NoticeStarter:
             return
         if has_changed or self._has_rules is None:
             self._has_rules = self._store.has_notify_rules()
+            has_beat = self._has_rules and self._has_pulse
+            self._beat_ms = self._store.find_beat_ms() if has_beat else None
+        if self._beat_ms is not None and not is_last:
+            self._beat(self._beat_ms, self._start)
         self._next_ms = self._store.next_notice_ms() if self._has_rules else None
         if self._next_ms is None or self._next_ms > self._clock.now_ms():
             return
         if self._clock.monotonic_ms() < self._rest_ms and not is_last:
             return
         self._rest_ms = self._clock.monotonic_ms() + _AGAIN_MS
-        if not self._is_running() or is_last:
-            self._launch(self._start)
+        if not self._is_running(has_beat=False) or is_last:
+            self._launch(self._start, has_beat=False)
 
-    def _launch(self, start: Callable[[], int]) -> None:
+    def _beat(self, beat_ms: int, start: StartSender) -> None:
+        now_ms = self._clock.monotonic_ms()
+        # A rule with a shorter pause can have come.
+        self._beat_at_ms = min(self._beat_at_ms, now_ms + beat_ms)
+        if now_ms < self._beat_at_ms:
+            return
+        self._beat_at_ms = now_ms + beat_ms
+        if not self._is_running(has_beat=True):
+            self._launch(start, has_beat=True)
+
+    def _launch(self, start: StartSender, *, has_beat: bool) -> None:
         try:
-            self._pid = start()
+            self._pids[has_beat] = start(has_beat)
         except OSError as error:
             self._events.report(EventKind.NOTICES_TROUBLE, details={"error_msg": str(error)})
 
-    def _is_running(self) -> bool:
-        """Whether the process that was started last is still running."""
-        if self._pid is None:
+    def _is_running(self, *, has_beat: bool) -> bool:
+        """Whether the process that was started last for this is still running."""
+        pid = self._pids.get(has_beat)
+        if pid is None:
             return False
         try:
-            ended, _ = os.waitpid(self._pid, os.WNOHANG)
+            ended, _ = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:  # The host ignores SIGCHLD or has waited for all children.
-            ended = self._pid
+            ended = pid
         if ended:
-            self._pid = None
+            del self._pids[has_beat]
         return not ended

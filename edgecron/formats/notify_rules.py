@@ -42,9 +42,10 @@ _KEYS: Mapping[ChannelKind, tuple[str, ...]] = {
     ChannelKind.WEBHOOK: (
         *("webhook", "webhook_file", "webhook_env", "format", "secret_file", "secret_env"),
     ),
-    ChannelKind.PING: ("ping", "ping_file", "ping_env"),
+    ChannelKind.PING: ("ping", "ping_file", "ping_env", "heartbeat"),
 }
 _MOST_SPAN_MS = 366 * 86_400_000
+_LEAST_BEAT_MS = 10_000  # each heartbeat is a process
 _LIMITED_EVENTS = (NoticeEvent.LATE, NoticeEvent.SLOW)  # chosen by their limits
 _EVENT_NAMES = tuple(
     event.value for event in NoticeEvent if event not in (NoticeEvent.STARTED, *_LIMITED_EVENTS)
@@ -117,6 +118,13 @@ class _RuleReader:
             for key in (*_COMMON[2:],):
                 if key in self._table:
                     self._refuse(key, f"{key} does not work with ping", "a ping goes out each run")
+        beat_ms = self._span_ms("heartbeat", least_ms=_LEAST_BEAT_MS)
+        if beat_ms is not None:
+            for key in ("schedules", "groups"):
+                if key in self._table:
+                    self._refuse(key, "a heartbeat is about no schedule", "leave it out")
+            if channel is not None and "{schedule}" in channel.url.value:  # type: ignore[union-attr]
+                self._refuse("heartbeat", "the address has {schedule}", "use a rule of its own")
         is_usual = self._table.get("slow_after") == "usual"
         rule = NotifyRule(
             name=self._name,
@@ -124,7 +132,7 @@ class _RuleReader:
             source=self._source,
             schedules=self._patterns("schedules"),
             groups=self._patterns("groups"),
-            events=RUN_EVENTS if is_ping else self._events(),
+            events=self._events(is_ping=is_ping, is_beat=beat_ms is not None),
             failures=self._count("failures", 1),
             remind_s=self._remind_s(),
             most_per_hour=self._count("most_per_hour", 20),
@@ -132,6 +140,7 @@ class _RuleReader:
             late_ms=self._span_ms("late_after"),
             slow_ms=None if is_usual else self._span_ms("slow_after"),
             slow_as_usual=is_usual,
+            beat_ms=beat_ms,
         )
         return None if channel is None else ReadRule(rule, channel)
 
@@ -255,7 +264,9 @@ class _RuleReader:
             self._refuse(name, wrong)  # Not quoted: an address can be a secret.
         return Secret("text", text)
 
-    def _events(self) -> tuple[NoticeEvent, ...]:
+    def _events(self, *, is_ping: bool, is_beat: bool) -> tuple[NoticeEvent, ...]:
+        if is_ping:
+            return () if is_beat else RUN_EVENTS
         if "events" not in self._table:
             return USUAL_EVENTS
         found = []
@@ -348,11 +359,14 @@ def mark_of(rule: NotifyRule) -> dict[str, object]:
         "late_ms": rule.late_ms,
         # From then on, each look at a run finds what is usual for its schedule.
         "slow_ms": LEAST_USUAL_MS if rule.slow_as_usual else rule.slow_ms,
+        "beat_ms": rule.beat_ms,
     }
 
 
 def rule_words(rule: NotifyRule) -> str:
     """Say what a rule hears of, as in 'failed, recovered of backup-*'."""
+    if rule.beat_ms is not None:
+        return f"each {format_duration_ms(rule.beat_ms)} while an engine is running"
     limits = [
         f"{event} after {format_duration_ms(limit_ms)}"
         for event in _LIMITED_EVENTS

@@ -23,6 +23,7 @@ class NoticeEvent(StrEnum):
     SLOW = "slow"  # a run takes longer than it may
     STALLED = "stalled"  # a run printed nothing for its stall timeout
     ENGINE_STOPPED = "engine_stopped"  # an engine stopped, or was killed
+    ENGINE_STALLED = "engine_stalled"  # an engine makes no progress, as another one noticed
     STARTED = "started"  # each run, only for the channel ping
     ENDED = "ended"  # each run, however it ended
 
@@ -109,7 +110,14 @@ USUAL_EVENTS = (
     NoticeEvent.MISSED,
     NoticeEvent.STALLED,
     NoticeEvent.ENGINE_STOPPED,
+    NoticeEvent.ENGINE_STALLED,
 )
+# Of an engine's happening, by its status.
+ENGINE_EVENTS = {
+    "stopped": NoticeEvent.ENGINE_STOPPED,
+    "died": NoticeEvent.ENGINE_STOPPED,
+    STALLED: NoticeEvent.ENGINE_STALLED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +128,8 @@ class NotifyRule:
     Schedules that name the rule match, too. A schedule with `off` never matches. The first notice
     of a failing schedule comes after `failures` failed fires in a row. `remind_s` None sends no
     reminders. `late_ms` and `slow_ms`: how late a fire is, and how long a run takes, for a notice;
-    None: no such notice. `source` names the file with the rule.
+    None: no such notice. With `beat_ms`, the rule only pings, this often, while an engine is
+    running. `source` names the file with the rule.
     """
 
     name: str
@@ -135,6 +144,7 @@ class NotifyRule:
     needs_output: bool = False  # only runs that printed something
     late_ms: int | None = None
     slow_ms: int | None = None
+    beat_ms: int | None = None
     slow_as_usual: bool = False  # the limit follows the schedule's past runs
 
     @property
@@ -171,7 +181,7 @@ class Happening(NamedTuple):
 
     id: int
     at_ms: int
-    status: str  # of the run, or stalled; or an engine's: stopped, died
+    status: str  # of the run, or stalled; or an engine's: stopped, died, stalled
     schedule_id: int | None = None
     schedule: str = ""
     group: str | None = None

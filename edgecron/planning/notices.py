@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import Status
 from edgecron.model.notices import (
+    ENGINE_EVENTS,
     LEAST_USUAL_MS,
     RUN_EVENTS,
     STALLED,
@@ -140,14 +141,10 @@ def plan_messages(at_ms: Sequence[int], *, most_per_hour: int) -> list[int]:
 
 
 def _judge_engine(rule: NotifyRule, happening: Happening, judged: Judged) -> None:
-    if NoticeEvent.ENGINE_STOPPED in rule.events:
+    event = ENGINE_EVENTS[happening.status]
+    if event in rule.events:
         judged.notices.append(
-            NewNotice(
-                rule.name,
-                NoticeEvent.ENGINE_STOPPED,
-                happening.at_ms,
-                engine_id=happening.engine_id,
-            )
+            NewNotice(rule.name, event, happening.at_ms, engine_id=happening.engine_id)
         )
 
 

@@ -267,6 +267,9 @@ class Store(Protocol):
         A happening that no rule was applied to yet is due now: 0.
         """
 
+    def find_beat_ms(self) -> int | None:
+        """How often an engine gives a sign of life; None: no rule wants one."""
+
     def note_stalls(self, stalls: Sequence[Stall]) -> None:
         """Record for notices that running runs print nothing. Without a rule, record nothing."""
 

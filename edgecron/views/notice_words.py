@@ -17,6 +17,7 @@ _WHAT = {
     NoticeEvent.SLOW: "takes long",
     NoticeEvent.STALLED: "prints nothing",
     NoticeEvent.ENGINE_STOPPED: "engine stopped",
+    NoticeEvent.ENGINE_STALLED: "engine stalled",
     NoticeEvent.STARTED: "started",
     NoticeEvent.ENDED: "ended",
 }

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
+from edgecron.client.notice_rules import load_recorded
+from edgecron.client.notice_sending import NoticeSender
 from tests.support.cli import Edgecron
 from tests.support.processes import BOUND_S, Daemon, Gate
 from tests.support.program import PROGRAM
@@ -154,3 +156,25 @@ def test_who_waits_for_a_run_of_a_stalled_engine_is_told(
     gate.close()
     assert "the end is recorded when the engine continues; see: edgecron doctor" in line
     assert f"its engine, pid {stopped.process.pid}, is stalled" in line
+
+
+def test_a_stalled_engine_is_told_to_rules_once_a_day(
+    edgecron: Edgecron,
+    database: Path,
+    stopped: Daemon,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[notify.ops]\ncommand = ["true"]\n')
+    config.chmod(0o600)
+    monkeypatch.setenv("EDGECRON_CONFIG", str(config))
+    edgecron("notify", "list")
+
+    for _ in range(2):  # As the process does that another engine starts.
+        with Client(database) as client:
+            NoticeSender(client, load_recorded(client)).run()
+
+    [notice] = edgecron("notices", "--json").json
+    assert (notice["event"], notice["status"]) == ("engine_stalled", "sent")
+    assert f"The engine (pid {stopped.process.pid}) made no progress at" in notice["sentence"]

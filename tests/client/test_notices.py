@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +10,23 @@ from typing import Any
 
 import pytest
 
+from edgecron.client.doctor_database import check_notices
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_rules import load_recorded, rehearse, sync_config
-from edgecron.client.notice_sending import NoticeSender
+from edgecron.client.notice_sending import NoticeSender, send_heartbeats
+from edgecron.engine.step import Hosting
 from edgecron.formats.config import load
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.claim import Stall
 from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Job, Policies
 from edgecron.planning.notices import plan_messages, usual_limit_ms
-from edgecron.store.sqlite.notices import find_notices
+from edgecron.store.sqlite.outbox import find_notices
 from tests.support.story import Story
 
 MINUTE_S = 60
 DAY_S = 86_400
+ALIVE = '[notify.alive]\nping = "http://127.0.0.1:1/alive"\nheartbeat = "5m"\n'
 OPS = '[notify.ops]\ncommand = ["true"]\n'
 
 
@@ -46,7 +50,7 @@ class Mailbox:
         """Let the process that sends notices run once; the subjects of what it sent."""
         client = self.story.client
         before = len(self.letters)
-        NoticeSender(client, load_recorded(client), send=self._send, pause=self.pause).run()
+        NoticeSender(client, load_recorded(client), send=self.send, pause=self.pause).run()
         return [letter.subject.partition("] ")[2] for letter in self.letters[before:]]
 
     def pass_s(self, seconds: float, *, steps: int = 1) -> list[str]:
@@ -62,7 +66,7 @@ class Mailbox:
         store = self.story.client.store
         return find_notices(store, before_id=None, limit=1000, rule=None)[::-1]
 
-    def _send(self, channel: object, message: Message) -> None:
+    def send(self, channel: object, message: Message) -> None:
         if self.failure is not None:
             raise ChannelFailed(self.failure)
         self.letters.append(message)
@@ -486,3 +490,47 @@ def test_a_notice_survives_a_sender_that_dies_between_sending_and_recording(
     assert len(box.letters) == 2
     assert len({letter.id for letter in box.letters}) == 1
     assert [one.status for one in box.notices()] == ["sent"]
+
+
+def test_an_engine_gives_signs_of_life_as_often_as_a_rule_wants(tmp_path: Path) -> None:
+    started: list[bool] = []
+
+    def start(has_beat: bool) -> int:
+        started.append(has_beat)
+        return os.getpid()  # No child: it has ended.
+
+    story = Story(tmp_path / "story.db", hosting=Hosting(start_sender=start))
+    story.after_s(1)
+    file = tmp_path / "config.toml"
+    file.write_text(ALIVE)
+    file.chmod(0o600)
+    sync_config(story.client, load(str(file)))
+
+    counts = []
+    for seconds in (1, 298, 3, 300):
+        story.after_s(seconds)
+        counts.append(len(started))
+    wakes_ms = story.engine.step().wake_ms
+
+    assert counts == [1, 1, 2, 3]
+    assert all(started)
+    assert wakes_ms is not None
+    assert wakes_ms - story.world.clock.now_ms() <= 300_000
+
+
+def test_a_heartbeat_that_fails_is_a_finding_until_the_next_one(mailbox: Open) -> None:
+    box = mailbox(ALIVE + OPS)
+    box.story.add("job", "0 * * * *")
+    rules = load_recorded(box.story.client)
+    found = []
+
+    for box.failure in ("no network", None):
+        send_heartbeats(box.story.client, rules, send=box.send)
+        found += [check_notices(box.story.client, command=str)]
+    told = box.pass_s(3600)
+
+    [[failed], fine] = found
+    assert "rule alive could not send its last heartbeat: no network" in failed.message
+    assert fine == []
+    assert [letter.path for letter in box.letters] == [""]
+    assert told == []  # It hears of no run.

@@ -109,6 +109,7 @@ def test_a_rule_says_what_it_hears_of(file: Path) -> None:
         "words": "failed, recovered, late after 10m of backup-*, scrub and group disk",
         "late_ms": 600_000,
         "slow_ms": None,
+        "beat_ms": None,
     }
 
 
@@ -172,6 +173,13 @@ def test_mail_is_protected_unless_its_server_is_here(
             "is 'teams', expected json",
         ),
         ('[notify.ops]\nping = "http://x"\nevents = []', "events does not work with ping"),
+        ('[notify.ops]\nping = "http://x"\nheartbeat = "1s"', "expected 10s to 1y"),
+        ('[notify.ops]\nping = "http://x/{schedule}"\nheartbeat = "1m"', "has {schedule}"),
+        (
+            '[notify.ops]\nping = "http://x"\nheartbeat = "1m"\ngroups = ["a"]',
+            "a heartbeat is about no schedule",
+        ),
+        ('[notify.ops]\nwebhook = "http://x"\nheartbeat = "1m"', "unknown for the channel"),
         ('[notify.ops]\ncommand = "a"\nevents = ["fail"]', "'fail' is unknown, expected some of"),
         ('[notify.ops]\ncommand = "a"\nfailures = 0', "failures: is 0, expected a whole number"),
         ('[notify.ops]\ncommand = "a"\nremind = "1M"', "1mo or 1m"),

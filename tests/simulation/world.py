@@ -611,7 +611,7 @@ class World:
         """A new supervisor of an engine."""
         self.made += 1
         supervisor = SimSupervisor(
-            f"supervisor{self.made}", self.clock.boot_id(), engine_key=engine_key, places=places
+            f"{self.made:08x}", self.clock.boot_id(), engine_key=engine_key, places=places
         )
         self.supervisors[supervisor.key] = supervisor
         return SimRunner(self, supervisor)

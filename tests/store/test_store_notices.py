@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from edgecron.model.choices import Status
-from edgecron.store.sqlite import notices
+from edgecron.store.sqlite import notices, outbox
 from edgecron.store.sqlite.store import SqliteStore
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.specs import make_spec
@@ -131,7 +131,7 @@ def test_old_notices_are_removed_once_they_are_final(bench: Bench) -> None:
         add_notice("sent", None)
         add_notice("waiting", bench.now)
 
-    notices.remove_old_notices(bench.store, now_ms=bench.now)
+    outbox.remove_old_notices(bench.store, now_ms=bench.now)
 
-    found = notices.find_notices(bench.store, before_id=None, limit=10, rule=None)
+    found = outbox.find_notices(bench.store, before_id=None, limit=10, rule=None)
     assert [one.status for one in found] == ["waiting"]

@@ -60,7 +60,7 @@ def test_an_engine_that_adopts_a_stalled_run_hears_of_it(bench: Bench) -> None:
         while control.status().has_engine:
             continue
         bench.link = control.adopt()
-    bench.events.clear()
+    bench.events = bench.link.receive()  # what came with the hello
 
     told = wait_stalled(bench)
 
@@ -99,7 +99,7 @@ class Watched:
 
     def read_until(self, printed: int) -> None:
         """Read its pipes until it has printed so many bytes."""
-        while self.run.read_output(0).next_position < printed:
+        while self.run.read_output(printed - 1).next_position < printed:
             self.reactor.turn(20)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Notices: marks of the rules, what happened, open incidents, and the outbox.
+"""Marks of the rules for notices, what happened, and open incidents.
 
 Triggers record what happened in the transaction of the event. The process that sends notices then
-applies the rules; only one such process works on a database.
+applies the rules; only one such process works on a database. `outbox.py` has the notices.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from edgecron.model.notices import (
     Happening,
     Incident,
     NewNotice,
-    Notice,
     NoticeEvent,
-    NoticeStatus,
     Watched,
 )
 from edgecron.planning.notices import Judged, Key
@@ -39,10 +37,6 @@ _IS_FINAL = """NOT EXISTS (SELECT 1 FROM executions AS later
 _HAS_OUTPUT = """EXISTS (SELECT 1 FROM outputs WHERE execution_id = e.id
     AND stdout_bytes + stderr_bytes > 0)"""
 _HAS_STALLED = f"""EXISTS (SELECT 1 FROM json_each(e.flags) WHERE value = '{STALLED}')"""
-_KEPT_MS = 90 * 86_400_000  # final notices
-_NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
-        n.detail, n.due_at, n.tries, n.sent_at, n.message, n.error
-    FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id """
 
 
 class PastRun(NamedTuple):
@@ -59,23 +53,24 @@ def write_rules(database: Database, marks: Sequence[Mapping[str, object]], *, so
     A mark has the columns of `notify_rules`. Incidents of rules that are gone are forgotten.
     """
     before = database.rows(
-        "SELECT name, channel, wants_runs, words, late_ms, slow_ms FROM notify_rules"
+        "SELECT name, channel, wants_runs, words, late_ms, slow_ms, beat_ms FROM notify_rules"
         " WHERE source = :source ORDER BY name",
         {"source": source},
     )
-    keys = ("name", "channel", "wants_runs", "words", "late_ms", "slow_ms")
+    keys = ("name", "channel", "wants_runs", "words", "late_ms", "slow_ms", "beat_ms")
     after = [tuple(mark[key] for key in keys) for mark in marks]
     if sorted(after) == [tuple(row) for row in before]:
         return False
     with database.transaction():
         database.change("DELETE FROM notify_rules WHERE source = :source", {"source": source})
         database.change_many(
-            """INSERT INTO notify_rules (name, source, channel, wants_runs, words, late_ms, slow_ms)
-               VALUES (:name, :source, :channel, :wants_runs, :words, :late_ms, :slow_ms)
+            """INSERT INTO notify_rules (name, source, channel, wants_runs, words, late_ms, slow_ms,
+                   beat_ms)
+               VALUES (:name, :source, :channel, :wants_runs, :words, :late_ms, :slow_ms, :beat_ms)
                ON CONFLICT (name) DO UPDATE SET source = excluded.source,
                    channel = excluded.channel, wants_runs = excluded.wants_runs,
                    words = excluded.words, late_ms = excluded.late_ms,
-                   slow_ms = excluded.slow_ms""",
+                   slow_ms = excluded.slow_ms, beat_ms = excluded.beat_ms""",
             [{**mark, "source": source} for mark in marks],
         )
         database.change("DELETE FROM incidents WHERE rule NOT IN (SELECT name FROM notify_rules)")
@@ -343,38 +338,6 @@ def _incident_columns(incident: Incident) -> dict[str, Any]:
     }
 
 
-def find_due_notices(database: Database, *, now_ms: int, limit: int) -> list[Notice]:
-    """The notices that are to be sent now, oldest first."""
-    rows = database.rows(
-        f"{_NOTICE} WHERE n.due_at <= :now ORDER BY n.id LIMIT :limit",
-        {"now": now_ms, "limit": limit},
-    )
-    return [_notice_of(row) for row in rows]
-
-
-def find_notices(
-    database: Database, *, before_id: int | None, limit: int, rule: str | None
-) -> list[Notice]:
-    """A page of notices, the newest first."""
-    rows = database.rows(
-        f"""{_NOTICE} WHERE (:before IS NULL OR n.id < :before)
-               AND (:rule IS NULL OR n.rule = :rule)
-           ORDER BY n.id DESC LIMIT :limit""",
-        {"before": before_id, "rule": rule, "limit": limit},
-    )
-    return [_notice_of(row) for row in rows]
-
-
-def find_sent_ms(database: Database, rule: str, *, limit: int) -> list[int]:
-    """When a rule's last messages were sent, the newest first."""
-    rows = database.rows(
-        """SELECT max(sent_at) FROM notices WHERE rule = :rule AND sent_at IS NOT NULL
-           GROUP BY message ORDER BY max(sent_at) DESC LIMIT :limit""",
-        {"rule": rule, "limit": limit},
-    )
-    return [row[0] for row in rows]
-
-
 def find_broken_rules(database: Database) -> list[tuple[str, str]]:
     """Rules whose newest notice that was tried could not be sent, with the error."""
     rows = database.rows(
@@ -395,94 +358,6 @@ def find_rules_in_vain(database: Database) -> list[tuple[str, str]]:
            ORDER BY s.name"""
     )
     return [(row[0], str(row[1])) for row in rows]
-
-
-def note_message(database: Database, ids: Sequence[int], message: str) -> None:
-    """Record that these notices go together in one message, before it is sent.
-
-    If the sender dies, the next one sends the same message, by the same name.
-    """
-    with database.transaction():
-        database.change(
-            "UPDATE notices SET message = :message WHERE id IN (SELECT value FROM json_each(:ids))",
-            {"ids": json.dumps(ids), "message": message},
-        )
-
-
-def note_sent(database: Database, ids: Sequence[int], *, now_ms: int) -> None:
-    """Record that notices were sent."""
-    with database.transaction():
-        database.change(
-            """UPDATE notices SET status = 'sent', sent_at = :now, due_at = NULL, error = NULL,
-                   tries = tries + 1
-               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
-            {"ids": json.dumps(ids), "now": now_ms},
-        )
-
-
-def note_not_sent(
-    database: Database, ids: Sequence[int], *, error: str, retry_ms: int | None
-) -> None:
-    """Record that notices could not be sent, and when they are tried again; None: never."""
-    with database.transaction():
-        database.change(
-            """UPDATE notices SET tries = tries + 1, error = :error, due_at = :retry,
-                   status = iif(:retry IS NULL, 'given_up', 'waiting')
-               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
-            {"ids": json.dumps(ids), "error": error, "retry": retry_ms},
-        )
-
-
-def hold_notices(database: Database, ids: Sequence[int], *, until_ms: int) -> None:
-    """Hold notices back, because their rule has sent its messages of this hour."""
-    with database.transaction():
-        database.change(
-            """UPDATE notices SET status = 'held', due_at = :until
-               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
-            {"ids": json.dumps(ids), "until": until_ms},
-        )
-
-
-def drop_notices(database: Database, ids: Sequence[int]) -> None:
-    """Forget notices that have become untrue before they were sent."""
-    with database.transaction():
-        database.change(
-            "DELETE FROM notices WHERE id IN (SELECT value FROM json_each(:ids))"
-            " AND sent_at IS NULL",
-            {"ids": json.dumps(ids)},
-        )
-
-
-def remove_old_notices(database: Database, *, now_ms: int) -> None:
-    """Remove final notices that are older than 90 days."""
-    if database.row(
-        "SELECT 1 FROM notices WHERE due_at IS NULL AND at < :before LIMIT 1",
-        {"before": now_ms - _KEPT_MS},
-    ):
-        with database.transaction():
-            database.change(
-                "DELETE FROM notices WHERE due_at IS NULL AND at < :before",
-                {"before": now_ms - _KEPT_MS},
-            )
-
-
-def _notice_of(row: Sequence[Any]) -> Notice:
-    return Notice(
-        id=row[0],
-        rule=row[1],
-        event=NoticeEvent(row[2]),
-        at_ms=row[3],
-        status=NoticeStatus(row[4]),
-        schedule=row[5],
-        execution_id=row[6],
-        is_reminder=bool(row[7]),
-        detail=json.loads(row[8]),
-        due_ms=row[9],
-        tries=row[10],
-        sent_ms=row[11],
-        message=row[12],
-        error=row[13],
-    )
 
 
 def find_engine_end(database: Database, engine_id: int) -> tuple[str, int] | None:
@@ -507,3 +382,27 @@ def note_stalls(database: Database, stalls: Sequence[Stall]) -> None:
 def has_rules(database: Database) -> bool:
     """Whether there is any rule."""
     return database.row("SELECT 1 FROM notify_rules LIMIT 1") is not None
+
+
+def find_beat_ms(database: Database) -> int | None:
+    """How often an engine gives a sign of life; None: no rule wants one."""
+    [(beat_ms,)] = database.rows("SELECT min(beat_ms) FROM notify_rules")
+    return None if beat_ms is None else int(beat_ms)
+
+
+def note_stalled_engine(database: Database, engine_id: int, *, now_ms: int) -> None:
+    """Record for notices that an engine makes no progress."""
+    with database.transaction():
+        database.change(
+            "INSERT INTO happenings (at, status, engine_id) VALUES (:now, :status, :id)",
+            {"now": now_ms, "status": STALLED, "id": engine_id},
+        )
+
+
+def find_stalls_told(database: Database, *, since_ms: int) -> set[int]:
+    """The ids of engines whose stall was noted since an instant."""
+    rows = database.rows(
+        "SELECT engine_id FROM notices WHERE event = 'engine_stalled' AND at >= :since",
+        {"since": since_ms},
+    )
+    return {row[0] for row in rows}

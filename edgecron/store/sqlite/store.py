@@ -158,6 +158,7 @@ class SqliteStore(ReadingStore):
 
     has_notify_rules = notices.has_rules
     next_notice_ms = notices.next_notice_ms
+    find_beat_ms = notices.find_beat_ms
     note_stalls = notices.note_stalls
 
     # Clock, zones and corrections of times.

@@ -1,0 +1,138 @@
+"""The outbox: notices that are to be sent, and those that were.
+
+Only the process that sends notices changes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
+from edgecron.store.sqlite.connection import Database
+
+_KEPT_MS = 90 * 86_400_000  # final notices
+_NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
+        n.detail, n.due_at, n.tries, n.sent_at, n.message, n.error
+    FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id """
+
+
+def find_due_notices(database: Database, *, now_ms: int, limit: int) -> list[Notice]:
+    """The notices that are to be sent now, oldest first."""
+    rows = database.rows(
+        f"{_NOTICE} WHERE n.due_at <= :now ORDER BY n.id LIMIT :limit",
+        {"now": now_ms, "limit": limit},
+    )
+    return [_notice_of(row) for row in rows]
+
+
+def find_notices(
+    database: Database, *, before_id: int | None, limit: int, rule: str | None
+) -> list[Notice]:
+    """A page of notices, the newest first."""
+    rows = database.rows(
+        f"""{_NOTICE} WHERE (:before IS NULL OR n.id < :before)
+               AND (:rule IS NULL OR n.rule = :rule)
+           ORDER BY n.id DESC LIMIT :limit""",
+        {"before": before_id, "rule": rule, "limit": limit},
+    )
+    return [_notice_of(row) for row in rows]
+
+
+def find_sent_ms(database: Database, rule: str, *, limit: int) -> list[int]:
+    """When a rule's last messages were sent, the newest first."""
+    rows = database.rows(
+        """SELECT max(sent_at) FROM notices WHERE rule = :rule AND sent_at IS NOT NULL
+           GROUP BY message ORDER BY max(sent_at) DESC LIMIT :limit""",
+        {"rule": rule, "limit": limit},
+    )
+    return [row[0] for row in rows]
+
+
+def note_message(database: Database, ids: Sequence[int], message: str) -> None:
+    """Record that these notices go together in one message, before it is sent.
+
+    If the sender dies, the next one sends the same message, by the same name.
+    """
+    with database.transaction():
+        database.change(
+            "UPDATE notices SET message = :message WHERE id IN (SELECT value FROM json_each(:ids))",
+            {"ids": json.dumps(ids), "message": message},
+        )
+
+
+def note_sent(database: Database, ids: Sequence[int], *, now_ms: int) -> None:
+    """Record that notices were sent."""
+    with database.transaction():
+        database.change(
+            """UPDATE notices SET status = 'sent', sent_at = :now, due_at = NULL, error = NULL,
+                   tries = tries + 1
+               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+            {"ids": json.dumps(ids), "now": now_ms},
+        )
+
+
+def note_not_sent(
+    database: Database, ids: Sequence[int], *, error: str, retry_ms: int | None
+) -> None:
+    """Record that notices could not be sent, and when they are tried again; None: never."""
+    with database.transaction():
+        database.change(
+            """UPDATE notices SET tries = tries + 1, error = :error, due_at = :retry,
+                   status = iif(:retry IS NULL, 'given_up', 'waiting')
+               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+            {"ids": json.dumps(ids), "error": error, "retry": retry_ms},
+        )
+
+
+def hold_notices(database: Database, ids: Sequence[int], *, until_ms: int) -> None:
+    """Hold notices back, because their rule has sent its messages of this hour."""
+    with database.transaction():
+        database.change(
+            """UPDATE notices SET status = 'held', due_at = :until
+               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+            {"ids": json.dumps(ids), "until": until_ms},
+        )
+
+
+def drop_notices(database: Database, ids: Sequence[int]) -> None:
+    """Forget notices that have become untrue before they were sent."""
+    with database.transaction():
+        database.change(
+            "DELETE FROM notices WHERE id IN (SELECT value FROM json_each(:ids))"
+            " AND sent_at IS NULL",
+            {"ids": json.dumps(ids)},
+        )
+
+
+def remove_old_notices(database: Database, *, now_ms: int) -> None:
+    """Remove final notices that are older than 90 days."""
+    if database.row(
+        "SELECT 1 FROM notices WHERE due_at IS NULL AND at < :before LIMIT 1",
+        {"before": now_ms - _KEPT_MS},
+    ):
+        with database.transaction():
+            database.change(
+                "DELETE FROM notices WHERE due_at IS NULL AND at < :before",
+                {"before": now_ms - _KEPT_MS},
+            )
+
+
+def _notice_of(row: Sequence[Any]) -> Notice:
+    return Notice(
+        id=row[0],
+        rule=row[1],
+        event=NoticeEvent(row[2]),
+        at_ms=row[3],
+        status=NoticeStatus(row[4]),
+        schedule=row[5],
+        execution_id=row[6],
+        is_reminder=bool(row[7]),
+        detail=json.loads(row[8]),
+        due_ms=row[9],
+        tries=row[10],
+        sent_ms=row[11],
+        message=row[12],
+        error=row[13],
+    )
