@@ -64,6 +64,14 @@ _SUBCOMMANDS = _words(
     " flatpak brew npm yarn pip pip3 restic borg rclone certbot kubectl aws gcloud zfs zpool btrfs"
     " mdadm ip nmcli wp drush composer rake bundle snapper"
 )
+# Scripts that do many things, as these programs do.
+_DISPATCHERS = _words("manage artisan console occ rails")
+# File names that say nothing without their folder, and folders that add nothing.
+_VAGUE = _words("run main index start cron job script task")
+_VAGUE_FOLDERS = _words(
+    "bin sbin src scripts script jobs cron public html htdocs web www app current usr local opt lib"
+    " etc var home srv root tmp"
+)
 _WEB_CLIENTS = ("curl", "wget", "http", "https", "lynx")
 _KEYWORDS = _words("{ } ! if then elif else fi while until do done")
 # Commands that prepare or guard another one; they name a line only if it has no other.
@@ -83,6 +91,8 @@ _EXTENSION = re.compile(
     re.IGNORECASE,
 )
 _HOST = re.compile(r"https?://(?:[^/@]*@)?([^/:?#]+)", re.IGNORECASE)
+_ACTION = re.compile(r"[a-z][a-z0-9_:-]*", re.ASCII)
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _PLAIN_WORD = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 
 
@@ -172,7 +182,7 @@ def _name_segment(words: list[str], *, depth: int) -> str | None:
         elif interpreter in _INTERPRETERS:
             return _name_interpreted(interpreter, behind, depth=depth)
         else:
-            return _name_program(program, behind)
+            return _name_program(_name_file(rest[0]), behind)
     return _base_name(words[0])
 
 
@@ -216,7 +226,8 @@ def _name_interpreted(program: str, words: list[str], *, depth: int) -> str | No
         following = words[0] if words else ""
         is_short = not word.startswith("--")
         if not word.startswith("-"):
-            return _base_name(word)
+            is_action = _base_name(word) in _DISPATCHERS and _ACTION.fullmatch(following)
+            return f"{_base_name(word)}-{following}" if is_action else _name_file(word)
         if word == "-m":
             return following
         if program in _SHELLS and is_short and word.endswith("c"):
@@ -227,6 +238,17 @@ def _name_interpreted(program: str, words: list[str], *, depth: int) -> str | No
             # A usual random delay: perl -e 'sleep int(rand(3600))' && ...
             return None if "sleep" in following else program
     return program
+
+
+def _name_file(word: str) -> str:
+    """Return the base name of a path, behind its folder if the base name says nothing."""
+    name = _base_name(word)
+    if name.lower() not in _VAGUE:
+        return name
+    path = re.sub(r"^/home/[^/]+/", "", word)
+    folders = [one for one in path.split("/")[:-1] if _FOLDER.fullmatch(one)]
+    telling = [one for one in folders if one.lower() not in _VAGUE_FOLDERS]
+    return f"{telling[-1]}-{name}" if telling else name
 
 
 def _base_name(word: str) -> str:
