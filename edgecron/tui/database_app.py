@@ -222,7 +222,9 @@ class DatabaseApp(TypedAheadApp):
     def _note_read_trouble(self, error: EdgecronError | None) -> None:
         if isinstance(error, NotFound) and self._reader.was_open:
             hint = "put the file back, or restore a backup: edgecron restore BACKUP"
-            error = DatabaseGone(f"{error.message}: the file was removed or emptied", hint=hint)
+            error = DatabaseGone(
+                f"{error.message}: another program removed or replaced it", hint=hint
+            )
         self._read_trouble = error
         self.post_changed()
 

@@ -148,10 +148,17 @@ class ConfirmDialog(Dialog[bool]):
     ]
 
     def __init__(
-        self, title: str, words: Sequence[str] = (), *, yes: str, is_danger: bool = False
+        self,
+        title: str,
+        words: Sequence[str] = (),
+        *,
+        yes: str,
+        no: str = "leave it",
+        is_danger: bool = False,
     ) -> None:
         super().__init__(title, words, is_danger=is_danger)
         self._yes = yes
+        self._no = no
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -161,7 +168,7 @@ class ConfirmDialog(Dialog[bool]):
         self.query_one("#choices", TextLine).show(
             [
                 *choice("y", self._yes, "agree"),
-                *choice("n", "leave it", "leave"),
+                *choice("n", self._no, "leave"),
             ]
         )
 

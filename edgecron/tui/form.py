@@ -274,7 +274,10 @@ class ScheduleForm(QueryScreen[str | None]):
 
         words = ("Your changes are not saved.",)
         self.app.push_screen(
-            ConfirmDialog("Leave the form?", words, yes="discard changes", is_danger=True), answered
+            ConfirmDialog(
+                "Leave the form?", words, yes="discard changes", no="continue", is_danger=True
+            ),
+            answered,
         )
 
     # Saving.

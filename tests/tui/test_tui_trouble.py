@@ -136,7 +136,7 @@ def test_a_database_that_is_lost_is_told_and_shown_when_it_is_back(database: Pat
         database.rename(aside)
         await seen.until(
             lambda: (
-                "does not exist: the file was removed or emptied (put the file back"
+                "does not exist: another program removed or replaced it (put the file back"
                 in words_of(seen)
             )
         )
