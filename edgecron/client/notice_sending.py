@@ -43,6 +43,7 @@ from edgecron.model.notices import (
 )
 from edgecron.planning.notices import (
     MOST_USUAL_RUNS,
+    grouped_until,
     held_until,
     judge,
     retry_at,
@@ -245,8 +246,11 @@ class NoticeSender:
             most = known.rule.most_per_hour
             sent_ms = outbox.find_sent_ms(database, known.rule.name, limit=most)
             until_ms = held_until(sent_ms, most_per_hour=most, now_ms=now_ms)
+            is_held = until_ms is not None
+            if until_ms is None:
+                until_ms = grouped_until(sent_ms[0] if sent_ms else None, now_ms=now_ms)
             if until_ms is not None:
-                outbox.hold_notices(database, ids, until_ms=until_ms)
+                outbox.postpone_notices(database, ids, until_ms=until_ms, is_held=is_held)
                 return None
         message_id = notices[0].message or f"{database.uuid}.{notices[0].id}"
         outbox.note_message(database, ids, message_id)

@@ -322,6 +322,13 @@ def held_until(sent_ms: Sequence[int], *, most_per_hour: int, now_ms: int) -> in
     return within[most_per_hour - 1] + HOUR_MS
 
 
+def grouped_until(last_sent_ms: int | None, *, now_ms: int) -> int | None:
+    """Until when notices wait for others after a message of their rule; None if they need not."""
+    if last_sent_ms is None or not now_ms - GROUP_MS < last_sent_ms <= now_ms:
+        return None
+    return last_sent_ms + GROUP_MS
+
+
 def retry_at(tries: int, *, at_ms: int, now_ms: int) -> int | None:
     """When a notice that could not be sent is tried again; None: it is given up.
 

@@ -46,6 +46,10 @@ class Mailbox:
         self.file.write_text(rules)
         self.file.chmod(0o600)
 
+    def apply(self) -> None:
+        """Let the process apply the rules, and send nothing."""
+        NoticeSender(self.story.client, load_recorded(self.story.client)).apply_rules()
+
     def deliver(self) -> list[str]:
         """Let the process that sends notices run once; the subjects of what it sent."""
         client = self.story.client
@@ -191,6 +195,38 @@ def test_failures_of_a_moment_go_in_one_message(mailbox: Open) -> None:
 
     assert told == ["30 notices: job0 failed, job1 failed, job2 failed, ..."]
     assert "And 10 more notices: edgecron notices -n 30" in box.letters[0].text
+
+
+def test_notices_that_come_before_the_first_message_has_left_keep_the_pause(
+    mailbox: Open,
+) -> None:
+    box = mailbox()
+    for second in range(3):
+        box.story.add(f"job{second}", f"{second} 0 21 * * *", code=1)
+    box.story.after_s(3600)
+    for _ in range(2):  # While the process is about to send the first.
+        box.apply()
+        box.story.after_s(1)
+
+    told = box.deliver()
+    sent_ms = sorted({one.sent_ms or 0 for one in box.notices()})
+
+    assert told[0] == "job0 failed"
+    assert len(told) == 2
+    assert sent_ms[1] - sent_ms[0] >= 60_000
+
+
+def test_a_condition_that_is_not_met_before_its_deadline_is_told(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("other", "0 0 1 1 *")
+    policies = Policies(needs=("success:other",), needs_deadline_s=600)
+    box.story.add("job", "0 21 * * *", policies=policies)
+
+    waiting = box.pass_s(3600)
+    told = box.pass_s(601)
+
+    assert (waiting, told) == ([], ["job was missed"])
+    assert "a condition in --needs was not met in time" in box.letters[0].text
 
 
 def test_a_flood_is_held_back_and_counted(mailbox: Open) -> None:

@@ -86,13 +86,15 @@ def note_not_sent(
         )
 
 
-def hold_notices(database: Database, ids: Sequence[int], *, until_ms: int) -> None:
-    """Hold notices back, because their rule has sent its messages of this hour."""
+def postpone_notices(
+    database: Database, ids: Sequence[int], *, until_ms: int, is_held: bool
+) -> None:
+    """Send notices later. `is_held`: their rule has sent its messages of this hour."""
     with database.transaction():
         database.change(
-            """UPDATE notices SET status = 'held', due_at = :until
+            """UPDATE notices SET status = iif(:held, 'held', status), due_at = :until
                WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
-            {"ids": json.dumps(ids), "until": until_ms},
+            {"ids": json.dumps(ids), "until": until_ms, "held": is_held},
         )
 
 
