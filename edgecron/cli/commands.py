@@ -142,7 +142,7 @@ COMMANDS: dict[str, Command] = {
 }
 # They work with the database of this machine only.
 LOCAL_COMMANDS = frozenset({
-    "adopt", "backup", "daemon", "demo", "doctor", "env", "notices", "notify", "prune", "restore",
+    "adopt", "backup", "daemon", "demo", "doctor", "env", "notify", "prune", "restore",
     "service",
 })  # fmt: skip
 # They use no database.

@@ -18,6 +18,8 @@ from edgecron.base.units import from_ms
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
 from edgecron.model.notices import Notice, NoticeStatus
+from edgecron.views.json_objects import notice_object
+from edgecron.views.notice_words import delivery_words, event_words
 from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
@@ -43,11 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
     before = None if args.before is None else read_count(args.before, what="--before", most=2**62)
-    client = cli.local_client(must_exist=True)
-    from edgecron.client.notice_sending import notice_object  # loads what sends, too
-    from edgecron.store.sqlite.outbox import find_notices
-
-    found = find_notices(client.store, before_id=before, limit=limit + 1, rule=args.rule)
+    client = cli.client(must_exist=True)
+    found = client.notices(rule=args.rule, before=before, limit=limit + 1)
     shown = found[:limit]
     if cli.is_json:
         cli.put_json(notice_object(one) for one in shown)
@@ -75,23 +74,9 @@ def _row(cli: Session, notice: Notice, now: datetime) -> tuple[str, ...]:
         str(notice.id),
         near_time(from_ms(notice.at_ms), zone=cli.zone(), now=now),
         notice.rule,
-        f"{notice.event} (reminder)" if notice.is_reminder else notice.event.value,
+        event_words(notice),
         notice.schedule or "",
         "" if notice.execution_id is None else str(notice.execution_id),
         notice.status.value.replace("_", " "),
-        _note(cli, notice, now),
+        delivery_words(notice, zone=cli.zone(), now=now),
     )
-
-
-def _note(cli: Session, notice: Notice, now: datetime) -> str:
-    """Say when it is sent or was sent, and why not."""
-
-    def time(at_ms: int) -> str:
-        return near_time(from_ms(at_ms), zone=cli.zone(), now=now)
-
-    if notice.sent_ms is not None:
-        return f"at {time(notice.sent_ms)}" + (f", try {notice.tries}" if notice.tries > 1 else "")
-    parts = [] if notice.error is None else [f"{notice.error} (try {notice.tries})"]
-    if notice.due_ms is not None:
-        parts.append(f"{'again' if notice.tries else 'goes out'} at {time(notice.due_ms)}")
-    return "; ".join(parts)

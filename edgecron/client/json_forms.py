@@ -46,6 +46,7 @@ from edgecron.model.listing import (
     SortBy,
     Standing,
 )
+from edgecron.model.notices import Notice
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.planning.backfill import Backfill
@@ -139,7 +140,7 @@ _NAMES: Mapping[str, Any] = {
             *(Explanation, Filter, Foreseen, Imported, LatePlaces, BegunRuns, NamedId, Outlook),
             *(Output, OutputChunk, Removal, RunBounds, RunPage, Schedule, ScheduleLine),
             *(SchedulePage, ScheduleSpec, SortBy, Standing, Status, Step, Tallied, Trigger),
-            *(Change, Simulation, Undo, UpcomingFire, WeekHeat, datetime),
+            *(Change, Notice, Simulation, Undo, UpcomingFire, WeekHeat, datetime),
         )
     },
 }

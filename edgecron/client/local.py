@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
     from edgecron.model.changes import Change, Undo
+    from edgecron.model.notices import Notice
     from edgecron.model.schedule import Schedule
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
     from edgecron.planning.simulation import Simulation
@@ -102,6 +103,14 @@ class Client(Outlooks, Backfills):
         from edgecron.client.apply import Apply
 
         return Apply(self).finish()
+
+    def notices(
+        self, *, rule: str | None = None, before: int | None = None, limit: int = 20
+    ) -> list[Notice]:
+        """Return notices, newest first: of a rule, and before an id."""
+        from edgecron.store.sqlite.outbox import find_notices
+
+        return find_notices(self.store, before_id=before, limit=limit, rule=rule)
 
     # Changes of a schedule.
 

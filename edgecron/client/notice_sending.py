@@ -53,7 +53,7 @@ from edgecron.planning.notices import (
 from edgecron.store.sqlite import notices as store
 from edgecron.store.sqlite import outbox
 from edgecron.triggers import load_zone
-from edgecron.views.json_objects import execution_object
+from edgecron.views.json_objects import execution_object, notice_object
 from edgecron.views.notice_words import message_subject, message_text, trouble_words
 from edgecron.views.run_words import run_sentence
 from edgecron.views.times import local_time
@@ -393,26 +393,6 @@ class NoticeSender:
 
     def _now_ms(self) -> int:
         return self._client.clock.now_ms()
-
-
-def notice_object(notice: Notice) -> dict[str, object]:
-    """Return a notice as JSON: what `notices` shows and what a message holds."""
-    return {
-        "id": notice.id,
-        "rule": notice.rule,
-        "event": notice.event.value,
-        "at": format_ms(notice.at_ms),
-        "schedule": notice.schedule,
-        "run_id": notice.execution_id,
-        "is_reminder": notice.is_reminder,
-        "status": notice.status.value,
-        "due_at": format_ms(notice.due_ms),
-        "tries": notice.tries,
-        "sent_at": format_ms(notice.sent_ms),
-        "message": notice.message,
-        "error": notice.error,
-        **notice.detail,
-    }
 
 
 def _end_path(detail: Mapping[str, object]) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SortBy,
         Standing,
     )
+    from edgecron.model.notices import Notice
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Definition, Imported, Schedule, ScheduleSpec
     from edgecron.planning.backfill import Backfill
@@ -320,6 +321,11 @@ class Client(Reader, Protocol):
 
     def later_runs(self, name: str, *, known: Execution | None) -> LaterRuns:
         """Open the runs of a schedule that begin from now on, except a known one."""
+
+    def notices(
+        self, *, rule: str | None = None, before: int | None = None, limit: int = 20
+    ) -> list[Notice]:
+        """Return notices, newest first: of a rule, and before an id."""
 
     # Changes of schedules.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -22,17 +23,19 @@ from edgecron.client.json_forms import (
     check_object,
     form_of,
     hints_of,
+    nullable,
     reference,
     refuse,
 )
 from edgecron.model.choices import JobKind
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.filters import Filter, parse_filter
+from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.model.options import FORMER_FIELDS, JOB_OPTIONS, POLICIES, Job, Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
-from edgecron.views.json_objects import fire_object
+from edgecron.views.json_objects import fire_object, notice_object
 
 _UTC = "UTC"
 _ANY_JSON = {"description": "a JSON value, or null"}
@@ -423,9 +426,70 @@ def filter_form() -> Form:
     return Form(encode, decode, shape)
 
 
+_NOTICE_FIELDS: Mapping[str, Any] = {
+    "id": int,
+    "rule": str,
+    "event": NoticeEvent,
+    "at": datetime,
+    "schedule": str | None,
+    "run_id": int | None,
+    "is_reminder": bool,
+    "status": NoticeStatus,
+    "due_at": datetime | None,
+    "tries": int,
+    "sent_at": datetime | None,
+    "message": str | None,
+    "error": str | None,
+}
+
+
+def notice_form() -> Form:
+    """A Notice, as `notices --json` has it."""
+    forms = {name: form_of(hint) for name, hint in _NOTICE_FIELDS.items()}
+
+    def decode(value: Mapping[str, Any], where: str) -> Notice:
+        given: dict[str, Any] = {
+            _NOTICE_NAMES.get(name, name): to_ms(one) if isinstance(one, datetime) else one
+            for name, one in _given(forms, value, where).items()
+        }
+        return Notice(
+            **given,
+            detail={key: one for key, one in value.items() if key not in forms},
+        )
+
+    return _form(
+        Notice,
+        "Notice",
+        "A notice as notices --json has it. The text of a message comes from `sentence`, `trouble`"
+        " and `output_tail`; `run` is the run as it was then.",
+        shapes={
+            **{name: form.shape for name, form in forms.items()},
+            "title": TEXT,
+            "sentence": TEXT,
+            "trouble": TEXT,
+            "output_tail": {"type": "array", "items": TEXT},
+            "fire_count": {"type": "integer"},
+            "since": nullable(INSTANT),
+            "engine_status": TEXT,
+            "run": {"type": "object"},
+        },
+        required=tuple(forms),
+        encode=notice_object,
+        decode=decode,
+    )
+
+
+_NOTICE_NAMES = {
+    "at": "at_ms",
+    "due_at": "due_ms",
+    "run_id": "execution_id",
+    "sent_at": "sent_ms",
+}
+
 RECORD_FORMS: Mapping[type, Callable[[], Form]] = {
     Execution: run_form,
     Filter: filter_form,
+    Notice: notice_form,
     OutputChunk: chunk_form,
     Schedule: schedule_form,
     ScheduleSpec: specification_form,

@@ -182,6 +182,7 @@ class RemoteClient(RemoteRuns):
     remove_unreadable = asked(Client.remove_unreadable)
     undo_removal = asked(Client.undo_removal)
     changes = asked(Client.changes)
+    notices = asked(Client.notices)
     last_changed = asked(Client.last_changed)
     plan_undo = asked(Client.plan_undo)
     undo = asked(Client.undo)

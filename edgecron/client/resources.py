@@ -174,6 +174,7 @@ await_begun    POST  /begun-runs                   begun
 _ABOUT = """
 status        GET   /status             -
 engines       GET   /engines            engines
+notices       GET   /notices            notices
 other_databases  GET   /other-databases    databases
 has_engine    GET   /engines/coverage   has_engine
 take_over     POST  /engines/take-over  -

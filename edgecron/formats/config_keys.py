@@ -31,6 +31,7 @@ ACTIONS: dict[str, Action] = {
     "upcoming": Action(("2",), "show upcoming runs"),
     "runs": Action(("3",), "show past runs"),
     "scan": Action(("4",), "list what cron, systemd and launchd run on this machine"),
+    "notices": Action(("5",), "list notices and whether they were sent"),
     "sort": Action(("s",), "sort by the next column"),
     "fields": Action(("f",), "switch between all fields and the main ones"),
     "filter": Action(("/",), "filter the list; search in output"),

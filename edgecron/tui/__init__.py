@@ -13,6 +13,7 @@
                         parts of lines, their filter
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
     machine_screen.py   the machine's other schedules, read-only
+    notice_screen.py    notices and whether they were sent, read-only
     timeline.py week.py   the next hours as a bar; how busy the coming week is
     status.py           status line, banner, details of the line under the cursor
 

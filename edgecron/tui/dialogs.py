@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
+from edgecron.tui.facts import Facts, Row, ScrolledLines
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine
 from edgecron.tui.typed_ahead import TypedAheadApp
@@ -277,3 +278,40 @@ def _cut(lines: list[str], most: int, width: int) -> list[str]:
 def choice(key: str, name: str, action: str) -> list[Span]:
     """Return a key and its action; a click does the same."""
     return [(f"{key} ", f"accent@screen.{action}"), (name, f"@screen.{action}"), ("    ", "")]
+
+
+class FactsDetail(Overlay[None]):
+    """Show all facts of a line, to scroll. Escape leaves it."""
+
+    DEFAULT_CSS = """
+    FactsDetail { align: center middle; }
+    FactsDetail #box {
+        width: 100; max-width: 98%; height: auto; padding: 0 1;
+        border: round $border; border-title-color: $primary; background: $surface;
+        border-subtitle-color: $muted;
+    }
+    FactsDetail ScrolledLines {
+        height: auto; scrollbar-size-vertical: 1; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings("open")
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            box.border_subtitle = Content("esc back")
+            with ScrolledLines():
+                yield Facts(id="detail-facts")
+
+    def on_mount(self) -> None:
+        self.query_one(Facts).show_rows(self._rows)
+        self.query_one(ScrolledLines).focus()
+
+    def on_resize(self) -> None:
+        self.query_one(ScrolledLines).styles.max_height = max(3, self.size.height - 4)
+
+    def action_open(self) -> None:
+        self.action_leave()

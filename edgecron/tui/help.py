@@ -23,7 +23,17 @@ from edgecron.views.phrases import display_width, fit
 # The actions of each place, in the order of the help screen.
 _PLACES: dict[str, tuple[str, ...]] = {
     "Move": ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back"),
-    "Views": ("schedules", "upcoming", "runs", "scan", "filter", "sort", "mark", "mark_all"),
+    "Views": (
+        "schedules",
+        "upcoming",
+        "runs",
+        "scan",
+        "notices",
+        "filter",
+        "sort",
+        "mark",
+        "mark_all",
+    ),
     "Act on the selected line, or on all marked lines": (
         *("run", "pause", "resume", "reschedule", "cancel"),
         *("add", "edit", "delete", "undo", "backfill"),

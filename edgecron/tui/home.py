@@ -19,6 +19,7 @@ from edgecron.tui.filter_line import FilterLine
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Span, Targets
 from edgecron.tui.list_view import LineView
+from edgecron.tui.notice_screen import NoticeScreen
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
@@ -51,7 +52,7 @@ class HomeScreen(EditScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "schedules", "upcoming", "runs", "scan", "sort", "filter", "back"
+        "schedules", "upcoming", "runs", "scan", "notices", "sort", "filter", "back"
     )
 
     def __init__(self) -> None:
@@ -194,6 +195,9 @@ class HomeScreen(EditScreen[None]):
         from edgecron.tui.machine_screen import MachineScreen
 
         self.app.push_screen(MachineScreen(root))
+
+    def action_notices(self) -> None:
+        self.app.push_screen(NoticeScreen())
 
     def _focus_list(self, name: str) -> None:
         # Immediately: the next key is meant for it.

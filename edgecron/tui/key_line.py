@@ -51,6 +51,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("undo", "undo"),
     ),
     "machine": (("back", "back"), ("open", "all facts")),
+    "notices": (("back", "back"), ("open", "all facts")),
     "run": (
         ("back", "back"),
         ("filter", "search"),

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Vertical
-from textual.content import Content
+from textual.containers import Container
 from textual.timer import Timer
 
 from edgecron.base.errors import EdgecronError
@@ -28,8 +27,8 @@ from edgecron.client.machine_timeline import (
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
 from edgecron.tui.bindings import bindings
-from edgecron.tui.dialogs import Overlay
-from edgecron.tui.facts import Fact, Facts, Row, ScrolledLines, Title
+from edgecron.tui.dialogs import FactsDetail
+from edgecron.tui.facts import Fact, Facts, Row, Title
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Column, Line, Span, pace_of
 from edgecron.tui.list_view import LineView, Source
@@ -157,43 +156,6 @@ def summary_parts(found: MachineTimeline) -> list[list[Span]]:
     return parts
 
 
-class MachineJobDetail(Overlay[None]):
-    """Show all facts of a job, to scroll. Escape leaves it."""
-
-    DEFAULT_CSS = """
-    MachineJobDetail { align: center middle; }
-    MachineJobDetail #box {
-        width: 100; max-width: 98%; height: auto; padding: 0 1;
-        border: round $border; border-title-color: $primary; background: $surface;
-        border-subtitle-color: $muted;
-    }
-    MachineJobDetail ScrolledLines {
-        height: auto; scrollbar-size-vertical: 1; background: $surface;
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = bindings("open")
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        super().__init__()
-        self._rows = rows
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="box") as box:
-            box.border_subtitle = Content("esc back")
-            with ScrolledLines():
-                yield Facts(id="detail-facts")
-
-    def on_mount(self) -> None:
-        self.query_one(Facts).show_rows(self._rows)
-        self.query_one(ScrolledLines).focus()
-
-    def on_resize(self) -> None:
-        self.query_one(ScrolledLines).styles.max_height = max(3, self.size.height - 4)
-
-    def action_open(self) -> None:
-        self.action_leave()
-
-
 class MachineScreen(QueryScreen[None]):
     """The other schedules of a machine, whose files lie below a root folder."""
 
@@ -306,7 +268,7 @@ class MachineScreen(QueryScreen[None]):
 
     def on_line_view_opened(self) -> None:
         if self.app.screen is self and (rows := self._rows()):
-            self.app.push_screen(MachineJobDetail(rows))
+            self.app.push_screen(FactsDetail(rows))
 
     def action_back(self) -> None:
         self.dismiss(None)

@@ -14,6 +14,7 @@ from edgecron.model.listing import idle_words, standing_of
 from edgecron.model.options import JOB_OPTIONS, POLICIES
 
 if TYPE_CHECKING:
+    from edgecron.model.notices import Notice
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
     from edgecron.planning.forecast import UpcomingFire
@@ -226,4 +227,24 @@ def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
         "last_not_run": (
             None if outlook.last_unrun is None else execution_object(outlook.last_unrun)
         ),
+    }
+
+
+def notice_object(notice: Notice) -> dict[str, object]:
+    """Return a notice as JSON: what `notices` shows and what a message holds."""
+    return {
+        "id": notice.id,
+        "rule": notice.rule,
+        "event": notice.event.value,
+        "at": format_ms(notice.at_ms),
+        "schedule": notice.schedule,
+        "run_id": notice.execution_id,
+        "is_reminder": notice.is_reminder,
+        "status": notice.status.value,
+        "due_at": format_ms(notice.due_ms),
+        "tries": notice.tries,
+        "sent_at": format_ms(notice.sent_ms),
+        "message": notice.message,
+        "error": notice.error,
+        **notice.detail,
     }

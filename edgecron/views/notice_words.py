@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
 from typing import Any
 
+from edgecron.base.units import from_ms
 from edgecron.model.notices import Notice, NoticeEvent
 from edgecron.views.phrases import count_words
+from edgecron.views.times import near_time
 
 _MOST_SHOWN = 20  # notices of one message
 _WHAT = {
@@ -45,7 +48,7 @@ _TROUBLES = {
 
 def message_subject(notices: Sequence[Notice], *, host: str) -> str:
     """Return one line: `[pi] nightly failed`, or `[pi] 3 notices: nightly failed, ...`."""
-    titles = list(dict.fromkeys(_title(one) for one in notices))
+    titles = list(dict.fromkeys(notice_title(one) for one in notices))
     if len(notices) == 1:
         return f"[{host}] {titles[0]}"
     shown = ", ".join(titles[:3]) + (", ..." if len(titles) > 3 else "")
@@ -65,7 +68,8 @@ def message_text(notices: Sequence[Notice], *, held: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _title(notice: Notice) -> str:
+def notice_title(notice: Notice) -> str:
+    """Return a notice in a few words: `nightly still fails`."""
     if notice.schedule is None:
         return str(notice.detail.get("title", _WHAT[notice.event]))
     words = _STILL[notice.event] if notice.is_reminder else _WHAT[notice.event]
@@ -77,7 +81,7 @@ def _title(notice: Notice) -> str:
 
 def _lines(notice: Notice) -> list[str]:
     detail: Mapping[str, Any] = notice.detail
-    lines = [f"{_title(notice)}", str(detail.get("sentence", ""))]
+    lines = [f"{notice_title(notice)}", str(detail.get("sentence", ""))]
     if detail.get("trouble"):
         lines.append(str(detail["trouble"]))
     tail = detail.get("output_tail") or []
@@ -93,3 +97,23 @@ def trouble_words(event: NoticeEvent, fire_count: int, since: str | None) -> str
     if since is None or fire_count < 2:
         return None
     return f"{count_words(fire_count, 'fire')} {_TROUBLES.get(event, 'failed')} since {since}."
+
+
+def event_words(notice: Notice) -> str:
+    """Return the event of a notice as lists show it."""
+    return f"{notice.event} (reminder)" if notice.is_reminder else notice.event.value
+
+
+def delivery_words(notice: Notice, *, zone: tzinfo, now: datetime) -> str:
+    """Say when a notice is sent or was sent, and why not."""
+
+    def time(at_ms: int) -> str:
+        return near_time(from_ms(at_ms), zone=zone, now=now)
+
+    if notice.sent_ms is not None:
+        tries = f", try {notice.tries}" if notice.tries > 1 else ""
+        return f"at {time(notice.sent_ms)}{tries}"
+    parts = [] if notice.error is None else [f"{notice.error} (try {notice.tries})"]
+    if notice.due_ms is not None:
+        parts.append(f"{'again' if notice.tries else 'goes out'} at {time(notice.due_ms)}")
+    return "; ".join(parts)

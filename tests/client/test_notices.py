@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from edgecron.client.doctor_database import check_notices
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_rules import load_recorded, rehearse, sync_config
 from edgecron.client.notice_sending import NoticeSender, send_heartbeats
+from edgecron.client.resources import answer_object, read_answer, resource_types
 from edgecron.engine.step import Hosting
 from edgecron.formats.config import load
 from edgecron.model.choices import CatchUp, JobKind
@@ -570,3 +572,20 @@ def test_a_heartbeat_that_fails_is_a_finding_until_the_next_one(mailbox: Open) -
     assert fine == []
     assert [letter.path for letter in box.letters] == [""]
     assert told == []  # It hears of no run.
+
+
+def test_notices_from_afar_are_those_of_here(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=1)
+    box.pass_s(3600, steps=26)
+    here = box.story.client.notices()
+
+    resource = resource_types("notices")
+    shown = answer_object(resource, here)
+    read = read_answer(resource, json.dumps(shown).encode())
+
+    assert read == here
+    assert len(here) == 2
+    assert [one["id"] for one in shown["notices"]] == [2, 1]
+    assert box.story.client.notices(rule="ops", before=2, limit=1) == here[1:]
+    assert box.story.client.notices(rule="other") == []

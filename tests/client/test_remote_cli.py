@@ -303,3 +303,8 @@ def test_asking_from_afar_loads_nothing_heavy(url: str) -> None:
     heavy = ("asyncio", "starlette", "apsw", "textual", "dataclasses")
     assert loaded & set(heavy) == set()
     assert "edgecron" in loaded
+
+
+def test_notices_are_listed_from_afar(edgecron: Edgecron) -> None:
+    assert edgecron("notices").err == "no notices yet\n"
+    assert edgecron("notices", "--json").json == []

@@ -1,0 +1,174 @@
+"""Notices and whether they were sent, newest first. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+
+from edgecron.base.safetext import clean
+from edgecron.base.units import from_ms
+from edgecron.client.protocol import Client
+from edgecron.model.notices import Notice, NoticeStatus
+from edgecron.tui.bindings import bindings
+from edgecron.tui.dialogs import FactsDetail
+from edgecron.tui.facts import Fact, Facts, Row, Title
+from edgecron.tui.key_line import KeyLine
+from edgecron.tui.list_model import Column, Line
+from edgecron.tui.list_view import LineView, Source
+from edgecron.tui.queries import QueryScreen, ThrottledQuery
+from edgecron.tui.text_line import TextLine
+from edgecron.views.notice_words import delivery_words, event_words, notice_title
+from edgecron.views.phrases import count_words
+from edgecron.views.times import local_time, near_time
+
+_MOST = 500
+_STYLES = {
+    NoticeStatus.SENT: "good",
+    NoticeStatus.WAITING: "accent",
+    NoticeStatus.HELD: "warn",
+    NoticeStatus.GIVEN_UP: "bad",
+}
+_COLUMNS = (
+    Column("TIME", 12, 12),
+    Column("EVENT", 8, 25, share=1),
+    Column("SCHEDULE", 8, 28, share=2),
+    Column("RUN", 4, 9, drop=2, is_right=True),
+    Column("STATUS", 8, 8),
+    Column("RULE", 6, 16, share=1, drop=1),
+    Column("NOTE", 16, 60, share=3, drop=3),
+)
+
+
+class _NoticeSource(Source):
+    """Notices as lines of a list."""
+
+    def __init__(self, *, zone: tzinfo) -> None:
+        self._zone = zone
+        self.notices: Sequence[Notice] = ()
+        self.now: datetime | None = None
+
+    def show(self, notices: Sequence[Notice], *, now: datetime) -> None:
+        """Show these notices."""
+        self.notices, self.now = notices, now
+        self.keys = [one.id for one in notices]
+
+    def line(self, index: int) -> Line | None:
+        one, now = self.notices[index], self.now
+        if now is None:
+            return None
+        status = one.status.value.replace("_", " ")
+        note = delivery_words(one, zone=self._zone, now=now)
+        return Line(
+            key=one.id,
+            cells=(
+                ((near_time(from_ms(one.at_ms), zone=self._zone, now=now), ""),),
+                ((event_words(one), ""),),
+                ((clean(one.schedule or ""), "bold"),),
+                (("" if one.execution_id is None else str(one.execution_id), "dim"),),
+                ((status, _STYLES.get(one.status, "")),),
+                ((clean(one.rule), "dim"),),
+                ((clean(note), "dim"),),
+            ),
+        )
+
+
+def notice_rows(one: Notice, *, zone: tzinfo, now: datetime) -> list[Row]:
+    """Return the facts of a notice: its text, and how it was sent."""
+    detail = one.detail
+    rows: list[Row] = [Title(clean(notice_title(one)))]
+    words = (detail.get("sentence"), detail.get("trouble"))
+    rows += [Fact("" if number else "text", str(text)) for number, text in enumerate(words) if text]
+    tail = detail.get("output_tail")
+    if isinstance(tail, list) and tail:
+        rows.append(Fact("output", "\n".join(str(line) for line in tail)))
+    rows.append(Title("Delivery"))
+    status = one.status.value.replace("_", " ")
+    sent = "" if one.sent_ms is None else f" {local_time(from_ms(one.sent_ms), zone=zone)}"
+    rows.append(Fact("status", f"{status}{sent}", _STYLES.get(one.status, "")))
+    if one.due_ms is not None:
+        rows.append(Fact("next try", near_time(from_ms(one.due_ms), zone=zone, now=now)))
+    rows.append(Fact("tries", str(one.tries)))
+    if one.error is not None:
+        rows.append(Fact("last error", one.error, "bad"))
+    rows.append(Fact("rule", one.rule))
+    if one.message is not None:
+        rows.append(Fact("message", one.message))
+    return rows
+
+
+class NoticeScreen(QueryScreen[None]):
+    """The newest notices of the database."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
+    DEFAULT_CSS = """
+    NoticeScreen #parts { height: 1fr; }
+    NoticeScreen #notice-facts { height: 9; margin-top: 1; }
+    NoticeScreen.-low #notice-facts { display: none; }
+    NoticeScreen.-wide #parts { layout: grid; grid-size: 2 1; grid-columns: 5fr 3fr; }
+    NoticeScreen.-wide #notice-facts { height: 1fr; margin: 0 0 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-middle")]
+        self._query: ThrottledQuery[list[Notice]] = ThrottledQuery(self, "notices")
+
+    def compose(self) -> ComposeResult:
+        self._source = _NoticeSource(zone=self.app.zone)
+        yield TextLine(id="top")
+        with Container(id="parts"):
+            yield LineView(self._source, _COLUMNS, id="notices", empty="no notices yet")
+            yield Facts(id="notice-facts")
+        yield TextLine(id="status")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#top", TextLine).show(
+            [(" edgecron ", "bold"), (" notices", "dim")], right=[("read-only", "dim"), (" ", "")]
+        )
+        self.query_one("#keys", KeyLine).show_place("notices")
+        self.query_one(LineView).focus()
+        self._read()
+
+    def on_changed(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        def find(client: Client) -> list[Notice]:
+            return client.notices(limit=_MOST)
+
+        self._query.ask(find, self._show)
+
+    def _show(self, found: list[Notice]) -> None:
+        self._source.show(found, now=self.app.now())
+        self.query_one(LineView).source_changed()
+        waiting = sum(one.due_ms is not None for one in found)
+        shown = count_words(len(found), "notice")
+        self.query_one("#status", TextLine).show([(f" {shown}, {waiting} not sent yet", "dim")])
+        self._show_facts()
+
+    def _rows(self) -> list[Row]:
+        notices = self._source.notices
+        if not notices:
+            return [Fact("", "a rule [notify.NAME] sends notices: edgecron help alerts", "dim")]
+        one = notices[min(self.query_one(LineView).cursor, len(notices) - 1)]
+        return notice_rows(one, zone=self.app.zone, now=self.app.now())
+
+    def _show_facts(self) -> None:
+        self.query_one("#notice-facts", Facts).show_rows(self._rows())
+
+    def on_line_view_moved(self) -> None:
+        self._show_facts()
+
+    def on_line_view_opened(self) -> None:
+        if self.app.screen is self and self._source.notices:
+            self.app.push_screen(FactsDetail(self._rows()))
+
+    def action_back(self) -> None:
+        self.dismiss(None)
