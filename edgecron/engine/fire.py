@@ -79,6 +79,7 @@ class Firing:
 
         `has_filled`: this pass has given free places to queued runs already.
         """
+        self.has_lost = False
         if self._claimer.has_one_run or hold is Hold.ALL:
             self._fill(hold)
             return
@@ -109,7 +110,7 @@ class Firing:
         now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         # An engine that is behind has no early first start to win by a small chunk.
         limit = CHUNK if self._is_behind else FIRST_CHUNK
-        self._is_behind = self._is_full = self.has_lost = False
+        self._is_behind = self._is_full = False
         may_leave = True
         count = total = 0
         while count < _MOST_FIRES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -510,6 +511,41 @@ def test_after_a_long_step_other_fires_wait_for_a_second_at_most(tmp_path: Path)
 
     assert long.decided < 40
     assert long.decided + following.decided == 40
+
+
+def test_a_step_that_rests_forgets_that_another_engine_was_faster(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, clock = story.world, story.world.clock
+    faster = world.start_engine(max_running=1000)
+    story.add("waiting", "at 2030-01-01T00:00:00Z", lasts_s=3600)
+    story.add("late", f"at {format_ms(START_MS + MINUTE_MS + 1_000)}")
+    story.add_many(300, "s", "* * * * *", lasts_s=3600)
+    for _ in range(6):
+        story.engine.step()
+        world.step(faster)
+    clock.advance_to(START_MS + MINUTE_MS)
+    before_claim: list[Callable[[], object]] = []
+    usual = world.maybe_crash
+
+    def act(where: str) -> None:
+        if where == "before claim_due" and before_claim:
+            before_claim.pop()()
+        usual(where)
+
+    monkeypatch.setattr(world, "maybe_crash", act)
+    before_claim.append(lambda: clock.advance_ms(500))
+    story.engine.step()  # It took long: now waiting runs go before due fires for a second.
+    for run in story.client.history(statuses=(Status.QUEUED,), limit=1000):
+        story.client.cancel(run.id)
+    before_claim.append(lambda: world.step(faster))
+    story.engine.step()  # The faster engine claims all of it.
+    story.client.run_now("waiting")
+    clock.advance_to(START_MS + MINUTE_MS + 1_000)
+    resting = story.engine.step()
+
+    assert before_claim == []
+    assert resting.wake_ms == clock.now_ms() + 500  # the rest, and no look before its end
 
 
 def test_a_step_decides_a_bounded_number_of_fires(story: Story) -> None:
