@@ -98,6 +98,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.flush()
         cli.say(f"see it: {see}\nrun it now: {fire}\nremove it: {cli.command(f'rm {name}')}")
     warn_of(cli, args, triggers, spec.job)
+    warn_of_gap(cli, schedule)
     warn_of_jitter(cli, schedule)
     warn_of_zone(cli, schedule)
     warn_of_rules(cli, [schedule.spec])
@@ -131,13 +132,17 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
         is_line = len(job.argv) == 1 and " " in job.argv[0].strip()
         shell = f"; a line for the shell is given with --shell {quote(job.argv[0])}"
         cli.warn(missing + (shell if is_line else ""))
-    if any((args.argv, args.shell, args.env, args.env_from_shell)):
-        from edgecron.client.job_environment import find_gap_ahead  # It loads the supervisor.
 
-        gap = find_gap_ahead(cli.local_client(), job)
-        if gap is not None:
-            name = getattr(args, "new_name", None) or args.name
-            cli.warn(f"{gap.words}; fix it: {cli.command(gap.fix(name))}")
+
+def warn_of_gap(cli: Session, schedule: Schedule) -> None:
+    """Warn if only the user's shell finds the program of a schedule."""
+    if cli.remote_url() is not None:
+        return  # A server's programs can't be seen from here.
+    from edgecron.client.job_environment import find_gap_ahead  # It loads the supervisor.
+
+    gap = find_gap_ahead(cli.local_client(), schedule.spec.job)
+    if gap is not None:
+        cli.warn(f"{gap.words}; fix it: {cli.command(gap.fix(schedule.name))}")
 
 
 def warn_of_jitter(cli: Session, schedule: Schedule) -> None:

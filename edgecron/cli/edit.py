@@ -18,7 +18,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.values import replace
-from edgecron.cli.add import warn_of, warn_of_jitter, warn_of_rules, warn_of_zone
+from edgecron.cli.add import warn_of, warn_of_gap, warn_of_jitter, warn_of_rules, warn_of_zone
 from edgecron.cli.plans import put_changed
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
@@ -88,6 +88,8 @@ def run(cli: Session, args: Namespace) -> int:
         changes = (FieldChange(key="name", old=args.name, new=schedule.name), *changes)
     put_changed(cli, schedule, changes)
     warn_of(cli, args, triggers, schedule.spec.job)
+    if any((args.argv, args.shell, args.env, args.env_from_shell)):
+        warn_of_gap(cli, schedule)
     if triggers or args.jitter is not None:
         warn_of_jitter(cli, schedule)
     if triggers or args.tz is not None:

@@ -27,7 +27,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.safetext import clean
 from edgecron.base.values import replace
-from edgecron.cli.add import warn_of, warn_of_jitter, warn_of_rules
+from edgecron.cli.add import warn_of, warn_of_gap, warn_of_jitter, warn_of_rules
 from edgecron.cli.plans import put_changed, say_problems
 from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import compare_one, need_unchanged
@@ -283,6 +283,7 @@ def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, .
     job = schedule.spec.job
     told = Namespace(
         env=[f"{name}=" for name in job.env if f"env.{name}" in keys],
+        env_from_shell=None,
         # A relative path starts at the HOME of the job, maybe not ours.
         cwd=job.cwd if "cwd" in keys and (job.cwd or "").startswith("/") else None,
         env_file=job.env_file
@@ -292,6 +293,8 @@ def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, .
     )
     triggers = cli.client().triggers(schedule) if keys & set(TRIGGERS) else []
     warn_of(cli, told, triggers, job)
+    if keys & {"command", "shell", "env.PATH"}:
+        warn_of_gap(cli, schedule)
     if "notify" in keys:
         warn_of_rules(cli, [schedule.spec])
     if keys & {"jitter", *TRIGGERS}:
