@@ -13,13 +13,14 @@ from croniter import croniter
 from edgecron.base.units import from_ms, to_ms
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.several import combine
+from tests.support.accounts import NEEDS_ROOT
 from tests.support.cli import Edgecron
 from tests.support.debian import CRONTABS, PACKAGES, SCRIPTS, TIMERS, unit_texts
 from tests.support.machines import Machine
 from tests.support.systemd import times_of_systemd
 from tests.support.tools import need_tools
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, NEEDS_ROOT]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COUNT = 25
 OWNER = (0, 5005)  # no group of this machine
