@@ -190,7 +190,9 @@ class DatabaseApp(TypedAheadApp):
 
         def failed(error: EdgecronError) -> None:
             ended()
-            refused(error)
+            trouble = self._read_trouble
+            is_gone = isinstance(error, NotFound) and isinstance(trouble, DatabaseGone)
+            refused(trouble if is_gone and trouble else error)  # It says how to mend that.
 
         self._writer.ask(topic, act, answer=answered, refused=failed)
         if not self._is_watching_lock:

@@ -143,7 +143,13 @@ def test_a_database_that_is_lost_is_told_and_shown_when_it_is_back(database: Pat
         assert "backup" in seen.text()  # what was known of it
         await seen.pilot.press("r")
         await seen.until(lambda: "does not exist" in seen.told())
+        assert "restore a backup" in seen.told()
         assert not database.exists()  # no other one takes its place
+        database.touch()
+        await seen.until(lambda: "is an empty file: another program removed" in words_of(seen))
+        await seen.pilot.press("r")
+        await seen.until(lambda: "is an empty file" in seen.told())
+        assert "restore a backup" in seen.told()
         aside.rename(database)
         await seen.until(lambda: is_well(seen))
         await seen.settle()
