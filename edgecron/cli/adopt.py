@@ -116,8 +116,12 @@ def _find_jobs(cli: Session, book: Book, names: Sequence[str], root: Path) -> di
             hint = "see all: edgecron scan --all" if close is None else f"did you mean {close}?"
             raise NotFound(f"no job {name!r} was found on this machine", hint=hint)
         if found[name].spec is None:
+            reason = found[name].reason or ""
             raise NotSupported(
-                f"{name} can't be adopted: {found[name].reason}", hint="see: edgecron help moving"
+                f"{name} can't be adopted: {reason}",
+                hint="see its name as root: sudo edgecron scan"
+                if reason.endswith("as root")
+                else "see: edgecron help moving",
             )
     return {name: found[name] for name in names if name not in begun}
 

@@ -30,7 +30,7 @@ class MachineJob:
 
     `source` is a file, the crontab of a user, or a unit. `line` and `raw` are those of a crontab.
     `spec` is the schedule that edgecron would have; None with the `reason` why it can't have it.
-    Of a timer, `raw` has the links that enable it, by a JSON object, and `service` names what it
+    Of a timer, `raw` has the links that enable it, by JSON, and `service` names what it
     starts.
     `is_caught_up`: whether its program runs it later if the machine slept; None if this does not
     apply. `notes` are facts for people.
@@ -50,6 +50,7 @@ class MachineJob:
     service: str | None = None
     is_enabled: bool = True
     is_caught_up: bool | None = False
+    is_spread: bool = False  # its program adds a random delay
     is_moved: bool = False  # edgecron has it now
 
 

@@ -29,6 +29,7 @@ from edgecron.model.schedule import ScheduleSpec
 _CRON_D_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _FOLDER = re.compile(r"\brun-parts\b[^;|&]*?\s(/etc/[A-Za-z0-9_./-]+)", re.ASCII)
 _SPOOLS = ("var/spool/cron/crontabs", "var/spool/cron/tabs", "var/spool/cron")
+_CHECKS = b"/run/systemd/system"  # in what does nothing if systemd runs, or only then
 _LAUNCHD = ("Library/LaunchDaemons", "Library/LaunchAgents")
 _NOT_MOVED = "edgecron can't disable jobs of launchd: add the job, then use launchctl unload"
 _LAUNCHD_OF_USERS = "Users/*/Library/LaunchAgents"
@@ -140,7 +141,7 @@ class _Scanner:
         if spec.job.user is not None and not is_root():
             reason = f"it runs as {spec.job.user}: adopt it as root"
         notes = []
-        if "/run/systemd/system" in " ".join(spec.job.argv):
+        if _CHECKS in " ".join(spec.job.argv).encode():
             notes.append("the line checks whether systemd runs")
         return MachineJob(
             name=entry.stem,
@@ -185,6 +186,10 @@ class _Scanner:
             user=entry.spec.job.user,
         )
         is_ours = job.user is None or is_root()
+        content = self.files.read(
+            path if path.exists() else path.with_name(f"{path.name}{MOVED_SUFFIX}")
+        )
+        notes = ("the script checks whether systemd runs",) if _CHECKS in (content or b"") else ()
         spec = replace(entry.spec, job=job, description=f"{shown}, moved from run-parts")
         return MachineJob(
             name=suggest_stem(f"/{path.name}"),
@@ -195,6 +200,7 @@ class _Scanner:
             timezone=entry.spec.timezone or "UTC",
             spec=spec if is_ours else None,
             reason=None if is_ours else f"it runs as {job.user}: adopt it as root",
+            notes=notes,
             is_caught_up=origin is Origin.ANACRON,
         )
 

@@ -95,7 +95,7 @@ def find_pile_ups(jobs: Sequence[MachineJob], now: datetime) -> list[PileUp]:
     until_ms = to_ms(now + AHEAD)
     minutes: defaultdict[int, list[str]] = defaultdict(list)
     for job in jobs:
-        if not job.is_enabled or (job.spec is not None and job.spec.policies.jitter_s):
+        if not job.is_enabled or job.is_spread:
             continue
         triggers, at_ms = _calendar(job), to_ms(now)
         minute = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from edgecron.base.paths import is_root, user_name
@@ -128,10 +128,10 @@ def read_timers(files: MachineFiles) -> Iterator[MachineJob]:
     """Yield the timers of the system, those of this user and, for root, those of other users."""
     root = files.root
     is_here, me = is_this_system(root), user_name()
-    active = _active_timers() if is_here else frozenset()
+    active = _active_timers() if is_here else None
     units = Units(files=files, folders=[root / folder for folder in _SYSTEM_UNITS])
     yield from _read_manager(units, Origin.TIMER, active)
-    active = _active_timers("--user") if is_here else frozenset()
+    active = _active_timers("--user") if is_here else None
     folders = [root / folder for folder in _USER_UNITS]
     units = Units(files=files, folders=[*(_own_folders() if is_here else ()), *folders])
     yield from _read_manager(units, Origin.USER_TIMER, active)
@@ -174,24 +174,27 @@ def _accounts(files: MachineFiles) -> Iterator[Account]:
             yield Account(name, root / home.lstrip("/"))
 
 
-def _active_timers(*scope: str) -> frozenset[str]:
-    """Ask systemd which timers it has started; none if it does not run or can't say."""
+def _active_timers(*scope: str) -> frozenset[str] | None:
+    """Ask systemd which timers it has started; None if it does not run or can't say."""
     said = ask_program(
         *("systemctl", *scope, "list-units", "--type=timer", "--state=active"),
         *("--plain", "--no-legend", "--full"),
     )
-    lines = (said or b"").decode("utf-8", "replace").splitlines()
+    if said is None:
+        return None
+    lines = said.decode("utf-8", "replace").splitlines()
     return frozenset(line.split()[0] for line in lines if line.strip())
 
 
 def _read_manager(
-    units: Units, origin: Origin, active: frozenset[str] = frozenset()
+    units: Units, origin: Origin, active: frozenset[str] | None = None
 ) -> Iterator[MachineJob]:
-    """Yield the timers of a service manager. `active`: those that it has started."""
+    """Yield the timers of a service manager. `active`: those that it has started, if known."""
     for name in units.timers():
         timer = units.load(name)
         if timer is not None:
-            yield _timer_job(name, timer, units, origin=origin, is_active=name.full in active)
+            is_active = None if active is None else name.full in active
+            yield _timer_job(name, timer, units, origin=origin, is_active=is_active)
         elif units.is_masked(name):
             yield MachineJob(
                 name=_stem(name),
@@ -205,32 +208,44 @@ def _read_manager(
 
 
 def _timer_job(
-    name: UnitName, timer: Unit, units: Units, *, origin: Origin, is_active: bool
+    name: UnitName, timer: Unit, units: Units, *, origin: Origin, is_active: bool | None
 ) -> MachineJob:
     is_user = origin is Origin.USER_TIMER
     started = read_unit_name(service_of(timer, name))
     service = units.load(started)
     reading = read_timer(name, timer, service, is_user=is_user, importer=user_name())
-    links = {units.files.shown(link): os.readlink(link) for link in units.links.get(name.full, ())}
+    paths = units.links.get(name.full, ())
+    links = [units.files.shown(path) for path in paths]
     reason = reading.reason
     if service is None and units.is_masked(started):
         reason = f"its service {started.full} is masked"
-    reason = reason or _why_fixed(units.files.shown(units.find(name) or Path()), links, is_active)
+    reason = reason or _why_fixed(
+        units.files.shown(units.find(name) or Path()), links, is_active=is_active
+    )
     if reason is None and not is_user and not is_root():
         reason = "it is a timer of the system: adopt it as root"
+    notes = reading.notes
+    if links and is_active is False:
+        notes = (*notes, f"systemd has not started it; see why: systemctl status {name.full}")
     return MachineJob(
         name=_stem(name),
         origin=origin,
         source=name.full,
-        raw=json.dumps(links),
+        raw=json.dumps(
+            [
+                (link, os.readlink(path), path.lstat().st_mtime_ns)
+                for link, path in zip(links, paths, strict=True)
+            ]
+        ),
         command=reading.command,
         triggers=reading.triggers,
         timezone=reading.timezone,
         spec=reading.spec if reason is None else None,
         reason=reason,
-        notes=reading.notes,
+        notes=notes,
         service=started.full,
-        is_enabled=bool(links) or is_active,
+        is_enabled=bool(links) or is_active is True,
+        is_spread=reading.spec is not None and reading.spec.policies.jitter_s > 0,
         is_caught_up=reading.is_persistent if timer.all("Timer", "OnCalendar") else None,
     )
 
@@ -239,9 +254,8 @@ def _stem(name: UnitName) -> str:
     return suggest_stem(f"/{name.full.removesuffix('.timer').replace('/', '-')}")
 
 
-def _why_fixed(file: str, links: Iterable[str], is_active: bool) -> str | None:
+def _why_fixed(file: str, links: Sequence[str], *, is_active: bool | None) -> str | None:
     """Say why a timer can't be disabled for good; None if it can."""
-    links = tuple(links)
     if any("/systemd/generator" in path for path in (file, *links)):
         return "a generator makes it at each boot"
     if "/systemd/transient/" in file or any(path.startswith("/run/") for path in links):

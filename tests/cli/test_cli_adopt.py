@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -16,9 +19,11 @@ import pytest
 
 from edgecron.base.paths import user_name
 from edgecron.cli import run
-from tests.support.accounts import as_root
+from tests.support.accounts import as_root, identity
 from tests.support.cli import Edgecron
 from tests.support.machines import Machine
+from tests.support.program import PROGRAM
+from tests.support.tools import need_tools, private_mounts
 
 CRONTAB = "PATH=/usr/bin:/bin\n# copies\n30 2 * * * /opt/copy all\n*/5 * * * * /opt/probe\n"
 MOVED = CRONTAB.replace("30 2", "# moved to edgecron: 30 2")
@@ -103,6 +108,7 @@ def test_a_timer_moves_and_comes_back(edgecron: Edgecron, adopt: Adopt, machine:
     links = [folder / "timers.target.wants/copy.timer", folder / "all.target.requires/copy.timer"]
     links[1].parent.mkdir()
     links[1].symlink_to("../../../../usr/lib/systemd/system/copy.timer")
+    os.utime(links[0], ns=(5, 5), follow_symlinks=False)
     targets = [os.readlink(link) for link in links]
     stamp = machine.write("var/lib/systemd/timers/stamp-copy.timer", "")
     os.utime(stamp, (1, 1))
@@ -116,6 +122,7 @@ def test_a_timer_moves_and_comes_back(edgecron: Edgecron, adopt: Adopt, machine:
 
     assert adopt("--undo", "copy").code == 0
     assert [os.readlink(link) for link in links] == targets
+    assert links[0].lstat().st_mtime_ns == 5
     # systemd must not catch up what edgecron has run.
     assert stamp.stat().st_mtime > 1
     assert schedules(edgecron) == {}
@@ -262,6 +269,58 @@ def test_what_cannot_be_carried_over_is_refused_with_the_reason(
     assert said.code == 1
     assert "random can't be adopted: minute is '0~9'" in said.err
     assert not database.exists()
+
+
+@as_root
+def test_the_program_crontab_gets_back_the_lines_that_it_had(tmp_path: Path) -> None:
+    need_tools("crontab")
+    (tmp_path / "lines").write_text("# mine\n30 2 * * * /opt/edgecron-tested all\n")
+    # An empty spool that nobody else sees.
+    script = f"""set -e
+        cp -a /var/spool/cron {tmp_path}/spool
+        find {tmp_path}/spool -type f -delete
+        mount --bind {tmp_path}/spool /var/spool/cron
+        crontab {tmp_path}/lines
+        cd {tmp_path}
+        {shlex.join(PROGRAM)} --quiet adopt edgecron-tested
+        crontab -l > moved
+        {shlex.join(PROGRAM)} --quiet adopt --undo edgecron-tested
+        crontab -l > returned
+        find spool -type f -exec cat {{}} + > spooled
+    """
+    environment = {**os.environ, "EDGECRON_DB": str(tmp_path / "a.db"), "EDGECRON_CONFIG": "none"}
+
+    subprocess.run([*private_mounts(), "sh", "-c", script], env=environment, check=True)
+
+    moved, returned = (tmp_path / "moved").read_text(), (tmp_path / "returned").read_text()
+    assert moved.endswith("# mine\n# moved to edgecron: 30 2 * * * /opt/edgecron-tested all\n")
+    assert returned.endswith("# mine\n30 2 * * * /opt/edgecron-tested all\n")
+    # crontab of Debian adds its own header each time.
+    assert (tmp_path / "spooled").read_text().count("DO NOT EDIT") <= 1
+
+
+@as_root
+def test_an_ordinary_user_is_sent_to_root(adopt: Adopt, tmp_path: Path) -> None:
+    adopt("unknown")  # Another user can't load what is missing.
+    user = identity()
+
+    def become() -> None:
+        sys.stderr = (tmp_path / "said").open("w", buffering=1)
+        os.setgroups([])
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        machine = Machine(Path(folder, "root"))
+        machine.write("etc/crontab", "17 * * * * root /opt/hour\n")
+        words = ("--db", f"{folder}/a.db", "adopt", "--root", str(machine.root), "hour")
+        ended = in_child(*words, prepare=become)
+
+    assert ended == 1
+    said = (tmp_path / "said").read_text()
+    assert "hour can't be adopted: it runs as root: adopt it as root" in said
+    assert "sudo edgecron scan" in said
 
 
 def is_line_on(crontab: Path) -> bool:

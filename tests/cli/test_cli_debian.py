@@ -45,7 +45,7 @@ def install(machine: Machine, package: str) -> None:
 
 
 class Kept(NamedTuple):
-    """What a file must have again. A script keeps its time; cron reads a file with a new one."""
+    """What a file must have again. Scripts and links keep their times; a crontab gets a new one."""
 
     mode: int
     owner: tuple[int, int]
@@ -66,11 +66,12 @@ def look_at(path: Path) -> Kept:
     elif path.is_file():
         content = path.read_bytes()
     is_script = path.parent.name.startswith("cron.") and path.parent.name != "cron.d"
+    keeps_time = path.is_symlink() or is_script
     return Kept(
         mode=found.st_mode,
         owner=(found.st_uid, found.st_gid),
         content=content,
-        written_ns=found.st_mtime_ns if is_script else None,
+        written_ns=found.st_mtime_ns if keeps_time else None,
     )
 
 

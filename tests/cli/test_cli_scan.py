@@ -62,7 +62,8 @@ def test_folders_of_scripts_are_read_by_the_line_that_runs_them(
 ) -> None:
     machine.write("etc/crontab", "25 6 * * * root cd / && run-parts --report /etc/cron.daily\n")
     machine.write("etc/anacrontab", "1 5 cron.daily run-parts --report /etc/cron.daily\n")
-    machine.write("etc/cron.daily/rotate", "#!/bin/sh\n", mode=0o755)
+    script = "#!/bin/sh\n[ -d /run/systemd/system ] && exit 0\n"
+    machine.write("etc/cron.daily/rotate", script, mode=0o755)
     machine.write("etc/cron.daily/not-run", "#!/bin/sh\n", mode=0o644)
     machine.write("etc/cron.daily/rotate.dpkg-old", "#!/bin/sh\n", mode=0o755)
 
@@ -72,6 +73,7 @@ def test_folders_of_scripts_are_read_by_the_line_that_runs_them(
 
     assert without["rotate"]["triggers"] == ["25 6 * * *"]
     assert without["rotate"]["origin"] == "run-parts"
+    assert without["rotate"]["notes"] == ["the script checks whether systemd runs"]
     assert with_anacron["rotate"]["triggers"] == ["5 0 * * *"]
     assert with_anacron["rotate"]["caught_up"] is True
     assert "not-run" not in without

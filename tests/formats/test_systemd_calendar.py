@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import to_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.formats.systemd_calendar import read_calendar, read_span_ms
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.several import combine
-from tests.support.systemd import times_of_systemd
+from tests.support.debian import TIMERS, unit_texts
+from tests.support.systemd import START, times_of_systemd
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR_MS = 366 * 86_400_000
 
 
-def times_of_edgecron(expression: str, count: int) -> list[int]:
+def times_after(expression: str, *, zone: str = "UTC", since: datetime = START) -> Iterator[int]:
+    """Yield the times that edgecron has for an expression on a machine in a zone."""
     calendar = read_calendar(expression)
-    zone = "UTC" if calendar.timezone == "local" else calendar.timezone
+    zone = zone if calendar.timezone == "local" else calendar.timezone
     triggers = combine([parse_trigger(text, zone) for text in calendar.triggers])
-    found: list[int] = []
-    at_ms: int | None = to_ms(START)
-    while len(found) < count and (at_ms := triggers.next_after_ms(at_ms or 0)) is not None:
-        found.append(at_ms)
-    return found
+    at_ms = triggers.next_after_ms(to_ms(since))
+    while at_ms is not None:
+        yield at_ms
+        at_ms = triggers.next_after_ms(at_ms)
+
+
+def times_of_edgecron(
+    expression: str, count: int, *, zone: str = "UTC", since: datetime = START
+) -> list[int]:
+    return list(islice(times_after(expression, zone=zone, since=since), count))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +88,74 @@ def test_what_edgecron_cannot_express_is_refused_by_name(expression: str, reason
         read_calendar(expression)
 
     assert reason in refused.value.message
+
+
+OF_DEBIAN = sorted(
+    {
+        line.partition("=")[2]
+        for units in TIMERS.values()
+        for lines in units.values()
+        for line in unit_texts(lines)[0].splitlines()
+        if line.startswith("OnCalendar=")
+    }
+)
+AT_NIGHT = [
+    *("*:0/20", "*:30", "00:30", "02:00", "02:30", "Sun 02:30", "*-*-* 02,03:15", "2,3:0/7"),
+    *("*:00/15:10", "01,02:59:59"),
+]
+CHANGES = [
+    ("Europe/Berlin", "2026-03-28"), ("Europe/Berlin", "2026-10-24"),
+    ("America/New_York", "2026-03-07"), ("America/New_York", "2026-10-31"),
+    ("Australia/Lord_Howe", "2026-04-04"), ("Australia/Lord_Howe", "2026-10-03"),
+    ("America/Santiago", "2026-04-04"), ("America/Santiago", "2026-09-05"),
+    ("Africa/Cairo", "2026-04-23"), ("Africa/Cairo", "2026-10-29"),
+]  # fmt: skip
+
+
+def as_systemd_has_them(expression: str, *, zone: str, since: datetime, until_ms: int) -> list[int]:
+    """Remove what only edgecron runs: after skipped times, and the second of repeated times."""
+    around = timedelta(days=2)
+    last = from_ms(until_ms) + around
+    walls = {
+        from_ms(at_ms).replace(tzinfo=None)
+        for at_ms in takewhile(to_ms(last).__ge__, times_after(expression, since=since - around))
+    }
+    found = []
+    for at_ms in takewhile(until_ms.__ge__, times_after(expression, zone=zone, since=since)):
+        local = from_ms(at_ms).astimezone(ZoneInfo(zone))
+        if local.fold == 0 and local.replace(tzinfo=None) in walls:
+            found.append(at_ms)
+    return found
+
+
+@pytest.mark.parametrize(("zone", "day"), CHANGES)
+def test_when_clocks_change_the_times_differ_only_as_the_topic_says(zone: str, day: str) -> None:
+    since = datetime.fromisoformat(day).replace(tzinfo=UTC)
+
+    for expression in (*OF_DEBIAN, *AT_NIGHT):
+        theirs = times_of_systemd(expression, 60, zone=zone, since=since)
+
+        assert theirs, expression
+        ours = as_systemd_has_them(expression, zone=zone, since=since, until_ms=theirs[-1])
+        assert ours == theirs, expression
+
+
+def test_a_skipped_time_and_a_repeated_one() -> None:
+    spring = datetime(2026, 3, 28, 12, tzinfo=UTC)
+    autumn = datetime(2026, 10, 24, 23, tzinfo=UTC)
+
+    def of(expression: str, since: datetime, count: int) -> tuple[list[str], list[str]]:
+        ours = times_of_edgecron(expression, count, zone="Europe/Berlin", since=since)
+        theirs = times_of_systemd(expression, count, zone="Europe/Berlin", since=since) or []
+        said = ([f"{from_ms(one):%d %H:%M}" for one in both] for both in (ours, theirs))
+        return next(said), next(said)
+
+    assert of("02:30", spring, 2) == (["29 01:00", "30 00:30"], ["30 00:30", "31 00:30"])
+    assert of("02:30", autumn, 2) == (["25 00:30", "26 01:30"], ["25 00:30", "26 01:30"])
+    assert of("*:30", autumn, 3) == (
+        ["24 23:30", "25 00:30", "25 01:30"],
+        ["24 23:30", "25 00:30", "25 02:30"],
+    )
 
 
 WRONG = [

@@ -9,26 +9,34 @@ from datetime import UTC, datetime
 from edgecron.base.units import to_ms
 from tests.support.tools import need_tools
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
-def times_of_systemd(expression: str, count: int) -> list[int] | None:
-    """Ask systemd for the times from 2026 on, in milliseconds; None if it refuses the text."""
+
+def times_of_systemd(
+    expression: str, count: int, *, zone: str = "UTC", since: datetime = START
+) -> list[int] | None:
+    """Ask systemd on a machine in a zone for its times; None if it refuses the text.
+
+    They are in milliseconds.
+    """
     need_tools("systemd-analyze")
     said = subprocess.run(
         [
-            *("systemd-analyze", "calendar", "--base-time=2026-01-01 00:00:00 UTC"),
+            *("systemd-analyze", "calendar", f"--base-time={since:%Y-%m-%d %H:%M:%S} UTC"),
             *(f"--iterations={count}", "--", expression),
         ],
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": os.environ["PATH"], "TZ": "UTC"},
+        env={"PATH": os.environ["PATH"], "TZ": zone},
     )
     if said.returncode:
         return None
     found = []
+    names = ("Next elapse", *(f"Iter. #{n}" for n in range(2, count + 1)))
     for line in said.stdout.splitlines():
         label, _, value = line.strip().partition(": ")
-        if label in ("Next elapse", *(f"Iter. #{n}" for n in range(2, count + 1))):
+        if label in (names if zone == "UTC" else ("(in UTC)",)):
             if value == "never":
                 break
             at = datetime.strptime(value, "%a %Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
