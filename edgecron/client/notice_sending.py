@@ -11,7 +11,7 @@ import os
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -190,7 +190,12 @@ class NoticeSender:
         """Send the notices that are due, one message per rule; how many messages were sent."""
         database = self._client.store
         due = outbox.find_due_notices(database, now_ms=self._now_ms(), limit=_MOST_AT_ONCE)
-        letters = [letter for letter in map(self._prepare, self._group(due)) if letter is not None]
+        letters, begun = [], set[str]()  # and the rules that have one
+        for group in sorted(self._group(due), key=lambda notices: notices[0].id):
+            letter = self._prepare(group, begun)
+            if letter is not None:
+                letters.append(letter)
+                begun.add(group[0].rule)
         sent = 0
         with ThreadPoolExecutor(max_workers=_SENDERS, thread_name_prefix="edgecron-send") as pool:
             futures = [
@@ -229,8 +234,14 @@ class NoticeSender:
         for _, group in groupby(sorted(due, key=key), key=key):
             yield list(group)
 
-    def _prepare(self, notices: list[Notice]) -> tuple[list[Notice], Message] | None:
-        """Return a group with its message; None if none of the group is sent now."""
+    def _prepare(
+        self, notices: list[Notice], begun: Set[str]
+    ) -> tuple[list[Notice], Message] | None:
+        """Return a group with its message; None if none of the group is sent now.
+
+        `begun` are the rules that send a message now. Messages that could not be sent keep the
+        pauses, too: else a flood would follow when a dead network is back.
+        """
         database, now_ms = self._client.store, self._now_ms()
         known = self._rules.get(notices[0].rule)
         if known is None:
@@ -242,13 +253,15 @@ class NoticeSender:
             return None
         ids = [one.id for one in notices]
         is_ping = known.rule.channel is ChannelKind.PING
-        if not is_ping and notices[0].message is None:
+        if not is_ping:
             most = known.rule.most_per_hour
             sent_ms = outbox.find_sent_ms(database, known.rule.name, limit=most)
             until_ms = held_until(sent_ms, most_per_hour=most, now_ms=now_ms)
             is_held = until_ms is not None
             if until_ms is None:
-                until_ms = grouped_until(sent_ms[0] if sent_ms else None, now_ms=now_ms)
+                last_ms = sent_ms[0] if sent_ms else None
+                is_begun = known.rule.name in begun
+                until_ms = grouped_until(now_ms if is_begun else last_ms, now_ms=now_ms)
             if until_ms is not None:
                 outbox.postpone_notices(database, ids, until_ms=until_ms, is_held=is_held)
                 return None
