@@ -24,11 +24,13 @@ from typing import Any
 from urllib.parse import quote
 
 import edgecron
+from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import EdgecronError, os_words
 from edgecron.base.paths import user_name
 from edgecron.base.safetext import clean
 from edgecron.base.values import dataclass
 from edgecron.model.notices import (
+    AppriseChannel,
     Channel,
     CommandChannel,
     EmailChannel,
@@ -84,6 +86,8 @@ def send(channel: Channel, message: Message) -> None:
                 _post(channel, message)
             case PingChannel():
                 _ping(channel, message)
+            case AppriseChannel():
+                _apprise(channel, message)
     except smtplib.SMTPException as error:
         raise ChannelFailed(f"the mail server refused it: {_smtp_words(error)}") from None
     except (OSError, http.client.HTTPException) as error:
@@ -207,6 +211,20 @@ def _ping(channel: PingChannel, message: Message) -> None:
     address, _, query = url.partition("?")
     query = "&".join(part for part in (query, f"rid={message.run}") if part)
     _request(f"{address.rstrip('/')}{message.path}?{query}", message.text.encode(), {})
+
+
+def _apprise(channel: AppriseChannel, message: Message) -> None:
+    try:
+        import apprise  # An extra.
+    except ImportError:
+        hint = hint_for_extra("apprise")
+        raise ChannelFailed(f"apprise is not installed: {hint}") from None
+    services = apprise.Apprise()
+    for number, url in enumerate(read_secret(channel.urls).splitlines(), 1):
+        if url.strip() and not services.add(url.strip()):
+            raise ChannelFailed(f"apprise can't read address {number}")  # It can be a secret.
+    if not services.notify(title=message.subject, body=message.text):
+        raise ChannelFailed("a service did not take the message; to see why, use apprise -vv")
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str]) -> None:

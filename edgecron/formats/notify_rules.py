@@ -14,6 +14,7 @@ from edgecron.model.notices import (
     LEAST_USUAL_MS,
     RUN_EVENTS,
     USUAL_EVENTS,
+    AppriseChannel,
     Channel,
     ChannelKind,
     CommandChannel,
@@ -42,6 +43,7 @@ _KEYS: Mapping[ChannelKind, tuple[str, ...]] = {
     ChannelKind.WEBHOOK: (
         *("webhook", "webhook_file", "webhook_env", "format", "secret_file", "secret_env"),
     ),
+    ChannelKind.APPRISE: ("apprise_file", "apprise_env"),
     ChannelKind.PING: ("ping", "ping_file", "ping_env", "heartbeat"),
 }
 _MOST_SPAN_MS = 366 * 86_400_000
@@ -182,6 +184,9 @@ class _RuleReader:
             return CommandChannel(argv=argv)
         if kind is ChannelKind.EMAIL:
             return self._read_email()
+        if kind is ChannelKind.APPRISE:
+            urls = self._secret("apprise")
+            return None if urls is None else AppriseChannel(urls=urls)
         url = self._secret(kind.value, check=self._check_url)
         if url is None:
             return None

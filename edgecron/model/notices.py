@@ -32,6 +32,7 @@ class ChannelKind(StrEnum):
     COMMAND = "command"  # a program that gets the notice as JSON on stdin
     EMAIL = "email"
     WEBHOOK = "webhook"  # an HTTP POST
+    APPRISE = "apprise"  # one of the services of the library Apprise, an extra
     PING = "ping"  # the protocol of healthchecks: a request at each start and end of a run
 
 
@@ -90,7 +91,14 @@ class PingChannel:
     url: Secret
 
 
-Channel = CommandChannel | EmailChannel | WebhookChannel | PingChannel
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppriseChannel:
+    """The addresses of services, as the library Apprise has them: one a line."""
+
+    urls: Secret
+
+
+Channel = CommandChannel | EmailChannel | WebhookChannel | PingChannel | AppriseChannel
 
 
 class NoticeStatus(StrEnum):

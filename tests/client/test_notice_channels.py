@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import socketserver
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import pytest
 
 from edgecron.client.notice_channels import ChannelFailed, Message, send
 from edgecron.model.notices import (
+    AppriseChannel,
     CommandChannel,
     EmailChannel,
     MailSecurity,
@@ -234,3 +236,42 @@ def test_a_mail_that_is_refused_says_what_the_server_said() -> None:
         send(mail_channel(server, "nobody@example.org"), MESSAGE)
 
     assert "unknown here" in caught.value.message
+
+
+@pytest.mark.needs_package("apprise")
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # by a library of Apprise
+def test_apprise_sends_to_each_of_its_addresses(tmp_path: Path) -> None:
+    with web_server() as server:
+        host = f"127.0.0.1:{server.server_address[1]}"
+        urls = tmp_path / "urls"
+        urls.write_text(f"json://{host}/one\n\njson://{host}/two\n")
+        send(AppriseChannel(urls=Secret("file", str(urls))), MESSAGE)
+        found = {path: json.loads(body) for path, _, body in server.requests}
+
+    assert found.keys() == {"/one", "/two"}
+    assert found["/one"]["title"] == MESSAGE.subject
+    assert "Run 4 started." in found["/one"]["message"]
+
+
+@pytest.mark.needs_package("apprise")
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # by a library of Apprise
+@pytest.mark.parametrize(
+    ("urls", "said"),
+    [
+        ("json://127.0.0.1:9/secret", "a service did not take the message"),
+        ("json://127.0.0.1:9/\nsecret", "apprise can't read address 2"),
+    ],
+)
+def test_apprise_says_what_fails_without_a_secret(urls: str, said: str) -> None:
+    with pytest.raises(ChannelFailed) as caught:
+        send(AppriseChannel(urls=Secret("text", urls)), MESSAGE)
+
+    assert said in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+def test_without_the_extra_apprise_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+
+    with pytest.raises(ChannelFailed, match=r"pip install 'edgecron\[apprise\]'"):
+        send(AppriseChannel(urls=Secret("text", "json://127.0.0.1:9")), MESSAGE)

@@ -11,6 +11,7 @@ from edgecron.base.errors import InvalidConfig
 from edgecron.formats.config import load
 from edgecron.formats.notify_rules import ReadRule, mark_of, read_rules
 from edgecron.model.notices import (
+    AppriseChannel,
     ChannelKind,
     CommandChannel,
     EmailChannel,
@@ -52,6 +53,9 @@ def test_each_channel_is_read(file: Path) -> None:
         format = "slack"
         secret_file = "~/secret"
 
+        [notify.phone]
+        apprise_file = "/etc/edgecron/apprise"
+
         [notify.monitor]
         ping = "https://hc.example.org/key/{schedule}"
         schedules = ["backup-*"]
@@ -72,6 +76,7 @@ def test_each_channel_is_read(file: Path) -> None:
         WebhookChannel(
             url=Secret("env", "CHAT_URL"), format="slack", secret=Secret("file", "~/secret")
         ),
+        AppriseChannel(urls=Secret("file", "/etc/edgecron/apprise")),
         PingChannel(url=Secret("text", "https://hc.example.org/key/{schedule}")),
     ]
     assert [one.rule.channel for one in rules.values()] == list(ChannelKind)
@@ -173,6 +178,8 @@ def test_mail_is_protected_unless_its_server_is_here(
             "is 'teams', expected json",
         ),
         ('[notify.ops]\nping = "http://x"\nevents = []', "events does not work with ping"),
+        ('[notify.ops]\napprise = "ntfy://x"', "has no channel"),
+        ('[notify.ops]\napprise_file = "x"', "is not an absolute path"),
         ('[notify.ops]\nping = "http://x"\nheartbeat = "1s"', "expected 10s to 1y"),
         ('[notify.ops]\nping = "http://x/{schedule}"\nheartbeat = "1m"', "has {schedule}"),
         (
