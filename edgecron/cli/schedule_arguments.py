@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,9 @@ def add_schedule_arguments(parser: ArgumentParser) -> None:
             if (None if option.is_advanced else option.group) is not group or not option.option:
                 continue
             if option.type is OptionType.SWITCH:
-                section.add_argument(option.option, action="store_true", help=option.words)
+                # A policy can be switched off again.
+                action = "store_true" if option.field is None else BooleanOptionalAction
+                section.add_argument(option.option, action=action, help=option.words)
                 continue
             section.add_argument(
                 option.option,

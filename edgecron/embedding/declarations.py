@@ -56,6 +56,9 @@ if TYPE_CHECKING:
         notify: str | Sequence[str]
         needs: str | Sequence[str]
         needs_deadline: Duration
+        keep_awake: bool
+        wake: bool
+        durability: Literal["full", "normal", "volatile"]
         scopes: Sequence[str]
 
     class CommandOptions(Options, total=False):
@@ -66,6 +69,9 @@ if TYPE_CHECKING:
         cwd: str
         user: str
         nice: int
+        ionice: str
+        memory_max: str
+        cpu_max: str
         stdin: str
         ok_codes: int | Sequence[int]
         payload: object

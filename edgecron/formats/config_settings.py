@@ -173,6 +173,7 @@ THEME = Kind(_read_theme, "auto or the name of a theme", (str,))
 
 _EXPECTED = {
     OptionType.ZONE: "an IANA name, or local",
+    OptionType.TEXT: "text such as that of the option",
     OptionType.CONDITIONS: "a condition, or an array of them",
     OptionType.CODES: "exit codes, such as 0 or [0, 2]",
     OptionType.RULES: "the name of a rule, an array of them, or off",
@@ -319,6 +320,10 @@ _LIMITS = (
         "limits.clock_wait", _CLOCK_WAIT, "10m",
         "how long intervals wait for a clock that can be trusted; none, forever",
         flag="--clock-wait",
+    ),
+    Setting(
+        "limits.write_budget", or_none(size()), None,
+        "warn in doctor and status if engines write more to disks in a day",
     ),
     Setting("limits.log_format", choice(LogFormat), "text", "text or json",
             flag="--log-format"),

@@ -33,6 +33,8 @@ def read_policy(option: Option, value: object) -> object:
     """Read a policy. Raises InvalidInput."""
     if option.type is OptionType.CONDITIONS:
         return values.read_needs([read_text(one) for one in read_list(value)])
+    if option.type is OptionType.SWITCH:
+        return option.default_value if value == NONE else read_boolean(value)
     if option.choices and not isinstance(value, str):
         known = ", ".join(option.choices)
         raise InvalidInput(f"{option.name} is {_kind(value)}, expected one of {known}")

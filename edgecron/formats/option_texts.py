@@ -142,7 +142,7 @@ def read_option(option: Option, text: str, *, what: str) -> Any:
 
 
 def policy_fields(
-    given: Mapping[str, str | list[str] | None], label: Callable[[str], str]
+    given: Mapping[str, str | list[str] | bool | None], label: Callable[[str], str]
 ) -> dict[str, Any]:
     """Read the policies among these texts of options, by field; `none` is the default.
 
@@ -151,7 +151,9 @@ def policy_fields(
     fields: dict[str, Any] = {}
     for option in POLICIES:
         text = given.get(option.name)
-        if isinstance(text, list):
+        if isinstance(text, bool):
+            fields[option.field or ""] = text
+        elif isinstance(text, list):
             fields[option.field or ""] = read_needs(text)
         elif text == NONE:
             fields[option.field or ""] = option.default_value

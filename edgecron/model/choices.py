@@ -37,6 +37,14 @@ class OnShutdown(StrEnum):
     STOP = "stop"  # end runs: TERM, grace, KILL
 
 
+class Durability(StrEnum):
+    """What a power cut can take of a schedule's records. Every start is safe at each level."""
+
+    FULL = "full"  # nothing
+    NORMAL = "normal"  # ends of the last seconds: these runs are then interrupted
+    VOLATILE = "volatile"  # as normal; the output of successful runs is never stored
+
+
 ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
 
 

@@ -10,6 +10,9 @@ from edgecron.base.values import dataclass
 PROGRAM = "py:"  # begins the queue of a program; its name follows
 FUNCTION = "callable"  # the kind of a job that is called by its own name
 
+_DAY_S = 86_400
+_LEAST_S = 1_200  # a shorter time says little about a day
+
 Offers = Set[str]  # jobs, as `offer_of` has them
 
 
@@ -54,6 +57,16 @@ class EngineInfo:
     stopped_at: datetime | None
     max_running: int | None = None  # None if its version did not record it
     local_timezone: str | None = None  # its zone `local`; None if its version did not record it
+    written_bytes: int | None = None  # to disks, from its start to `written_at`; None if unknown
+    written_at: datetime | None = None
+
+    @property
+    def written_per_day(self) -> int | None:
+        """How many bytes it writes to disks in a day; None if unknown or too early to say."""
+        if self.written_bytes is None or self.written_at is None:
+            return None
+        elapsed_s = (self.written_at - self.started_at).total_seconds()
+        return None if elapsed_s < _LEAST_S else round(self.written_bytes * _DAY_S / elapsed_s)
 
     def takes(self, queue: str, offer: str | None) -> bool:
         """Whether it takes a job of a queue; with None, any job."""

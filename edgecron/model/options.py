@@ -21,12 +21,14 @@ from edgecron.model.choices import (
     COMMAND_QUEUE,
     GLOBAL_SCOPE,
     CatchUp,
+    Durability,
     JobKind,
     OnInterrupt,
     Overlap,
     Priority,
     StallAction,
 )
+from edgecron.model.run_limits import READERS
 
 NONE = "none"  # clears an option
 NO_NOTICES = "off"  # in place of the names of rules
@@ -59,6 +61,9 @@ class Policies:
     needs: tuple[str, ...] = ()  # texts of conditions, all of which must hold
     needs_deadline_s: float = 86_400.0  # how long after due a run waits for them
     notify: tuple[str, ...] = ()  # names of rules for notices, beside those that match; or "off"
+    keep_awake: bool = False
+    wake: bool = False
+    durability: Durability = Durability.FULL
 
     def __post_init__(self) -> None:
         check_range("max-late", self.max_late_s, 0, _MOST_S)
@@ -105,9 +110,14 @@ class Job:
     cwd: str | None = None
     user: str | None = None
     nice: int | None = None  # None: the engine's own
+    ionice: str | None = None
+    memory_max: str | None = None
+    cpu_max: str | None = None
 
     def __post_init__(self) -> None:
         check_range("nice", self.nice, -20, 19)
+        if self.ionice or self.memory_max or self.cpu_max:
+            self._check_limits()
         if self.kind is JobKind.CALLABLE and self.nice is not None:
             raise InvalidInput(
                 f"nice is {self.nice}, but functions run with the niceness of their program",
@@ -127,6 +137,18 @@ class Job:
         for key in self.env:
             if not key or "=" in key:
                 raise InvalidInput(f"environment variable name {key!r} is not usable")
+
+    def _check_limits(self) -> None:
+        for name, read in READERS.items():
+            text = getattr(self, name)
+            if text is None:
+                continue
+            if self.kind is JobKind.CALLABLE:
+                raise InvalidInput(
+                    f"{name} is {text!r}, but functions run within the limits of their program",
+                    hint="limit that program, or make the job a command",
+                )
+            read(text)
 
     def _check_texts(self) -> None:
         for what, text in (
@@ -333,6 +355,15 @@ OPTIONS: dict[str, Option] = {
         _job("nice", _T.COUNT, "set the niceness, -20 to 19; below the engine's own only as root",
              default="the engine's own", metavar="N", example="10", least=-20, most=19,
              is_clearable=True, has_default=True, is_advanced=True),
+        _job("ionice", _T.TEXT, "set the disk priority; best-effort from 0 (first) to 7",
+             default="the engine's own", metavar="idle|best-effort[:N]", example='"idle"',
+             is_clearable=True, has_default=True, is_advanced=True),
+        _job("memory_max", _T.TEXT, "limit the memory of a run: see `edgecron help jobs`",
+             default="none", metavar="SIZE", example='"512MiB"', is_clearable=True,
+             has_default=True, is_advanced=True),
+        _job("cpu_max", _T.TEXT, "limit a run to a share of the processors, such as 50% or 1.5",
+             default="none", metavar="N%|N", example='"50%"', is_clearable=True,
+             has_default=True, is_advanced=True),
         _job("stdin", _T.LINES, "give this text to the command on stdin", metavar="TEXT",
              example='"yes"', is_advanced=True),
         _job("payload", _T.JSON, "give this JSON value to the job, as EDGECRON_PAYLOAD",
@@ -391,6 +422,16 @@ OPTIONS: dict[str, Option] = {
         _policy("needs_deadline", _T.DURATION, _G.WAIT,
                 "skip the run if it still waits this long after its due time",
                 default="24h", metavar="DURATION", example='"2h"', is_advanced=True),
+        _policy("keep_awake", _T.SWITCH, _G.MORE,
+                "keep the machine from sleeping while a run is active",
+                default="false", example="true", has_default=False, is_advanced=True),
+        _policy("wake", _T.SWITCH, _G.MORE,
+                "wake the sleeping machine for the next run, by its real-time clock",
+                default="false", example="true", has_default=False, is_advanced=True),
+        _policy("durability", _T.CHOICE, _G.MORE,
+                "choose what a power cut can cost, and how much is written: see"
+                " `edgecron help flash`",
+                default="full", choices=tuple(Durability), example='"normal"', is_advanced=True),
         _spec("scope", _T.SCOPES, _G.MORE, "run once for each scope", field="scopes",
               metavar="KIND:ID", example='["device:pump-3"]', label="scopes",
               is_repeatable=True, is_advanced=True),

@@ -53,6 +53,11 @@ class ScheduleSpec:
             )
         check_aware_or_none("from", self.from_at)
         check_aware_or_none("until", self.until_at)
+        if self.policies.keep_awake and self.job.kind is JobKind.CALLABLE:
+            raise InvalidInput(
+                "keep_awake is true, but a function runs in its program and not under edgecron",
+                hint="take logind's inhibitor in that program, or make the job a command",
+            )
         if self.from_at and self.until_at and self.until_at <= self.from_at:
             raise InvalidInput(
                 "until is not later than from", hint="give a later until, or an earlier from"

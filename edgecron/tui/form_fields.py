@@ -20,6 +20,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.options import OPTIONS, Group, Option, OptionType
 
 Texts = Mapping[str, str]
+_SWITCH = ("false", "true")
 _KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
 # Hints that differ from the help of the option, because the form has fields.
 _OWN_HINTS = {
@@ -59,6 +60,7 @@ class FormField(NamedTuple):
 
 _FORMS = {
     OptionType.CHOICE: FieldKind.CHOICE,
+    OptionType.SWITCH: FieldKind.CHOICE,
     OptionType.LINES: FieldKind.LINES,
     OptionType.VARIABLES: FieldKind.LINES,
     OptionType.CONDITIONS: FieldKind.LINES,
@@ -75,9 +77,13 @@ def _field(option: Option) -> FormField:
         option.label or option.name.replace("_", " "),
         _OWN_HINTS.get(option.name, option.words),
         _FORMS.get(option.type, FieldKind.LINE),
-        option.choices,
-        "" if default is None or isinstance(default, list) else str(default),
+        _SWITCH if option.type is OptionType.SWITCH else option.choices,
+        "" if default is None or isinstance(default, list) else _plain(default),
     )
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
@@ -149,7 +155,7 @@ def _text(key: str, table: Table) -> str:
         return field.default if field.form is FieldKind.CHOICE else ""
     if isinstance(value, list):
         return ("\n" if key in _LISTS else ", ").join(map(str, value))
-    return str(value)
+    return _plain(value)
 
 
 def when_lines(table: Table) -> list[str]:
@@ -216,6 +222,8 @@ def _set_value(table: Table, key: str, texts: Texts) -> None:
         table[key] = dict(_variable(line) for line in text.splitlines() if line.strip())
     elif key in _LISTS:
         table[key] = lines_of(text)
+    elif FIELDS[key].choices == _SWITCH:
+        table[key] = text == "true"
     else:
         table[key] = text if FIELDS[key].form is FieldKind.LINES else text.strip()
 

@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, StrEnum):
         return value.value
-    return int(value) if isinstance(value, int) else value
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> dict[str, Any]:

@@ -21,12 +21,13 @@ LIST_FIELDS = [
     "max_running", "timeout_s", "stall_timeout_s", "stall_action", "kill_grace_s", "retries",
     "retry_delay_s", "retry_factor", "retry_max_delay_s", "ok_codes", "notify", "on_interrupt",
     "priority", "jitter_s", "needs", "needs_deadline_s", "group", "group_max_running", "queue",
+    "keep_awake", "wake", "durability",
     "description", "scopes", "from_at", "until_at", "max_runs", "trigger_error", "vanished_at",
     "id", "revision", "created_at", "updated_at",
 ]  # fmt: skip
 SHOW_FIELDS = [
-    "env", "env_file", "cwd", "user", "nice", "payload", "stdin", "counts", "last_success_at",
-    "last_error", "upcoming", "state", "outlook",
+    "env", "env_file", "cwd", "user", "nice", "ionice", "memory_max", "cpu_max", "payload",
+    "stdin", "counts", "last_success_at", "last_error", "upcoming", "state", "outlook",
 ]  # fmt: skip
 
 
@@ -584,6 +585,10 @@ def test_a_first_retry_later_than_the_latest_is_refused(
         ("--env-file", "/a", "env_file", None),
         ("--cwd", "/a", "cwd", None),
         ("--nice", "-5", "nice", None),
+        ("--ionice", "idle", "ionice", None),
+        ("--memory-max", "1GB", "memory_max", None),
+        ("--cpu-max", "50%", "cpu_max", None),
+        ("--durability", "volatile", "durability", "full"),
         ("--description", "words", "description", None),
         ("--payload", "{}", "payload", None),
         ("--scope", "device:a", "scopes", [{"kind": "global", "id": ""}]),

@@ -51,6 +51,7 @@ LANDED = {
     "0030_changes.sql": "b489417f02ce49d894c28bf3400419d5c96513e223cbec90c7d4ff70a1839bf5",
     "0031_unwell_indexes.sql": "bc331825fd3e1ef06d5f5ca9fdbb037edf360ffd21ff3888cd2f9cffa90546a3",
     "0032_silence.sql": "1f45e2fa3cfe352d692b0d8364625961c49b178eb2bcc1dd9e66d7e978a5f260",
+    "0033_run_limits.sql": "9fb5f520d74d6a35c4f00189cfcbf1a9e79e02fa0bcf8424a434f69b029f365c",
 }
 
 

@@ -10,6 +10,7 @@ from edgecron.base.errors import AlreadyExists, NotFound
 from edgecron.base.units import from_ms
 from edgecron.model.choices import (
     CatchUp,
+    Durability,
     JobKind,
     OnInterrupt,
     Overlap,
@@ -41,6 +42,9 @@ FULL = ScheduleSpec(
         cwd="/tmp",
         user="nobody",
         nice=-5,
+        ionice="best-effort:6",
+        memory_max="512MiB",
+        cpu_max="1.5",
     ),
     timezone="Europe/Berlin",
     queue="py:app",
@@ -64,6 +68,9 @@ FULL = ScheduleSpec(
         notify=("mail", "chat"),
         priority=7,
         jitter_s=30,
+        keep_awake=True,
+        wake=True,
+        durability=Durability.NORMAL,
     ),
     scopes=(("device", "a"), ("tenant", "b c")),
     from_at=from_ms(ms("2026-11-01T00:00:00Z")),

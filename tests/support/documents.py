@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from edgecron.model.choices import (
     GLOBAL_SCOPE,
     CatchUp,
+    Durability,
     JobKind,
     OnInterrupt,
     Overlap,
@@ -89,6 +90,7 @@ POLICIES = st.builds(
         st.sampled_from(["success:other", "success:third:8h"]), max_size=2, unique=True
     ).map(tuple),
     needs_deadline_s=SECONDS,
+    durability=st.sampled_from(list(Durability)),
     notify=st.sampled_from([(), ("off",), ("mail",), ("mail", "chat.2")]),
 )
 SPECS = st.builds(

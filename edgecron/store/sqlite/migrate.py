@@ -52,6 +52,7 @@ SCRIPTS = (
     "0030_changes.sql",
     "0031_unwell_indexes.sql",
     "0032_silence.sql",
+    "0033_run_limits.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -192,6 +192,8 @@ def engine_of(row: tuple[Any, ...]) -> EngineInfo:
             stopped_at=_instant(row[9]),
             max_running=row[10],
             local_timezone=row[11],
+            written_bytes=row[12],
+            written_at=_instant(row[13]),
         )
     except SENSELESS as error:
         raise unreadable(f"engine {row[0]}", error) from error
@@ -241,7 +243,7 @@ def _column(option: Option, value: Any) -> Any:
             return _dump(dict(value))
         case OptionType.CHOICE:
             return value.value
-        case OptionType.PRIORITY:
+        case OptionType.PRIORITY | OptionType.SWITCH:
             return int(value)
     return value
 
@@ -257,6 +259,8 @@ def _value(option: Option, column: Any) -> Any:
             return needs_of(column)
         case OptionType.CHOICE:
             return type(option.default_value)(column)
+        case OptionType.SWITCH:
+            return bool(column)
     return column
 
 

@@ -122,6 +122,14 @@ CREATE TABLE schedules (
     notify TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(notify)),
     stall_timeout_s REAL CHECK (stall_timeout_s > 0),
     stall_action TEXT NOT NULL DEFAULT 'notice' CHECK (stall_action IN ('notice', 'end')),
+    ionice TEXT,
+    memory_max TEXT,
+    cpu_max TEXT,
+    keep_awake INTEGER NOT NULL DEFAULT 0
+        CHECK (keep_awake IN (0, 1)),
+    wake INTEGER NOT NULL DEFAULT 0 CHECK (wake IN (0, 1)),
+    durability TEXT NOT NULL DEFAULT 'full'
+        CHECK (durability IN ('full', 'normal', 'volatile')),
 
     CHECK ((next_plan_at IS NULL) = (next_run_at IS NULL)),
     CHECK (next_run_at IS NULL OR (deleted_at IS NULL AND trigger_error IS NULL))
@@ -144,6 +152,7 @@ CREATE INDEX schedules_vanished ON schedules (queue, id)
     WHERE vanished_at IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX schedules_of_priority ON schedules (queue, next_run_at)
     WHERE priority <> 0 AND next_run_at IS NOT NULL;
+CREATE INDEX schedules_waking ON schedules (next_run_at) WHERE wake AND next_run_at IS NOT NULL;
 
 CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
 WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
@@ -328,7 +337,9 @@ CREATE TABLE engines (
     began_boottime_ms INTEGER,
     untrusted_since_ms INTEGER,
     untrusted_until_ms INTEGER,
-    runs_from_id INTEGER
+    runs_from_id INTEGER,
+    written_bytes INTEGER,
+    written_at INTEGER
 ) STRICT;
 
 CREATE TABLE pending_apply (
