@@ -99,7 +99,12 @@ def _check(cli: Session, *, is_deep: bool) -> int:
         found = problem("database", error.message, hint=error.hint)
         checkup = Checkup(findings=(found,), error=error)
     else:
-        checkup = check_all(client, command=cli.command, is_deep=is_deep)
+        checkup = check_all(
+            client,
+            command=cli.command,
+            is_deep=is_deep,
+            write_budget_bytes=cli.setting("limits.write_budget"),
+        )
     if cli.is_json:
         cli.put_json(_finding_object(finding) for finding in checkup.findings)
     else:

@@ -178,6 +178,10 @@ def _lines(
     for text, words in trigger_lines(client, schedule):
         lines.append(("when", f"{text}   {words}"))
     lines += job_lines(schedule, mask=mask)
+    if cli.remote_url() is None and (spec.job.memory_max or spec.job.cpu_max):
+        from edgecron.client.doctor_machine import limit_words_of  # Few schedules have limits.
+
+        lines.append(("limits", limit_words_of(spec, client.engines()) or ""))
     lines += bound_lines(schedule, zone=zone)
     lines.append(("policies", policy_words(spec.policies)))
     lines += prospect_lines(cli, outlook, zone=zone, now=now, mask=mask)

@@ -22,7 +22,7 @@ from edgecron.base.errors import (
 from edgecron.base.paths import is_there, state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
-from edgecron.client import Client, doctor_database, doctor_files
+from edgecron.client import Client, doctor_database, doctor_files, doctor_machine
 from edgecron.client.adoption import Book, Phase
 from edgecron.client.doctor_files import CheckStatus, Finding, problem, warning, well
 from edgecron.client.engine_words import absence_words
@@ -53,7 +53,7 @@ _ORDER = (
         "schedules",
         "notices",
     ),
-    *("vanished", "others", "space", "supervisors"),
+    *("vanished", "others", "limits", "writes", "space", "supervisors"),
 )
 
 
@@ -65,12 +65,18 @@ class Checkup:
     error: EdgecronError | None = None
 
 
-def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = False) -> Checkup:
+def check_all(
+    client: Client,
+    *,
+    command: Callable[[str], str],
+    is_deep: bool = False,
+    write_budget_bytes: int | None = None,
+) -> Checkup:
     """Make all checks, without a change.
 
     The client must not create a database (`must_exist`). `command` turns words into a command line
     that a person can copy. `is_deep` also compares each index with its table, which takes several
-    times as long.
+    times as long. `write_budget_bytes` is what engines may write in a day.
     """
     found: list[Finding] = []
     error: EdgecronError | None = None
@@ -81,7 +87,7 @@ def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = 
         finding = problem("database", unreachable.message, hint=unreachable.hint)
         return Checkup(findings=(finding,), error=unreachable)
     try:
-        for check in _checks(client, command=command, is_deep=is_deep):
+        for check in _checks(client, command=command, is_deep=is_deep, budget=write_budget_bytes):
             try:
                 found += check()
             except Unreadable as unreadable:
@@ -104,7 +110,7 @@ def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = 
 
 
 def _checks(
-    client: Client, *, command: Callable[[str], str], is_deep: bool
+    client: Client, *, command: Callable[[str], str], is_deep: bool, budget: int | None
 ) -> tuple[Callable[[], list[Finding]], ...]:
     """Return the checks that read the database."""
     states = cache(client.engines)
@@ -121,6 +127,8 @@ def _checks(
         lambda: doctor_database.check_notices(client, command=command),
         lambda: check_runs(client, states(), command=command),
         lambda: check_supervisors(client),
+        lambda: doctor_machine.check_demands(client, states(), command=command),
+        lambda: doctor_machine.check_writes(states(), budget_bytes=budget),
         lambda: doctor_files.check_others(client, states()),
         lambda: doctor_database.check_access(client),
     )

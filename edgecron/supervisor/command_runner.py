@@ -6,12 +6,15 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import JobKind, Reason, StallAction, Status
 from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, Stall
+from edgecron.model.options import Job
 from edgecron.model.run import Reported
+from edgecron.model.run_limits import read_cpu_max, read_ionice, read_memory_max
 from edgecron.supervisor.accounts import (
     Account,
     NotRunnable,
@@ -141,6 +144,8 @@ class CommandRunner:
             cwd="/",
             stdin=claim.job.stdin,
             nice=claim.job.nice,
+            **_limits(claim.job),
+            keep_awake=policies.keep_awake,
             timeout_ms=_whole_ms(policies.timeout_s),
             stall_timeout_ms=_whole_ms(policies.stall_timeout_s),
             ends_stalled=policies.stall_action is StallAction.END,
@@ -299,6 +304,18 @@ def _argv(claim: Claim) -> tuple[str, ...]:
         return claim.job.argv
     shell = claim.job.env.get("SHELL", "")
     return (shell if shell.startswith("/") else SHELL, "-c", claim.job.argv[0])
+
+
+def _limits(job: Job) -> dict[str, Any]:
+    """Return the fields of a request that limit a job; most jobs have none."""
+    limits: dict[str, Any] = {}
+    if job.ionice is not None:
+        limits["ionice"] = read_ionice(job.ionice)
+    if job.memory_max is not None:
+        limits["memory_max_bytes"] = read_memory_max(job.memory_max)
+    if job.cpu_max is not None:
+        limits["cpu_max_percent"] = read_cpu_max(job.cpu_max)
+    return limits
 
 
 def _end_in_words(record: ExitRecord) -> str | None:

@@ -1,4 +1,4 @@
-"""Start a command as another user or with another niceness, in a fork of the supervisor.
+"""Start a command as another user, with another niceness or with limits, in a fork.
 
 The fork gives up root as cron does: groups, group, user. Only then it enters the folder, reads the
 file of variables and runs the command, so it reaches no more than that user may. It checks that
@@ -20,12 +20,15 @@ import resource
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.base.files import find_weakness
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.records import Identity, StartRequest
 from edgecron.supervisor.spawn_failure import SpawnFailed, explain_error, explain_interpreter
+
+if TYPE_CHECKING:
+    from edgecron.supervisor.limits import RunLimits
 
 START_LIMIT_MS = 10_000  # a fork that is not its command by then is killed
 UMASK = 0o022
@@ -93,6 +96,9 @@ class StartReport:
             command = f"command '{self._request.argv[0]}' can't be started with nice"
             why = f"{words}; only root can go below the engine's own"
             return SpawnFailed(code, f"{command} {self._request.nice}: {why}")
+        if step == "limits":
+            command = f"command '{self._request.argv[0]}' can't be started within its limits"
+            return SpawnFailed(code, f"{command}: {words}")
         folder = self._request.cwd if step == "folder" else None
         failure = explain_error(OSError(number, words, folder), self._request)
         if number == errno.EAGAIN:
@@ -116,6 +122,7 @@ def start_forked(
     stdio: tuple[int, int, int],
     env: Mapping[str, str],
     descriptors: tuple[int, int] | None,
+    limits: RunLimits | None,
 ) -> tuple[int, StartReport]:
     """Fork, and start the command in the fork, in a session of its own. Returns the process id.
 
@@ -129,7 +136,9 @@ def start_forked(
     try:
         pid = os.fork()
         if pid == 0:
-            _become_command(request, stdio, env, descriptors=descriptors, report_fd=write_fd)
+            _become_command(
+                request, stdio, env, descriptors=descriptors, limits=limits, report_fd=write_fd
+            )
     except OSError:
         os.close(read_fd)
         raise
@@ -145,6 +154,7 @@ def _become_command(
     env: Mapping[str, str],
     *,
     descriptors: tuple[int, int] | None,
+    limits: RunLimits | None,
     report_fd: int,
 ) -> NoReturn:
     step = "user"
@@ -161,6 +171,9 @@ def _become_command(
         step = "nice"
         if request.nice is not None:
             os.setpriority(os.PRIO_PROCESS, 0, request.nice)
+        step = "limits"
+        if limits is not None:
+            limits.join()
         step = "user"
         if request.identity is not None:
             _become_user(request.identity)
@@ -170,11 +183,14 @@ def _become_command(
         if found is None and request.env_file is not None:
             found = read_env_file(request.env_file)
         step = "command"
+        variables = {**request.base_env, **(found or {}), **env}
+        if limits is not None:
+            limits.limit_process()  # From here on, little memory can be had.
         # Signals that came until now end the start, before the report says that it is done.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         # Without a reader this ends the fork: the supervisor has died.
         os.write(report_fd, _AT_COMMAND)
-        _run(request, {**request.base_env, **(found or {}), **env})
+        _run(request, variables)
     except EnvFileRefused as refused:
         _report(report_fd, step, _ERROR_NUMBERS.get(refused.code, errno.EIO), refused.message)
     except OSError as error:

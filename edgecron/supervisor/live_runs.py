@@ -7,9 +7,11 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
-from edgecron.base.units import format_duration_ms
+from edgecron.base.units import format_duration_ms, format_size
+from edgecron.base.values import replace
 from edgecron.model.claim import Stream
 from edgecron.supervisor.forked_start import START_LIMIT_MS
 from edgecron.supervisor.output import OutputKeeper, Part
@@ -22,11 +24,16 @@ from edgecron.supervisor.spawn import Spawned
 from edgecron.supervisor.spawn_failure import SpawnFailed
 from edgecron.supervisor.state_files import spool_name
 
+if TYPE_CHECKING:
+    from edgecron.supervisor.awake import Inhibitor
+    from edgecron.supervisor.limits import RunLimits
+
 READ_BYTES = 64 * 1024
 # The most that a pipe holds for a user without privileges. More means that a process still writes.
 DRAIN_BYTES = 1024 * 1024
 MOST_HELD_PIPES = 256
 SAVE_MS = 200  # output is in a file this long after it was printed; shorter runs need none
+WAKE_INHIBITOR = "inhibitor"  # the deadline at which the inhibitor is looked at
 WAKE_REAP = "reap"  # the deadline at which `reap_without_pidfd` is called
 
 # Each search kills all that it finds. Only a run that forks faster than that needs so many.
@@ -46,6 +53,7 @@ class LiveRun:
         started_ms: int,
         started_monotonic_ms: int,
         state_dir: Path,
+        limits: RunLimits | None = None,
     ) -> None:
         self.token = request.token
         self.request = request
@@ -62,7 +70,8 @@ class LiveRun:
         self.ended_fds: list[int] = []  # pipes that ended while they were drained
         self.pidfd: int | None = None
         self.end_cause: EndCause | None = None  # why we end it; None if we do not
-        self.flags: list[Flag] = []
+        self.flags: list[Flag] = [] if limits is None else list(limits.flags)
+        self._limits = limits
         self.is_searched = False  # `kill` found new processes: reap it in the next turn
         self._searches = 0
         self._late_message: str | None = None  # why a fork was killed before it was its command
@@ -190,6 +199,8 @@ class LiveRun:
         number = -code if code is not None and code < 0 else None
         if status is not None and number is not None and os.WCOREDUMP(status):
             self.flags.append(Flag.CORE_DUMPED)
+        if self._limits is not None and self._limits.end():
+            self.flags.append(Flag.OUT_OF_MEMORY)
         result, result_flag = take_result(
             self._result_path, of_another_user=self._is_of_another_user
         )
@@ -239,6 +250,9 @@ class LiveRun:
         if self.end_cause is EndCause.STALLED and self.stall_timeout_ms is not None:
             silent = format_duration_ms(self.stall_timeout_ms)
             return f"printed nothing for {silent}, and was ended"
+        if Flag.OUT_OF_MEMORY in self.flags and self.request.memory_max_bytes is not None:
+            most = format_size(self.request.memory_max_bytes)
+            return f"needed more memory than its limit of {most}, and the kernel ended it"
         return self._late_message
 
     def _read(self, fd: int) -> int:
@@ -289,12 +303,15 @@ class LiveRuns:
         self._deadlines = deadlines
         self._recorder = recorder
         self._without_pidfd: dict[str, LiveRun] = {}  # checked on SIGCHLD
+        self._inhibitor: Inhibitor | None = None  # before the first run that keeps us awake
         self._held: dict[int, None] = {}  # pipes of ended runs that other processes still hold
         self.by_token: dict[str, LiveRun] = {}
 
     def add(self, run: LiveRun) -> None:
         """Watch a run that was just started."""
         self.by_token[run.token] = run
+        if run.request.keep_awake:
+            self._keep_awake(run.token)
         for fd in run.streams:
             self._reactor.watch(fd, partial(self._on_output, run, fd))
         if run.stdin_fd is not None:
@@ -325,8 +342,28 @@ class LiveRuns:
         run.terminate(cause)
         self._set_deadline(f"run {run.token}", run.kill_grace_ms)
 
+    def _keep_awake(self, token: str) -> None:
+        # Few schedules want this, and each supervisor would load it.
+        from edgecron.base.machine import KernelMachine
+        from edgecron.supervisor.awake import LOOK_MS, Inhibitor
+
+        if self._inhibitor is None:
+            self._inhibitor = Inhibitor(KernelMachine(self._clock))
+        self._inhibitor.want(token)
+        self._set_deadline(WAKE_INHIBITOR, LOOK_MS)
+
+    def _look_at_inhibitor(self) -> None:
+        from edgecron.supervisor.awake import LOOK_MS  # It is loaded.
+
+        if self._inhibitor:
+            self._inhibitor.look()
+            self._set_deadline(WAKE_INHIBITOR, LOOK_MS)
+
     def on_deadline(self, key: str) -> None:
-        """Act on the deadline `save TOKEN`, `start TOKEN`, `stall TOKEN` or `run TOKEN`."""
+        """Act on `save`, `start`, `stall` or `run` with a token, or on WAKE_INHIBITOR."""
+        if key == WAKE_INHIBITOR:
+            self._look_at_inhibitor()
+            return
         kind, _, token = key.partition(" ")
         run = self.by_token.get(token)
         if run is None:
@@ -407,6 +444,10 @@ class LiveRuns:
                 self._set_deadline(f"run {run.token}", 0)
             return
         del self.by_token[run.token]
+        if run.request.keep_awake and self._inhibitor is not None:
+            was_awake = self._inhibitor.end(run.token)
+            if not was_awake:
+                record = replace(record, flags=(*record.flags, Flag.COULD_SLEEP))
         self._without_pidfd.pop(run.token, None)
         self._deadlines.clear(f"run {run.token}")
         self._deadlines.clear(f"save {run.token}")

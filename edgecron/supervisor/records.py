@@ -41,6 +41,12 @@ class Flag(StrEnum):
     RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
     RESULT_INVALID = "result_invalid"  # its result is not a file of JSON
     CORE_DUMPED = "core_dumped"  # the system wrote a core file
+    OUT_OF_MEMORY = "out_of_memory"  # the kernel ended it at the limit of its control group
+    OUTPUT_NOT_STORED = "output_not_stored"  # `--durability volatile`: it printed, and succeeded
+    COULD_SLEEP = "could_sleep"  # the machine was not, or not always, kept from sleeping
+    # No control group is delegated to us:
+    MEMORY_PER_PROCESS = "memory_per_process"  # the limit holds for each process by itself
+    CPU_UNLIMITED = "cpu_unlimited"  # the limit of processor time was not possible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,7 @@ class StartRequest:
 
     If `refused` is set, (error_code, message), nothing is run and the end is recorded like any
     other. `timeout_ms` and `stall_timeout_ms` None mean no limit, `nice` None the supervisor's own
-    niceness.
+    niceness. `ionice` is class and level, `cpu_max_percent` a share of one processor.
 
     For another user (`identity`), the fork that has become this user enters `cwd`, or `/` if
     `is_home` and it is missing, and reads `env_file`. Its variables override `base_env`, and `env`
@@ -86,6 +92,10 @@ class StartRequest:
     output_cap_bytes: int
     identity: Identity | None = None
     nice: int | None = None
+    ionice: tuple[int, int] | None = None
+    memory_max_bytes: int | None = None
+    cpu_max_percent: int | None = None
+    keep_awake: bool = False
     refused: tuple[str, str] | None = None
     is_home: bool = False
     env_file: str | None = None
@@ -98,7 +108,12 @@ class StartRequest:
     @property
     def needs_fork(self) -> bool:
         """Whether code must run in the new process before its command."""
-        return self.identity is not None or self.nice is not None
+        return self.identity is not None or self.nice is not None or self.has_limits
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether `limits` must be loaded for it."""
+        return (self.memory_max_bytes or self.cpu_max_percent or self.ionice) is not None
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -109,13 +124,18 @@ class StartRequest:
             "kill_grace_ms": self.kill_grace_ms,
             "output_cap_bytes": self.output_cap_bytes,
         }
-        for name in ("stdin", "timeout_ms", "nice", "refused", "env_file"):
+        for name in (
+            "stdin", "timeout_ms", "nice", "ionice", "memory_max_bytes", "cpu_max_percent",
+            "refused", "env_file",
+        ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:
                 body[name] = value
         if self.stall_timeout_ms is not None:
             body["stall_timeout_ms"] = self.stall_timeout_ms
             body["ends_stalled"] = self.ends_stalled
+        if self.keep_awake:
+            body["keep_awake"] = True
         if self.identity is not None:
             body["identity"] = self.identity.to_json()
             body["is_home"] = self.is_home
@@ -125,7 +145,7 @@ class StartRequest:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> StartRequest:
         identity = body.get("identity")
-        refused = body.get("refused")
+        refused, ionice = body.get("refused"), body.get("ionice")
         return cls(
             token=body["token"],
             argv=tuple(body["argv"]),
@@ -139,6 +159,10 @@ class StartRequest:
             output_cap_bytes=body["output_cap_bytes"],
             identity=None if identity is None else Identity.from_json(identity),
             nice=body.get("nice"),
+            ionice=None if ionice is None else (ionice[0], ionice[1]),
+            memory_max_bytes=body.get("memory_max_bytes"),
+            cpu_max_percent=body.get("cpu_max_percent"),
+            keep_awake=body.get("keep_awake", False),
             refused=None if refused is None else (refused[0], refused[1]),
             is_home=body.get("is_home", False),
             env_file=body.get("env_file"),

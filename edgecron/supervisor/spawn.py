@@ -10,11 +10,15 @@ import os
 import resource
 import subprocess
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from edgecron.base.values import dataclass
 from edgecron.supervisor.forked_start import StartReport, start_forked
 from edgecron.supervisor.records import StartRequest
 from edgecron.supervisor.spawn_failure import SpawnFailed, explain_error
+
+if TYPE_CHECKING:
+    from edgecron.supervisor.limits import RunLimits
 
 OOM_SCORE = "/proc/self/oom_score_adj"
 _MOST_DESCRIPTORS = 65_536  # more are of no use, and some systems report no limit
@@ -55,7 +59,13 @@ class Spawner:
         """Close our own descriptors; the raised limit stays."""
         _close_all([self._null_fd, *self._reserve])
 
-    def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
+    def spawn(
+        self,
+        request: StartRequest,
+        *,
+        env: Mapping[str, str],
+        limits: RunLimits | None = None,
+    ) -> Spawned:
         """Start the command with the environment `env`, which replaces that of the request.
 
         Raises SpawnFailed, with nothing left behind.
@@ -72,7 +82,7 @@ class Spawner:
             stdio = (stdin_fd, stdout_child, stderr_child)
             with unprotected_from_oom():
                 if request.needs_fork:
-                    pid, report = self._fork(request, stdio, env=env)
+                    pid, report = self._fork(request, stdio, env=env, limits=limits)
                 else:
                     pid = self._popen(request, stdio, env=env)
         except OSError as error:
@@ -108,14 +118,21 @@ class Spawner:
         return process.pid
 
     def _fork(
-        self, request: StartRequest, stdio: tuple[int, int, int], *, env: Mapping[str, str]
+        self,
+        request: StartRequest,
+        stdio: tuple[int, int, int],
+        *,
+        env: Mapping[str, str],
+        limits: RunLimits | None,
     ) -> tuple[int, StartReport]:
         identity = request.identity
         if identity is not None:
             # Or the command could not open /dev/stdout, as `tee` does.
             for fd in set(stdio) - {self._null_fd}:
                 os.fchown(fd, identity.uid, identity.gid)
-        return start_forked(request, stdio=stdio, env=env, descriptors=self._command_limit)
+        return start_forked(
+            request, stdio=stdio, env=env, descriptors=self._command_limit, limits=limits
+        )
 
     @contextlib.contextmanager
     def _limit_of_commands(self) -> Iterator[None]:

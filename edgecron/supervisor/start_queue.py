@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms
@@ -22,6 +23,9 @@ from edgecron.supervisor.run_session import RunSession, Snapshots, find_mark
 from edgecron.supervisor.runner import RESERVE_MS
 from edgecron.supervisor.spawn import Spawner
 from edgecron.supervisor.spawn_failure import SpawnFailed
+
+if TYPE_CHECKING:
+    from edgecron.supervisor.limits import Limiter, RunLimits
 
 # The time for starts in a turn. A longer one is slower: each start costs more while descriptors of
 # ended runs are still open.
@@ -58,6 +62,7 @@ class StartQueue:
         self._waiting: OrderedDict[str, StartRequest] = OrderedDict()  # they have a place
         self._retried: dict[str, int] = {}  # the monotonic time of each token's first failure
         self._shortage_since_ms: int | None = None
+        self._limiter: Limiter | None = None  # before the first run with limits
 
     @property
     def tokens(self) -> list[str]:
@@ -186,7 +191,13 @@ class StartQueue:
         environment = with_result_file(request, self._state_dir)
         # Before the start: on a busy machine a short command has ended when `spawn` returns.
         started_ms, started_monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        spawned = self._spawner.spawn(request, env=environment)
+        limits = self._prepare_limits(request) if request.has_limits else None
+        try:
+            spawned = self._spawner.spawn(request, env=environment, limits=limits)
+        except SpawnFailed:
+            if limits is not None:
+                limits.end()
+            raise
         mark = find_mark(environment)
         return LiveRun(
             request,
@@ -196,7 +207,16 @@ class StartQueue:
             started_ms=started_ms,
             started_monotonic_ms=started_monotonic_ms,
             state_dir=self._state_dir,
+            limits=limits,
         )
+
+    def _prepare_limits(self, request: StartRequest) -> RunLimits:
+        # Few schedules have limits, and each supervisor would load what sets them.
+        from edgecron.supervisor.limits import Limiter, find_subtree
+
+        if self._limiter is None:
+            self._limiter = Limiter(find_subtree())
+        return self._limiter.prepare(request)
 
     def _can_retry(self, token: str) -> bool:
         """Set the time of the next try; False if the shortage lasts too long.

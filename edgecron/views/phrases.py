@@ -41,6 +41,11 @@ _FLAG_WORDS = {
     "result_too_big": "its result was too big to keep",
     "result_invalid": "its result was not JSON",
     "core_dumped": "core dumped",
+    "output_not_stored": "its output is not stored (durability volatile)",
+    "out_of_memory": "ended by the kernel at its memory limit",
+    "memory_per_process": "its memory limit held for each process by itself",
+    "cpu_unlimited": "its limit of processor time was not possible here",
+    "could_sleep": "the machine could have slept meanwhile",
     "state_refused": "its changes of state were too large to keep",
 }
 _MOST_NAMED = 10

@@ -11,6 +11,7 @@ import pytest
 
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.launch import StartBy
+from edgecron.supervisor.limits import RunLimits
 from edgecron.supervisor.records import EndCause, Flag, Identity, StartRequest
 from edgecron.supervisor.results import result_path, split_result
 from edgecron.supervisor.spawn import Spawned, Spawner
@@ -205,8 +206,10 @@ class OverSoon(Spawner):
         super().__init__()
         self._clock = clock
 
-    def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
-        spawned = super().spawn(request, env=env)
+    def spawn(
+        self, request: StartRequest, *, env: Mapping[str, str], limits: RunLimits | None = None
+    ) -> Spawned:
+        spawned = super().spawn(request, env=env, limits=limits)
         os.waitid(os.P_PID, spawned.pid, os.WEXITED | os.WNOWAIT)
         self._clock.advance_ms(40)
         return spawned
@@ -228,7 +231,9 @@ def test_what_a_command_took_counts_from_before_its_start(tmp_path: Path, bench:
 class NoProcessLeft(Spawner):
     """A system that is short of processes for ever."""
 
-    def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
+    def spawn(
+        self, request: StartRequest, *, env: Mapping[str, str], limits: RunLimits | None = None
+    ) -> Spawned:
         raise SpawnFailed("EAGAIN", "the system has no process left", is_temporary=True)
 
 

@@ -31,6 +31,7 @@ class ReadingStore(Database):
     find_names_in_queue = schedules.find_names_in_queue
     find_upstreams = schedules.find_upstreams
     find_needs = schedules.find_needs
+    find_demands = schedules.find_demands
     coming_schedules = schedules.coming_schedules
     count_waiting = schedules.count_waiting
     is_decided_early = schedules.is_decided_early

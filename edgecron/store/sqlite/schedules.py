@@ -81,6 +81,18 @@ def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
     return [(name, tuple(str(text) for text in json.loads(needs))) for name, needs in rows]
 
 
+def find_demands(database: Database) -> list[tuple[str, bool, bool, bool, bool]]:
+    """(schedule, limits memory, limits processor time, keeps awake, wakes), where any is so."""
+    rows = database.rows(
+        """SELECT name, memory_max IS NOT NULL, cpu_max IS NOT NULL, keep_awake, wake
+           FROM schedules
+           WHERE deleted_at IS NULL
+               AND (memory_max IS NOT NULL OR cpu_max IS NOT NULL OR keep_awake OR wake)
+           ORDER BY name"""
+    )
+    return [(row[0], bool(row[1]), bool(row[2]), bool(row[3]), bool(row[4])) for row in rows]
+
+
 def find_schedule(database: Database, name: str) -> Schedule | None:
     """The schedule of this name, or None."""
     found = _find(
