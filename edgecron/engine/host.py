@@ -25,6 +25,7 @@ from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.engine.sleep import WalWatch, system_sleeper
 from edgecron.engine.state_folder import EngineFiles, owner_of, refuse_root_risk, ring_engines
 from edgecron.engine.step import Engine, Hosting
+from edgecron.engine.upkeep import WAKE_ALARM
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
@@ -110,6 +111,7 @@ class EngineHost:
                     start_sender=None if start_sender is None else partial(start_sender, database),
                     machine=KernelMachine(clock, path_wait_s=_PATH_WAIT_S),
                     reports=KernelReports(),
+                    wake_alarm=WAKE_ALARM,
                 ),
             )
         except BaseException:  # Also an interrupt: a supervisor, and locks, would be left behind.

@@ -7,6 +7,7 @@ fake clock you can drive it by hand through any story.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
@@ -22,7 +23,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners, Supervision
-from edgecron.engine.upkeep import NoticeStarter, Pruning, StartSender
+from edgecron.engine.upkeep import NoticeStarter, Pruning, StartSender, WakeAlarm
 from edgecron.model.choices import Hold
 from edgecron.model.engine import EngineInfo, Offers
 from edgecron.model.machine_conditions import Machine
@@ -57,13 +58,14 @@ class Hosting(NamedTuple):
     that sends notices, after a sign of life if its argument is true, and returns its process id;
     None: this engine starts none. `machine` has the
     facts for conditions of the machine, None: such a condition never holds. `reports` tells of
-    their changes.
+    their changes. `wake_alarm` is the file of the machine's alarm, None: this engine sets none.
     """
 
     find_offers: Callable[[], Offers] | None = None
     start_sender: StartSender | None = None
     machine: Machine | None = None
     reports: Reports = NoReports()
+    wake_alarm: Path | None = None
 
 
 class Engine:
@@ -166,6 +168,12 @@ class Engine:
             start=hosting.start_sender,
             has_pulse=not self._is_for_one_run,
         )
+        self._wake_alarm = WakeAlarm(
+            store=store,
+            clock=clock,
+            events=self.events,
+            path=None if self._is_for_one_run else hosting.wake_alarm,
+        )
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
         self._has_replaced = False  # ends may have been recorded whose follow-ups replace runs
@@ -222,6 +230,7 @@ class Engine:
         self._last_hold = hold
         if self._clock_watch.take_resumed():
             self._conditions.settle()
+            self._wake_alarm.renew()
         if not self._is_draining:
             # After the ends: their follow-ups might be the first commands.
             has_news = ended > 0 or might_have_looked or has_changed
@@ -247,6 +256,7 @@ class Engine:
         self._notices.look(has_changed=has_changed)
         if has_changed or any(one.advanced for one in batches):
             self._is_prepared = False  # Other schedules might be next.
+            self._wake_alarm.look()
         # As it was before: what others have committed since is for the next pass.
         self._change_mark = change_mark
         return Step(

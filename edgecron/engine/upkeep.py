@@ -1,7 +1,8 @@
 """Work beside the runs, in slices between which the engine serves: times, history and notices.
 
 `Retiming` corrects stored times after a clock or zone has changed. `Pruning` removes history that
-retention no longer keeps. `NoticeStarter` starts the process that sends notices.
+retention no longer keeps. `NoticeStarter` starts the process that sends notices. `WakeAlarm` lets
+the machine wake for the next run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
@@ -369,3 +371,67 @@ class NoticeStarter:
         if ended:
             del self._pids[has_beat]
         return not ended
+
+
+WAKE_ALARM = Path("/sys/class/rtc/rtc0/wakealarm")
+_LEAD_MS = 10_000  # the machine wakes this long before the run is due
+
+
+class WakeAlarm:
+    """Set the alarm of the machine's real-time clock, so that it wakes for the next run (Linux).
+
+    `path` is the file of the alarm; None: this engine sets none. An earlier alarm of another
+    program stays: the machine then wakes for that one, and the next pass sets ours.
+    """
+
+    def __init__(
+        self, *, store: Store, clock: Clock, events: EventReporter, path: Path | None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._events = events
+        self._path = path
+        self._wake_ms: int | None = None  # for which our alarm is set
+        self._ours = ""  # what the file then held
+        self._is_in_trouble = False
+
+    def renew(self) -> None:
+        """Set the alarm again, after the machine woke: another program can have used it."""
+        self._wake_ms = None
+        self.look()
+
+    def look(self) -> None:
+        """Set, move or clear the alarm, if the next run that wakes the machine has changed."""
+        wake_ms = None if self._path is None else self._store.next_wake_ms()
+        if self._path is None or wake_ms == self._wake_ms:
+            return
+        try:
+            self._set(self._path, wake_ms)
+            self._is_in_trouble = False
+        except OSError as error:
+            if not self._is_in_trouble:
+                details: dict[str, object] = {"error_msg": str(error)}
+                self._events.report(EventKind.ALARM_TROUBLE, details=details)
+            self._is_in_trouble = True
+        self._wake_ms = wake_ms
+
+    def _set(self, path: Path, wake_ms: int | None) -> None:
+        found = path.read_text("ascii").strip()
+        if (
+            found
+            and found != self._ours
+            and wake_ms is not None
+            and self._is_earlier(found, wake_ms)
+        ):
+            return
+        if found == self._ours or wake_ms is not None:
+            path.write_text("0", "ascii")  # Without this, the kernel refuses another time.
+        if wake_ms is not None:
+            # Relative: the real-time clock can show local time.
+            after_s = max(1, (wake_ms - _LEAD_MS - self._clock.now_ms()) // 1000)
+            path.write_text(f"+{after_s}", "ascii")
+        self._ours = path.read_text("ascii").strip()
+
+    @staticmethod
+    def _is_earlier(found: str, wake_ms: int) -> bool:
+        return found.isdigit() and int(found) * 1000 <= wake_ms

@@ -113,6 +113,14 @@ def is_used(database: Database, queue: str) -> bool:
     return bool(found)
 
 
+def next_wake_ms(database: Database) -> int | None:
+    """Return the next time for which the sleeping machine is to wake; None if there is none."""
+    row = database.row(
+        "SELECT min(next_run_at) FROM schedules WHERE wake AND next_run_at IS NOT NULL"
+    )
+    return None if row is None else row[0]
+
+
 def next_due_ms(
     database: Database,
     queues: tuple[str, ...],

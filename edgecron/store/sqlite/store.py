@@ -122,6 +122,7 @@ class SqliteStore(ReadingStore):
     has_priority_due = due.has_priority_due
     find_boot_due = due.find_boot_due
     next_due_ms = due.next_due_ms
+    next_wake_ms = due.next_wake_ms
     is_used = due.is_used
     upcoming = due.upcoming
     find_next = due.find_next
