@@ -21,6 +21,16 @@ _ROUTE_UP = _INTERFACE_UP = 0x1
 _NO_ROUTE = "lo"  # a default route of the kernel's own that leads nowhere (RTN_UNREACHABLE)
 
 
+def read_written_bytes(io: Path = Path("/proc/self/io")) -> int | None:
+    """Read how many bytes this process has had written to disks; None if that is unknown."""
+    with suppress(OSError, ValueError):
+        for line in io.read_text("ascii").splitlines():
+            name, _, count = line.partition(": ")
+            if name == "write_bytes":
+                return int(count)
+    return None
+
+
 class KernelMachine:
     """The machine as its kernel shows it. `root` is the folder that has /proc, /sys and /dev.
 

@@ -9,7 +9,7 @@ of the user, env_file (--env-file), env (--env) or the run. A variable without a
 run to run. If no engine is running, this shell stands for the engine, and a note says so. edgecron
 reads the environment that the engine was started with.
 
-diff leaves out the variables about the run. It compares PATH entry by entry. Values of --env and
+diff ignores the variables about the run, and compares PATH entry by entry. Values of --env and
 --env-file, of the payload, and of variables whose name suggests a secret are shown as *** unless
 you give --reveal; PATH is always shown.
 
@@ -37,7 +37,7 @@ _PATH = "PATH"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", metavar="show|diff", help="what to do")
+    parser.add_argument("action", metavar="show|diff", help="list the variables, or compare them")
     parser.add_argument("name", metavar="NAME", help="a schedule")
     parser.add_argument("--reveal", action="store_true", help="show values that can be secret")
 

@@ -76,6 +76,7 @@ def _put(cli: Session, client: Client) -> None:
         *_health_lines(cli, client),
         ("database", f"{client.place}, {size_words(sum(client.database_sizes()))}", None),
         *_engine_lines(cli, client, states),
+        *_write_lines(cli, states),
         *_clock_lines(cli, client),
         *_schedule_lines(cli, client),
         *_run_lines(cli, client, states),
@@ -124,6 +125,22 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
         where = twin.path or "at an unknown path"
         words = f"pid {twin.pid} runs a copy of this database, {where}"
         yield "copies", f"{words}: each schedule fires in both; {see}", "red"
+
+
+def _write_lines(cli: Session, states: list[EngineState]) -> Iterator[_Line]:
+    if all(one.info.written_bytes is None for one in states):
+        return
+    from edgecron.client.doctor_machine import written_per_day  # Not for each start of `status`.
+
+    per_day, budget = written_per_day(states), cli.setting("limits.write_budget")
+    if per_day is None:
+        return
+    words = f"{size_words(per_day)} a day to disks"
+    if budget is not None and per_day > budget:
+        over = f"over the budget of {size_words(budget)}"
+        yield "written", f"{words}, {over}; see: edgecron help flash", "yellow"
+    else:
+        yield "written", words, None
 
 
 def _clock_lines(cli: Session, client: Client) -> Iterator[_Line]:
@@ -279,6 +296,8 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
         "started_at": instant(state.info.started_at),
         "alive": state.is_alive,
         "stalled": state.is_stalled,
+        "written_bytes": state.info.written_bytes,
+        "written_per_day_bytes": state.info.written_per_day,
     }
 
 

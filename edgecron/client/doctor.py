@@ -76,7 +76,7 @@ def check_all(
 
     The client must not create a database (`must_exist`). `command` turns words into a command line
     that a person can copy. `is_deep` also compares each index with its table, which takes several
-    times as long. `write_budget_bytes` is what engines may write in a day.
+    times as long. `write_budget_bytes` is the most that engines write in a day without a warning.
     """
     found: list[Finding] = []
     error: EdgecronError | None = None

@@ -65,7 +65,7 @@ class Variable(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnvironment:
-    """What the next scheduled run gets, in the order of names.
+    """The environment of the next scheduled run, in the order of names.
 
     `engine_pid` is the engine whose variables these are; None: no engine is running, and those of
     this process stand for them. `problem` says why the file of variables can't be read.
@@ -182,7 +182,7 @@ def _job_path(client: Client, job: Job) -> str | None:
 
 
 def find_gap(client: Client, job: Job, program: str) -> PathGap | None:
-    """Find a program that this shell's PATH has and the job's does not; None if it is no such."""
+    """Find a program that this shell's PATH has and the job's does not; None otherwise."""
     path = _job_path(client, job)
     found = which(program)
     if path is None or found is None or which(program, path=path) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
@@ -11,7 +12,7 @@ from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.recovery import Recovery
 from edgecron.engine.runners import Runners, is_unstarted
-from edgecron.model.choices import Status
+from edgecron.model.choices import Durability, Status
 from edgecron.model.claim import Outcome
 from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
@@ -72,16 +73,21 @@ class Finishing:
         If it raises, the outcomes are kept for the next time.
         """
         outcomes = self._runners.outcomes[:_MOST_AT_ONCE]
-        has_filled = may_fill and not any(Flag.NOT_STARTED in one.flags for one in outcomes)
+        is_synced = self._must_sync(outcomes)
+        # A start must be safe: the next pass claims, in a transaction that is.
+        has_filled = (
+            may_fill and is_synced and not any(Flag.NOT_STARTED in one.flags for one in outcomes)
+        )
         # A run's start is reported before its end.
         silent = self._claimer.report_starts(outcomes)
         self._claimer.report()
         claimant = self._claimer.claimant() if has_filled else None
         done = self._store.finish_and_fill(
-            [one for one in outcomes if not is_unstarted(one)],
+            [self._as_kept(one) for one in outcomes if not is_unstarted(one)],
             unstarted=[one for one in outcomes if Flag.GIVEN_BACK in one.flags],
             claimant=claimant,
             now_ms=self._clock.now_ms(),
+            is_synced=is_synced,
         )
         if claimant is not None:
             self._claimer.start(done.batch, claimant=claimant)
@@ -117,6 +123,23 @@ class Finishing:
             run = self._runners.find(one.execution_id)
             schedule = None if run is None else run.schedule
             self._events.report(EventKind.STALLED, one.execution_id, schedule)
+
+    def _must_sync(self, outcomes: Sequence[Outcome]) -> bool:
+        """Whether a power cut must not take these ends: the transaction waits for the disk."""
+        for one in outcomes:
+            run = self._runners.find(one.execution_id)
+            if is_unstarted(one) or run is None or run.durability is Durability.FULL:
+                return True
+        return self._store.has_queued()  # Their places go to runs that wait.
+
+    def _as_kept(self, outcome: Outcome) -> Outcome:
+        """Drop the output of a successful run if its schedule does not store it."""
+        run = self._runners.find(outcome.execution_id)
+        if run is None or run.durability is not Durability.VOLATILE or run.is_manual:
+            return outcome
+        if outcome.output is None or outcome.status is not Status.SUCCESS:
+            return outcome
+        return outcome._replace(output=None, flags=(*outcome.flags, Flag.OUTPUT_NOT_STORED))
 
     def _hold(self, outcome: Outcome, schedule: str | None) -> None:
         """Claim nothing for a while: a run could not even be journalled. Recovery requeues it."""

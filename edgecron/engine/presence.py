@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
+from edgecron.base.machine import read_written_bytes
 from edgecron.base.units import format_ms
 from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.engine.other_engines import OtherEngines
@@ -255,7 +256,9 @@ class Presence:
         """Record now and then that this engine is running, when it writes something anyway."""
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._seen_at_ms:
-            self._store.note_presence(engine_id, now_ms=self._clock.now_ms())
+            self._store.note_presence(
+                engine_id, now_ms=self._clock.now_ms(), written_bytes=read_written_bytes()
+            )
             self._seen_at_ms = now_ms + _SEEN_MS
 
     def explain(self, plan: FirePlan, timing: Timing, *, now_ms: int) -> FirePlan:

@@ -15,7 +15,7 @@ from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import NamedTuple
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import Adoption
-from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
+from edgecron.model.choices import COMMAND_QUEUE, Cause, Durability, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
@@ -36,13 +36,16 @@ _LEAST_ENDED = 8  # fewer runs do not show how long runs take
 class StartedRun(NamedTuple):
     """A run that is ours from its claim until its end is committed.
 
-    `supervisor_id` names the runner: THREADS for a function of the program.
+    `supervisor_id` names the runner: THREADS for a function of the program. `durability` is that of
+    its schedule, `is_manual`: a person or a program started it.
     """
 
     token: str
     schedule: str
     supervisor_id: str
     kill_grace_ms: int
+    durability: Durability = Durability.FULL
+    is_manual: bool = False
 
 
 class Runners:
@@ -106,6 +109,8 @@ class Runners:
                 schedule=claim.schedule,
                 supervisor_id=supervisor_id,
                 kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
+                durability=claim.policies.durability,
+                is_manual=claim.cause is Cause.MANUAL,
             )
         runner.start(claims)
 

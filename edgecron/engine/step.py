@@ -57,7 +57,7 @@ class Hosting(NamedTuple):
     program might have other functions; None: everything in it. `start_sender` starts the process
     that sends notices, after a sign of life if its argument is true, and returns its process id;
     None: this engine starts none. `machine` has the
-    facts for conditions of the machine, None: such a condition never holds. `reports` tells of
+    facts for conditions of the machine, None: such a condition never holds. `reports` shows
     their changes. `wake_alarm` is the file of the machine's alarm, None: this engine sets none.
     """
 

@@ -38,7 +38,7 @@ class OnShutdown(StrEnum):
 
 
 class Durability(StrEnum):
-    """What a power cut can take of a schedule's records. Every start is safe at each level."""
+    """How many records of a schedule a power cut can take. Starts are safe at each level."""
 
     FULL = "full"  # nothing
     NORMAL = "normal"  # ends of the last seconds: these runs are then interrupted

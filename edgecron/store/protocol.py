@@ -79,7 +79,9 @@ class Store(Protocol):
     def close_queues(self, engine_id: int, *, now_ms: int, boottime_ms: int | None = None) -> None:
         """Record that an engine starts nothing more; and vanished schedules, as above."""
 
-    def note_presence(self, engine_id: int, *, now_ms: int) -> None:
+    def note_presence(
+        self, engine_id: int, *, now_ms: int, written_bytes: int | None = None
+    ) -> None:
         """Record that an engine is certainly running."""
 
     def note_distrust(self, engine_id: int, *, since_ms: int) -> None:
@@ -205,10 +207,12 @@ class Store(Protocol):
         claimant: Claimant | None,
         now_ms: int,
         hold: Hold = Hold.NOTHING,
+        is_synced: bool = True,
     ) -> FinishBatch:
         """`finish`, `requeue` and `claim_queued` for the free places, in one transaction.
 
-        `unstarted` are queued again. Nothing is claimed for a `claimant` of None.
+        `unstarted` are queued again. Nothing is claimed for a `claimant` of None. Without
+        `is_synced`, a power cut can take the transaction.
         """
 
     def note_progress(self, reported: Sequence[Reported]) -> None:
@@ -260,6 +264,9 @@ class Store(Protocol):
 
     def has_notify_rules(self) -> bool:
         """Whether any rule wants notices."""
+
+    def next_wake_ms(self) -> int | None:
+        """Return the next time for which the sleeping machine is to wake; None if there is none."""
 
     def next_notice_ms(self) -> int | None:
         """When the next notice is to be sent; None: nothing is to come.

@@ -10,6 +10,7 @@ import os
 import subprocess
 from shutil import which
 
+from edgecron.base.clock import Clock
 from edgecron.base.machine import KernelMachine
 
 LOOK_MS = 30_000  # how often the battery, and the program that holds the inhibitor, are looked at
@@ -27,13 +28,12 @@ class Inhibitor:
         self._holder: tuple[int, int] | None = None  # process id, and our end of its stdin
         self._ending: list[int] = []  # process ids
 
+    @classmethod
+    def of_this_machine(cls, clock: Clock) -> Inhibitor:
+        return cls(KernelMachine(clock))
+
     def __bool__(self) -> bool:
         return bool(self._wanted)
-
-    def want(self, token: str) -> None:
-        """Keep the machine awake until this run ends."""
-        self._wanted[token] = True
-        self.look()
 
     def end(self, token: str) -> bool:
         """Forget a run; whether the machine was kept awake for all of its time."""
@@ -43,8 +43,13 @@ class Inhibitor:
             self._release()
         return was_held
 
-    def look(self) -> None:
-        """Take or release the inhibitor, by the battery and by whether it is still held."""
+    def look(self, token: str | None = None) -> None:
+        """Take or release the inhibitor, by the battery and by whether it is still held.
+
+        With a `token`, keep the machine awake until this run ends.
+        """
+        if token is not None:
+            self._wanted[token] = True
         self._ending = [pid for pid in self._ending if not _has_ended(pid)]
         if self._holder is not None and _has_ended(self._holder[0]):
             os.close(self._holder[1])

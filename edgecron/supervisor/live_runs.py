@@ -342,27 +342,20 @@ class LiveRuns:
         run.terminate(cause)
         self._set_deadline(f"run {run.token}", run.kill_grace_ms)
 
-    def _keep_awake(self, token: str) -> None:
-        # Few schedules want this, and each supervisor would load it.
-        from edgecron.base.machine import KernelMachine
-        from edgecron.supervisor.awake import LOOK_MS, Inhibitor
+    def _keep_awake(self, token: str | None = None) -> None:
+        """Hold the inhibitor for a run that began, or look at it again."""
+        from edgecron.supervisor.awake import LOOK_MS, Inhibitor  # Few schedules want it.
 
         if self._inhibitor is None:
-            self._inhibitor = Inhibitor(KernelMachine(self._clock))
-        self._inhibitor.want(token)
-        self._set_deadline(WAKE_INHIBITOR, LOOK_MS)
-
-    def _look_at_inhibitor(self) -> None:
-        from edgecron.supervisor.awake import LOOK_MS  # It is loaded.
-
+            self._inhibitor = Inhibitor.of_this_machine(self._clock)
+        self._inhibitor.look(token)
         if self._inhibitor:
-            self._inhibitor.look()
             self._set_deadline(WAKE_INHIBITOR, LOOK_MS)
 
     def on_deadline(self, key: str) -> None:
         """Act on `save`, `start`, `stall` or `run` with a token, or on WAKE_INHIBITOR."""
         if key == WAKE_INHIBITOR:
-            self._look_at_inhibitor()
+            self._keep_awake()
             return
         kind, _, token = key.partition(" ")
         run = self.by_token.get(token)
@@ -444,10 +437,8 @@ class LiveRuns:
                 self._set_deadline(f"run {run.token}", 0)
             return
         del self.by_token[run.token]
-        if run.request.keep_awake and self._inhibitor is not None:
-            was_awake = self._inhibitor.end(run.token)
-            if not was_awake:
-                record = replace(record, flags=(*record.flags, Flag.COULD_SLEEP))
+        if run.request.keep_awake and self._inhibitor and not self._inhibitor.end(run.token):
+            record = replace(record, flags=(*record.flags, Flag.COULD_SLEEP))
         self._without_pidfd.pop(run.token, None)
         self._deadlines.clear(f"run {run.token}")
         self._deadlines.clear(f"save {run.token}")

@@ -254,6 +254,8 @@ def no_output_words(
     """
     if execution.status is Status.INTERRUPTED:
         return "was interrupted; the output was lost with its supervisor"
+    if "output_not_stored" in execution.flags:
+        return "succeeded; with durability volatile, the output of such a run is not stored"
     if removed_at is not None:
         when = local_time(removed_at, zone=zone)
         return f"printed {size_words(printed_bytes)}, which retention removed at {when}"

@@ -91,6 +91,7 @@ def policy_words(policies: Policies) -> str:
         if is_shown and option.type is not OptionType.CONDITIONS:
             text = value_text(option, value)
             shown = ", ".join(map(str, text)) if isinstance(text, list) else str(text)
+            shown = shown.lower() if isinstance(value, bool) else shown
             words.append(f"{option.name.replace('_', ' ')} {shown}")
     return ", ".join(words)
 

@@ -11,7 +11,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from edgecron.client import Client
-from edgecron.model.choices import CatchUp, OnInterrupt, Overlap, Status
+from edgecron.model.choices import CatchUp, Durability, OnInterrupt, Overlap, Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.sqlite.connection import Database
@@ -35,6 +35,9 @@ RETRIED = (
     spec("both", 6, lasts_s=1, code=2, retries=1, retry_delay_s=1.0,
          on_interrupt=OnInterrupt.RETRY, overlap=Overlap.QUEUE),
 )  # fmt: skip
+SPARED = tuple(
+    replace(one, policies=replace(one.policies, durability=Durability.NORMAL)) for one in CORE
+)
 MISSED = (
     spec("latest", 2, lasts_s=1),
     spec("all", 3, lasts_s=1, catch_up=CatchUp.ALL, max_late_s=3600.0),
@@ -96,6 +99,14 @@ def core_story(world: PoweredWorld) -> None:
     go_on(world, 3)
     world.kill_engine(one)
     go_on(world, 4)
+
+
+def spared_story(world: PoweredWorld) -> None:
+    """Engines run schedules whose ends do not wait for the disk."""
+    world.fix_seed()
+    world.ask(lambda s: s.add_all(SPARED))
+    world.start_engine(max_running=3)
+    go_on(world, 16)
 
 
 def cancel_another(client: Client) -> None:
@@ -277,6 +288,7 @@ STORIES = {
     story.name: story
     for story in (
         Story(name="core", tell=core_story, specs=CORE),
+        Story(name="spared", tell=spared_story, specs=SPARED),
         Story(name="hard", tell=hard_story, specs=SPECS, quiet_ms=30_000),
         Story(name="retried", tell=retried_story, specs=RETRIED, quiet_ms=15_000),
         Story(name="missed", tell=missed_story, specs=MISSED, quiet_ms=60_000),

@@ -51,8 +51,8 @@ def test_it_is_held_from_the_first_run_to_the_end_of_the_last(
     holder = Holder(tmp_path)
     inhibitor = Inhibitor(machine.facts(), program=(str(holder.program),))
 
-    inhibitor.want("one")
-    inhibitor.want("two")
+    inhibitor.look("one")
+    inhibitor.look("two")
     first = holder.read()
     ends = [inhibitor.end("one"), bool(inhibitor), inhibitor.end("two"), bool(inhibitor)]
     last = holder.read()
@@ -67,7 +67,7 @@ def test_it_is_released_while_the_battery_is_low_and_the_run_is_flagged(
 ) -> None:
     holder = Holder(tmp_path)
     inhibitor = Inhibitor(machine.facts(), program=(str(holder.program),))
-    inhibitor.want("long")
+    inhibitor.look("long")
     held = holder.read()
 
     machine.set_on_mains(False)
@@ -88,7 +88,7 @@ def test_it_is_released_while_the_battery_is_low_and_the_run_is_flagged(
 def test_a_machine_without_the_program_can_sleep(machine: FakeMachine) -> None:
     inhibitor = Inhibitor(machine.facts(), program=("no-such-inhibitor",))
 
-    inhibitor.want("run")
+    inhibitor.look("run")
 
     assert not inhibitor.end("run")
 

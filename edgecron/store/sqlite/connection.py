@@ -211,8 +211,11 @@ class Database(Statements):
         return self._data_version + self._renewals * _MORE_THAN_VERSIONS
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, is_synced: bool = True) -> Iterator[None]:
         """One `BEGIN IMMEDIATE`, committed at the end and rolled back by any exception.
+
+        Without `is_synced`, the commit does not wait for the disk: a power cut can take it, unless
+        a later commit has waited. It never takes an earlier one and leaves a later one.
 
         Raises SchemaTooNew if a newer edgecron has migrated the database. If COMMIT itself raises,
         the caller can't know whether it happened.
@@ -224,7 +227,7 @@ class Database(Statements):
         self.check_file()
         self._logs.check()
         failures_before = self._busy_wait.failures
-        with self.in_use, translated_errors(self.path):
+        with self.in_use, translated_errors(self.path), self._syncing(is_synced):
             self._connection.execute("BEGIN IMMEDIATE")
             self._was_locked = self._busy_wait.failures > failures_before
             changes_before = self._connection.total_changes()
@@ -239,6 +242,18 @@ class Database(Statements):
                     self._connection.execute("ROLLBACK")
                 raise
         self._busy_wait.failures -= noted
+
+    @contextmanager
+    def _syncing(self, is_synced: bool) -> Iterator[None]:
+        """Let commits wait for the disk or not; SQLite refuses a change within a transaction."""
+        if is_synced:
+            yield
+            return
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self._connection.execute("PRAGMA synchronous = FULL")
 
     def _note_lock_failures(self, changes_before: int) -> int:
         """Record the locks that were found taken, if this transaction writes anyway; how many."""

@@ -208,10 +208,15 @@ def finish_and_fill(
     claimant: Claimant | None,
     now_ms: int,
     hold: Hold = Hold.NOTHING,
+    is_synced: bool = True,
 ) -> FinishBatch:
-    """End rows as `finish` does, queue `unstarted` again, and give free places to queued runs."""
+    """End rows as `finish` does, queue `unstarted` again, and give free places to queued runs.
+
+    Without `is_synced`, a power cut can take these ends. There must be no claimant then.
+    """
+    assert is_synced or claimant is None
     ends = _pack(outcomes)
-    with database.transaction():
+    with database.transaction(is_synced=is_synced):
         written = _write_ends(database, ends, now_ms)
         requeued = [
             _requeue(database, one.execution_id, one.lease_token, now_ms) for one in unstarted

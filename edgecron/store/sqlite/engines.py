@@ -126,12 +126,16 @@ def close_queues(
         _note_vanished_with(database, engine_id, now_ms)
 
 
-def note_presence(database: Database, engine_id: int, *, now_ms: int) -> None:
-    """Record that an engine is certainly running."""
+def note_presence(
+    database: Database, engine_id: int, *, now_ms: int, written_bytes: int | None = None
+) -> None:
+    """Record that an engine is certainly running, and what it has written to the disk so far."""
     with database.transaction():
         database.change(
-            f"UPDATE engines SET seen_at = :now, runs_from_id = {_RUNS_FROM} WHERE id = :id",
-            {"id": engine_id, "now": now_ms},
+            f"""UPDATE engines SET seen_at = :now, runs_from_id = {_RUNS_FROM},
+                   written_bytes = :written, written_at = :now
+               WHERE id = :id""",
+            {"id": engine_id, "now": now_ms, "written": written_bytes},
         )
 
 
@@ -229,7 +233,7 @@ def find_engines(database: Database) -> list[EngineInfo]:
     """Every engine that is not recorded as stopped, oldest first."""
     rows = database.rows(
         """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
-               stopped_at, max_running, local_timezone
+               stopped_at, max_running, local_timezone, written_bytes, written_at
            FROM engines WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]

@@ -82,7 +82,7 @@ def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def find_demands(database: Database) -> list[tuple[str, bool, bool, bool, bool]]:
-    """(schedule, limits memory, limits processor time, keeps awake, wakes), where any is so."""
+    """Find schedules that limit memory or processor time, keep the machine awake or wake it."""
     rows = database.rows(
         """SELECT name, memory_max IS NOT NULL, cpu_max IS NOT NULL, keep_awake, wake
            FROM schedules
