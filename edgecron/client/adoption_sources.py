@@ -206,8 +206,12 @@ class Timer:
         self._is_here = is_this_system(self._root)
         links = json.loads(place.raw or "[]")
         self._links = [_Link(self._root / path.lstrip("/"), *more) for path, *more in links]
-        if self._is_here and not Path("/run/systemd/system").exists():
-            raise NotSupported(f"{self._name} can't be moved: systemd does not run here")
+        # Without an answer a link could be removed, and the timer could not be stopped.
+        if self._is_here and not self._ask("show", "--property=Version"):
+            called = " ".join(("systemctl", *self._scope(), "show", "--property=Version"))
+            raise NotSupported(
+                f"{self._name} can't be moved: systemd does not answer", hint=f"see why: {called}"
+            )
 
     def is_active(self) -> bool:
         """Return whether systemd starts the timer at boot, or has started it now."""

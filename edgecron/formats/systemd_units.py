@@ -205,7 +205,7 @@ def read_timer(
         timezone=LOCAL,
         is_persistent=timer.is_on("Timer", "Persistent"),
         service=started,
-        command=" ; ".join(read_command_line(one).text for one in commands) or started,
+        command=" ; ".join(_show(one, read_unit_name(started)) for one in commands) or started,
     )
     try:
         triggers, timezone, notes = _read_times(timer, is_user=is_user)
@@ -231,6 +231,15 @@ def read_timer(
         ),
     )
     return replace(reading, spec=spec, notes=notes)
+
+
+def _show(value: str, name: UnitName) -> str:
+    """Return a command as people know it; a specifier of other things stays as it is."""
+    text = read_command_line(value).text
+    try:
+        return resolve_specifiers(text, name)
+    except InvalidInput:
+        return text
 
 
 def _describe(timer: Unit, service: Unit) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -15,7 +16,7 @@ from edgecron.formats.systemd_units import read_unit
 from tests.support.accounts import as_root
 from tests.support.booted import BootedMachine
 from tests.support.debian import TIMERS, unit_texts
-from tests.support.machines import Machine
+from tests.support.machines import DAILY, SERVICE, Machine
 from tests.support.program import PROGRAM
 
 UNITS = {f"{name}.timer": lines for units in TIMERS.values() for name, lines in units.items()}
@@ -33,6 +34,9 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BootedMachine]:
     machine = Machine(folder / "files")
     for unit, lines in UNITS.items():
         machine.add_timer(unit.removesuffix(".timer"), *unit_texts(lines))
+    machine.write("root/.config/systemd/user/own.timer", DAILY)
+    machine.write("root/.config/systemd/user/own.service", SERVICE.format("own"))
+    machine.link_timer("own", "root/.config/systemd/user")
     with BootedMachine(folder, machine.root) as booted:
         yield booted
 
@@ -105,6 +109,22 @@ def test_a_timer_of_a_running_systemd_moves_and_comes_back(
     assert f"{name}.timer" in next_of_systemd(booted)
     assert booted.run("sh", "-c", SNAPSHOT) == before
     assert not is_scheduled(booted, job)
+
+
+@as_root
+def test_a_timer_stays_as_it_is_if_its_service_manager_does_not_answer(
+    booted: BootedMachine,
+) -> None:
+    link = "/root/.config/systemd/user/timers.target.wants/own.timer"
+
+    program = shlex.join(PROGRAM)
+
+    said = booted.run("sh", "-c", f"({program} adopt own; {program} adopt; readlink {link}) 2>&1")
+
+    assert "own.timer can't be moved: systemd does not answer" in said
+    assert "systemctl --user show" in said
+    assert said.endswith("/root/.config/systemd/user/own.timer\n")
+    assert "nothing was adopted" in said
 
 
 @as_root

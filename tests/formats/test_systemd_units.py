@@ -76,6 +76,17 @@ def test_specifiers_of_the_name_are_resolved() -> None:
     assert read_unit_name("copy@.timer").is_template
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"), [("/opt/%p --to %i", "/opt/copy --to disk"), ("/opt/a %h", "/opt/a %h")]
+)
+def test_a_command_is_shown_with_the_name_of_its_instance(command: str, shown: str) -> None:
+    reading = timer(
+        "OnCalendar=daily", f"[Service]\nExecStart=-{command}\n", name="copy@disk.timer"
+    )
+
+    assert reading.command == shown
+
+
 def test_a_plain_service_becomes_the_command() -> None:
     reading = timer(
         "OnCalendar=Mon 03:10\nRandomizedDelaySec=1min 30s\nPersistent=yes",

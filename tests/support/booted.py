@@ -86,6 +86,7 @@ class BootedMachine:
                 ],
                 env={"PATH": os.environ["PATH"], "container": "lxc", "NOTIFY_SOCKET": f"@{name}"},
                 stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
             while b"READY=1" not in ready.recv(4096):
                 pass

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import Trigger, parse_trigger
+from tests.support.debian import CRONTABS
 from tests.triggers.triggers_oracle import all_zones, plan_times, scan, transitions
 
 FAST = settings(
@@ -123,6 +124,22 @@ def test_every_zone_agrees_with_the_oracle_around_one_of_its_changes(part: int) 
         chance = random.Random(zone)
         check_around_a_change(zone, text=chance.choice(texts), chance=chance)
         scan.cache_clear()
+
+
+def test_the_lines_of_debians_packages_agree_with_the_oracle_around_changes() -> None:
+    lines = [
+        " ".join(line.split()[:5])
+        for files in CRONTABS.values()
+        for path, content in files.items()
+        for line in content.splitlines()
+        if line and line[0] in "*0123456789" and "anacrontab" not in path
+    ]
+
+    assert len(lines) > 20
+    for zone in ("Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "Africa/Cairo"):
+        for text in sorted(set(lines)):
+            check_around_a_change(zone, text=text, chance=random.Random(zone))
+    scan.cache_clear()
 
 
 @settings(FAST, max_examples=120)
