@@ -201,3 +201,20 @@ def test_what_waited_is_run_when_its_program_declares_it_again(
 
     [run] = edgecron("history", "sweep", "--json").json
     assert run["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--env", "A=1"), ("--env-file", "/srv/a.env"), ("--cwd", "/srv"), ("--stdin", "yes")],
+)
+def test_edit_refuses_what_a_function_would_ignore(
+    edgecron: Edgecron, option: str, value: str
+) -> None:
+    said = edgecron("edit", "poll", option, value)
+
+    assert said.code == 2
+    assert said.err == (
+        f"error: {option} is only for commands, and the job is a function of a program\n"
+        f"hint: remove {option}, or make the job a command\n"
+    )
+    assert edgecron("edit", "poll", "--payload", "3").code == 0
