@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import NotFound, NotSupported, UsageError
 from edgecron.base.values import replace
-from edgecron.cli.import_ import with_default_policies
+from edgecron.cli.import_ import show_mail_rules, with_default_policies
 from edgecron.cli.scan import read_root
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
@@ -60,6 +60,7 @@ def run(cli: Session, args: Namespace) -> int:
         return 0
     # Before the first move, so that an unknown name changes nothing.
     jobs = {} if args.undo else _find_jobs(cli, book, args.names, root)
+    mail_rules = {rule: to for job in jobs.values() for rule, to in job.mail_rules.items()}
     adopted: list[Schedule] = []
     returned: list[Adoption] = []
     with book.opened():
@@ -74,6 +75,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(_adoption_object(one) for one in returned)
     elif cli.is_json:
         cli.put_json(schedule_object(schedule) for schedule in adopted)
+    show_mail_rules(cli, mail_rules)
     if adopted:
         cli.warn_without_engine(client)
     return 0

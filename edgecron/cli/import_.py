@@ -58,6 +58,8 @@ from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgecron.formats.crontab_lines import Crontab, Entry, Match
     from edgecron.model.options import Policies
     from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -127,16 +129,16 @@ def run(cli: Session, args: Namespace) -> int:
     entries = tuple(one for one in crontab.entries if one.line not in done.left_out)
     if entries:
         _part_from_cron(cli, args, content, entries)
-    _show_mail_rules(cli, crontab)
+    show_mail_rules(cli, crontab.mail_rules)
     if done.added:
         cli.warn_without_engine(cli.client())
     return 0
 
 
-def _show_mail_rules(cli: Session, crontab: Crontab) -> None:
+def show_mail_rules(cli: Session, rules: Mapping[str, tuple[str, ...]]) -> None:
     """Show the rules of each MAILTO that the configuration lacks."""
     known = cli.config().notify_rules()
-    lacking = {rule: to for rule, to in crontab.mail_rules.items() if rule not in known}
+    lacking = {rule: to for rule, to in rules.items() if rule not in known}
     if not lacking:
         return
     cli.warn(

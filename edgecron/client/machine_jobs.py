@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
-from edgecron.base.values import dataclass
+from edgecron.base.values import dataclass, field
 from edgecron.formats.crontab_lines import LOCAL
 from edgecron.model.schedule import ScheduleSpec
 
@@ -32,6 +33,7 @@ class MachineJob:
     `spec` is the schedule that edgecron would have; None with the `reason` why it can't have it.
     Of a timer, `raw` has the links that enable it, by JSON, and `service` names what it
     starts.
+    `mail_rules` has the addresses of MAILTO by the rule for notices that `spec` names.
     `is_caught_up`: whether its program runs it later if the machine slept; None if this does not
     apply. `notes` are facts for people.
     """
@@ -48,6 +50,7 @@ class MachineJob:
     reason: str | None = None
     notes: tuple[str, ...] = ()
     service: str | None = None
+    mail_rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_enabled: bool = True
     is_caught_up: bool | None = False
     is_spread: bool = False  # its program adds a random delay

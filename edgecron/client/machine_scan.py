@@ -70,6 +70,7 @@ class _Scanner:
     files: MachineFiles
     jobs: list[MachineJob] = field(default_factory=list)
     entries: list[tuple[Origin, Entry]] = field(default_factory=list)
+    mail_rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def read_crontabs(self) -> None:
         """Read the system's crontabs and those of users."""
@@ -124,10 +125,12 @@ class _Scanner:
             owner=owner,
             is_anacron=origin is Origin.ANACRON,
         )
+        self.mail_rules |= crontab.mail_rules
         found: list[tuple[int, MachineJob]] = []
         for entry in crontab.entries:
             self.entries.append((origin, entry))
-            job = self._cron_job(entry, source, origin=origin)
+            notes = [one.message for one in crontab.warnings if _concerns(one, entry)]
+            job = self._cron_job(entry, source, origin=origin, notes=notes)
             found.append((entry.line, replace(job, is_moved=entry.line in moved)))
         found += [
             (one.line, _unreadable_line(one, source, origin, words=5 if owner else 6))
@@ -136,11 +139,12 @@ class _Scanner:
         ]
         self.jobs += [job for _, job in sorted(found, key=lambda pair: pair[0])]
 
-    def _cron_job(self, entry: Entry, source: str, *, origin: Origin) -> MachineJob:
+    def _cron_job(
+        self, entry: Entry, source: str, *, origin: Origin, notes: list[str]
+    ) -> MachineJob:
         spec, reason = entry.spec, None
         if spec.job.user is not None and not is_root():
             reason = f"it runs as {spec.job.user}: adopt it as root"
-        notes = []
         if _CHECKS in " ".join(spec.job.argv).encode():
             notes.append("the line checks whether systemd runs")
         return MachineJob(
@@ -155,6 +159,7 @@ class _Scanner:
             spec=spec if reason is None else None,
             reason=reason,
             notes=tuple(notes),
+            mail_rules=self._rules_of(spec),
             is_caught_up=True if origin is Origin.ANACRON else None if _is_boot(spec) else False,
         )
 
@@ -201,8 +206,13 @@ class _Scanner:
             spec=spec if is_ours else None,
             reason=None if is_ours else f"it runs as {job.user}: adopt it as root",
             notes=notes,
+            mail_rules=self._rules_of(spec),
             is_caught_up=origin is Origin.ANACRON,
         )
+
+    def _rules_of(self, spec: ScheduleSpec) -> dict[str, tuple[str, ...]]:
+        names = spec.policies.notify
+        return {name: self.mail_rules[name] for name in names if name in self.mail_rules}
 
     def read_launchd(self) -> None:
         """Read the jobs of launchd: those of administrators and of users, not Apple's."""
@@ -253,6 +263,12 @@ def _is_user(name: str) -> bool:
 
 def _is_boot(spec: ScheduleSpec) -> bool:
     return spec.triggers == ("on boot",)
+
+
+def _concerns(warning: Notice, entry: Entry) -> bool:
+    """Return whether a warning is about a line, or about a setting above it."""
+    is_setting = re.match(r"\s*[A-Za-z_]+\s*=", warning.raw) is not None
+    return warning.line == entry.line or (is_setting and warning.line < entry.line)
 
 
 def _unreadable_line(problem: Notice, source: str, origin: Origin, *, words: int) -> MachineJob:

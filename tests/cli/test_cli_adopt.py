@@ -143,6 +143,19 @@ def test_a_timer_that_was_removed_meanwhile_stays_adopted(
     assert is_on(edgecron, "copy")
 
 
+def test_the_rule_for_mail_of_a_crontab_is_shown(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    crontab.write_text(f"MAILTO=anna@example.org\n{CRONTAB}")
+
+    said = adopt("copy")
+
+    [rule] = schedules(edgecron)["copy"]["notify"]
+    assert rule in said.err
+    assert "anna@example.org" in said.err
+    assert "notify." not in adopt("--undo", "copy").err
+
+
 def test_what_was_adopted_is_listed(adopt: Adopt, crontab: Path) -> None:
     adopt("copy", "probe")
 

@@ -57,6 +57,18 @@ def test_a_line_that_cannot_be_carried_over_has_a_reason(machine: Machine, scan:
     assert "minute is '0~30'" in job["reason"]
 
 
+def test_a_setting_that_cannot_be_carried_over_is_a_note(machine: Machine, scan: Any) -> None:
+    lines = "0 3 * * * /opt/first\nMAILTO=no:address\n0 4 * * * /opt/second\n0 5 * * * /opt/last"
+    machine.write(f"var/spool/cron/crontabs/{user_name()}", lines)
+
+    jobs = scan()
+
+    assert jobs["first"]["notes"] == []
+    [note] = jobs["second"]["notes"]
+    assert "MAILTO is not imported" in note
+    assert any("the last line has no newline" in one for one in jobs["last"]["notes"])
+
+
 def test_folders_of_scripts_are_read_by_the_line_that_runs_them(
     machine: Machine, scan: Any
 ) -> None:
