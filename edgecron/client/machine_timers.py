@@ -130,7 +130,10 @@ def read_timers(files: MachineFiles) -> Iterator[MachineJob]:
     is_here, me = is_this_system(root), user_name()
     active = _active_timers() if is_here else None
     units = Units(files=files, folders=[root / folder for folder in _SYSTEM_UNITS])
-    yield from _read_manager(units, Origin.TIMER, active)
+    runs = not is_here or Path("/run/systemd/system").exists()
+    for job in _read_manager(units, Origin.TIMER, active):
+        why = "systemd does not run here"
+        yield job if runs else replace(job, spec=None, reason=why, is_enabled=False)
     active = _active_timers("--user") if is_here else None
     folders = [root / folder for folder in _USER_UNITS]
     units = Units(files=files, folders=[*(_own_folders() if is_here else ()), *folders])

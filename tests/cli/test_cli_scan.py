@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import plistlib
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgecron.base.paths import user_name
+from tests.support.accounts import as_root
 from tests.support.cli import Edgecron
 from tests.support.machines import DAILY, SERVICE, Machine
+from tests.support.program import PROGRAM
+from tests.support.tools import need_tools, private_mounts
 
 
 @pytest.fixture
@@ -145,6 +151,21 @@ def test_a_timer_whose_service_is_masked_has_a_reason(machine: Machine, scan: An
     (machine.root / "etc/systemd/system/copy.service").symlink_to("/dev/null")
 
     assert scan()["copy"]["reason"] == "its service copy.service is masked"
+
+
+@as_root
+def test_timers_of_a_machine_without_systemd_are_off() -> None:
+    need_tools("systemctl")
+    script = f"mount -t tmpfs tmpfs /run; {shlex.join(PROGRAM)} scan --all --json"
+
+    said = subprocess.run(
+        [*private_mounts(), "sh", "-c", script], capture_output=True, text=True, check=True
+    )
+
+    timers = [one for one in json.loads(said.stdout) if one["origin"] == "systemd"]
+    assert timers
+    assert not any(one["enabled"] or one["can_adopt"] for one in timers)
+    assert any(one["reason"] == "systemd does not run here" for one in timers)
 
 
 def test_timers_of_other_users_are_listed_with_their_owner(machine: Machine, scan: Any) -> None:
