@@ -15,7 +15,8 @@ Variables that you added with `edit --env` stay. A removed schedule stays remove
 --again. If a line is no longer in the file, edgecron names its schedule; --prune removes it.
 
 MAILTO becomes a rule for notices that mails what a run printed. The import shows the rule for the
-configuration, unless it is there. MAILTO="" becomes `--notify off`.
+configuration, unless it is there. MAILTO="" becomes `--notify off`. If a line has a MAILTO that its
+schedule lacks, a second import shows it as a change.
 
 cron still runs the lines until you comment them out. edgecron offers this, and --comment-out does
 it without a question.

@@ -15,7 +15,7 @@ from edgecron.model.options import Job
 from edgecron.model.schedule import Imported, ScheduleSpec
 
 # The parts of a schedule that a crontab line decides. People decide the other parts.
-_KEYS = ("triggers", "timezone", "command", "stdin", "env", "cwd", "user")
+_KEYS = ("triggers", "timezone", "command", "stdin", "env", "cwd", "user", "notify")
 Imprint = Mapping[str, object]
 
 
@@ -100,6 +100,9 @@ def take_line(spec: ScheduleSpec, match: Match) -> ScheduleSpec:
     spec = replace(spec, job=job)
     if "triggers" in changed:
         spec = replace(spec, triggers=theirs.triggers)
+    if "notify" in changed:
+        policies = replace(spec.policies, notify=theirs.policies.notify)
+        spec = replace(spec, policies=policies)
     return replace(spec, timezone=theirs.timezone) if "timezone" in changed else spec
 
 
@@ -124,6 +127,8 @@ def _match(
     spec: ScheduleSpec | None,
 ) -> Match:
     ours = None if spec is None else _imprint(spec)
+    if ours is not None and not before.get("notify") and not now["notify"]:
+        ours = {**ours, "notify": []}  # Without a MAILTO, the crontab does not decide it.
     env = before.get("env")
     return Match(
         entry=entry,
@@ -137,7 +142,8 @@ def _match(
 
 
 def _changed(before: Imprint, after: Imprint) -> tuple[str, ...]:
-    return tuple(key for key in _KEYS if before.get(key) != after.get(key))
+    # An imprint of an older version has no `notify`: it did not import MAILTO.
+    return tuple(key for key in _KEYS if (before.get(key) or None) != (after.get(key) or None))
 
 
 def _imprint(spec: ScheduleSpec) -> Imprint:
@@ -151,6 +157,7 @@ def _imprint(spec: ScheduleSpec) -> Imprint:
         "env": {name: _hash(value) for name, value in sorted(job.env.items())},
         "cwd": job.cwd,
         "user": job.user,
+        "notify": list(spec.policies.notify),
     }
 
 
@@ -172,7 +179,7 @@ def _key(*names: str) -> Callable[[Imprint], Hashable]:
 
 # From certain to likely: the same line; its variables, its time or its command changed.
 _LEVELS = (
-    _key(*_KEYS),
+    _key(*(key for key in _KEYS if key != "notify")),
     _key("triggers", "command", "user"),
     _key("command", "user"),
     _key("triggers", "stem", "user"),

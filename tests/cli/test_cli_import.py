@@ -165,6 +165,33 @@ def test_the_rule_of_mailto_is_shown_until_the_configuration_has_it(
     assert edgecron("show", "true", "--json").json[0]["notify"] == ["mailto-me"]
 
 
+def test_a_second_import_adds_the_mailto_of_a_line(
+    edgecron: Edgecron, database: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "mail"
+    file.write_text("0 2 * * * true\n")
+    edgecron("import", "crontab", str(file))
+    edgecron("edit", "true", "--notify", "chat")
+    unchanged = edgecron("import", "crontab", str(file))
+    edgecron("edit", "true", "--notify", "none")
+    with Client(database) as client, client.store.transaction():  # As an older version wrote it.
+        client.store.change(
+            "UPDATE imported_entries SET imprint = json_remove(imprint, '$.notify')"
+        )
+    file.write_text("MAILTO=me\n0 2 * * * true\n")
+
+    unasked = edgecron("import", "crontab", str(file))
+    taken = edgecron("import", "crontab", str(file), "--take", "crontab")
+    again = edgecron("import", "crontab", str(file))
+
+    assert "changed" not in unchanged.out + unchanged.err
+    assert unasked.code == 2
+    assert "line 2, true, has changed since its import\n    in the crontab: notify" in unasked.out
+    assert taken.code == 0
+    assert edgecron("show", "true", "--json").json[0]["notify"] == ["mailto-me"]
+    assert "changed" not in again.out
+
+
 def test_a_missing_file_is_not_found(edgecron: Edgecron, tmp_path: Path) -> None:
     said = edgecron("import", "crontab", str(tmp_path / "none"))
 
